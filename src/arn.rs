@@ -1,0 +1,195 @@
+//! Amazon Resource Names, parsed once.
+//!
+//! Letters, policies and settings name queues, topics, subscriptions and functions by ARN. Inside
+//! the crate an [`Arn`] is known to have its six parts, so nobody asks again.
+//! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html>
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An ARN with six parts, `arn:partition:service:region:account:resource`.
+///
+/// ```
+/// use sns_redrive::arn::Arn;
+/// let arn: Arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+/// assert_eq!((arn.service(), arn.resource()), ("sqs", "orders-dlq"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Arn(String);
+
+/// Why a text is not an ARN.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an ARN of the form arn:partition:service:region:account:resource")]
+pub struct NotAnArn;
+
+impl Arn {
+    /// The whole ARN.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    #[must_use]
+    pub fn partition(&self) -> &str {
+        self.part(1)
+    }
+
+    /// `sqs`, `sns`, `lambda`.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        self.part(2)
+    }
+
+    /// `eu-central-1`; empty for global resources.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        self.part(3)
+    }
+
+    /// The twelve digits of the account; empty for a few global resources.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        self.part(4)
+    }
+
+    /// All that follows the account, colons included.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        self.part(5)
+    }
+
+    /// Whether this names a FIFO queue or topic.
+    #[must_use]
+    pub fn is_fifo(&self) -> bool {
+        self.0.ends_with(".fifo")
+    }
+
+    /// What kind of resource this is, as far as this software cares.
+    #[must_use]
+    pub fn kind(&self) -> ArnKind {
+        let parts = self.resource().split(':').count();
+        match (self.service(), parts) {
+            ("sqs", 1) => ArnKind::Queue,
+            ("sns", 1) => ArnKind::Topic,
+            ("sns", 2) => ArnKind::Subscription,
+            ("lambda", 2 | 3) if self.resource().starts_with("function:") => ArnKind::Function,
+            _ => ArnKind::Other,
+        }
+    }
+
+    /// The URL of a queue, by which SQS knows it in requests.
+    ///
+    /// It is worked out rather than asked for (`GetQueueUrl`): SQS has fixed the form, and a call
+    /// and a permission are saved. The host is what SQS expects to read there; where the request
+    /// goes is the client's endpoint.
+    /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
+    #[must_use]
+    pub fn queue_url(&self) -> String {
+        let suffix = if self.partition() == "aws-cn" { ".cn" } else { "" };
+        let (region, account, name) = (self.region(), self.account(), self.resource());
+        format!("https://sqs.{region}.amazonaws.com{suffix}/{account}/{name}")
+    }
+
+    fn part(&self, index: usize) -> &str {
+        self.0.splitn(6, ':').nth(index).unwrap_or_default()
+    }
+}
+
+/// The kinds of resource that letters and policies name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArnKind {
+    /// An SQS queue.
+    Queue,
+    /// An SNS topic.
+    Topic,
+    /// A subscription of an SNS topic.
+    Subscription,
+    /// A Lambda function, with or without a version or alias.
+    Function,
+    /// Anything else.
+    Other,
+}
+
+impl std::str::FromStr for Arn {
+    type Err = NotAnArn;
+
+    fn from_str(text: &str) -> Result<Self, NotAnArn> {
+        Self::try_from(text.to_owned())
+    }
+}
+
+impl TryFrom<String> for Arn {
+    type Error = NotAnArn;
+
+    fn try_from(text: String) -> Result<Self, NotAnArn> {
+        // AWS's own limit for an ARN is 2,048 characters.
+        let fits = text.len() <= 2048 && !text.contains(char::is_whitespace);
+        let arn = Self(text);
+        let whole = arn.0.starts_with("arn:")
+            && !arn.partition().is_empty()
+            && !arn.service().is_empty()
+            && !arn.resource().is_empty();
+        if fits && whole { Ok(arn) } else { Err(NotAnArn) }
+    }
+}
+
+impl From<Arn> for String {
+    fn from(arn: Arn) -> Self {
+        arn.0
+    }
+}
+
+impl fmt::Display for Arn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Arn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_follow_from_service_and_resource() {
+        for (arn, kind) in [
+            ("arn:aws:sqs:eu-central-1:123456789012:orders-dlq", ArnKind::Queue),
+            ("arn:aws:sns:eu-central-1:123456789012:orders", ArnKind::Topic),
+            ("arn:aws:sns:eu-central-1:123456789012:orders:0a1b", ArnKind::Subscription),
+            ("arn:aws:lambda:eu-central-1:123456789012:function:f", ArnKind::Function),
+            ("arn:aws:lambda:eu-central-1:123456789012:function:f:live", ArnKind::Function),
+            ("arn:aws:s3:::bucket", ArnKind::Other),
+        ] {
+            assert_eq!(arn.parse::<Arn>().map(|arn| arn.kind()), Ok(kind), "{arn}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_arn_is_refused() {
+        for text in ["", "orders", "arn:aws:sqs:eu-central-1:123456789012", "arn:::::", "arn:aws:sqs:r:a:b c"]
+        {
+            assert_eq!(text.parse::<Arn>(), Err(NotAnArn), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn queue_urls_follow_the_partition() {
+        let url = |text: &str| text.parse::<Arn>().map(|arn| arn.queue_url());
+        assert_eq!(
+            url("arn:aws:sqs:eu-central-1:123456789012:q.fifo").as_deref(),
+            Ok("https://sqs.eu-central-1.amazonaws.com/123456789012/q.fifo")
+        );
+        assert_eq!(
+            url("arn:aws-cn:sqs:cn-north-1:123456789012:q").as_deref(),
+            Ok("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q")
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Our mark: the one attribute by which a letter that comes back says how often it went out.
+//!
+//! It is a message attribute named `sns-redrive`, of type `String`, holding compact JSON. Its size
+//! does not depend on how often the letter came back, because each delivery replaces it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::message::{Attribute, Attributes};
+use crate::arn::Arn;
+
+/// The attribute's name.
+pub const MARK_ATTRIBUTE: &str = "sns-redrive";
+
+/// The format that this version writes, and the only one so far.
+const VERSION: u8 = 1;
+
+/// Longer ids are none of ours: two ARN-sized parts are the longest we make.
+const MAX_ID_BYTES: usize = 512;
+
+/// What the mark says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Retries behind the letter when it was sent, over its whole life.
+    pub spent: u32,
+    /// The letter's id, kept for life.
+    pub id: String,
+    /// When it first arrived in a dead-letter queue.
+    pub first: Timestamp,
+    /// How often it was replayed from the archive.
+    pub generation: u32,
+    /// In the requeue: the dead-letter queue it came from.
+    pub dlq: Option<Arn>,
+    /// In the requeue: when its next retry is due.
+    pub due: Option<Timestamp>,
+}
+
+/// The mark on the wire; times are milliseconds since 1970.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    v: u8,
+    spent: u32,
+    id: String,
+    first: i64,
+    #[serde(rename = "gen", default)]
+    generation: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dlq: Option<Arn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due: Option<i64>,
+}
+
+impl Mark {
+    /// Reads the mark among a message's attributes. A mark of another version, or one that cannot
+    /// be read, counts as none: the letter starts afresh, and the next delivery replaces it.
+    #[must_use]
+    pub fn find(attributes: &Attributes) -> Option<Self> {
+        let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
+        if wire.v != VERSION || wire.id.is_empty() || wire.id.len() > MAX_ID_BYTES {
+            return None;
+        }
+        Some(Self {
+            spent: wire.spent,
+            id: wire.id,
+            first: Timestamp::from_millisecond(wire.first).ok()?,
+            generation: wire.generation,
+            dlq: wire.dlq,
+            due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
+        })
+    }
+
+    /// The mark as the attribute that travels.
+    #[must_use]
+    pub fn to_attribute(&self) -> Attribute {
+        let wire = Wire {
+            v: VERSION,
+            spent: self.spent,
+            id: self.id.clone(),
+            first: self.first.as_millisecond(),
+            generation: self.generation,
+            dlq: self.dlq.clone(),
+            due: self.due.map(Timestamp::as_millisecond),
+        };
+        // Strings and numbers only: serde_json cannot fail on it.
+        Attribute::string(serde_json::to_string(&wire).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark() -> Mark {
+        Mark {
+            spent: 3,
+            id: "abc".into(),
+            first: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
+            generation: 0,
+            dlq: None,
+            due: None,
+        }
+    }
+
+    fn attributes(text: &str) -> Attributes {
+        [(MARK_ATTRIBUTE.to_owned(), Attribute::string(text))].into()
+    }
+
+    #[test]
+    fn a_mark_reads_back_as_written_and_is_compact() {
+        let text = mark().to_attribute();
+        assert_eq!(text.text(), Some(r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#));
+        assert_eq!(Mark::find(&attributes(text.text().unwrap())), Some(mark()));
+    }
+
+    #[test]
+    fn a_mark_in_the_requeue_names_its_queue_and_its_due_time() {
+        let full = Mark {
+            dlq: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().ok(),
+            due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
+            ..mark()
+        };
+        assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
+    }
+
+    #[test]
+    fn an_unreadable_mark_counts_as_none() {
+        let long = format!(r#"{{"v":1,"spent":3,"id":"{}","first":0}}"#, "x".repeat(513));
+        for text in [
+            "",
+            "3",
+            r#"{"v":2,"spent":3,"id":"abc","first":0}"#,
+            r#"{"v":1,"spent":-3,"id":"abc","first":0}"#,
+            r#"{"v":1,"spent":3,"id":"","first":0}"#,
+            r#"{"v":1,"spent":3,"id":"abc","first":9223372036854775807}"#,
+            &long,
+        ] {
+            assert_eq!(Mark::find(&attributes(text)), None, "{text}");
+        }
+    }
+}

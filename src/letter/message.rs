@@ -1,0 +1,236 @@
+//! One SQS message as Lambda hands it over, checked once.
+//!
+//! `aws_lambda_events` describes the wire, where everything may be missing. Behind this module a
+//! message has an id, a receipt handle, its timestamps and its receive count, so nobody can answer
+//! Lambda with an empty id (which would fail the whole batch) or count a missing number as zero.
+//!
+//! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aws_lambda_events::sqs as wire;
+use jiff::Timestamp;
+
+use crate::arn::Arn;
+
+/// A message of a batch, with everything SQS said about it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SqsMessage {
+    /// SQS's own id; never empty.
+    pub message_id: String,
+    /// What `ChangeMessageVisibility` takes. Never logged, never archived.
+    pub receipt_handle: String,
+    /// The body, byte for byte.
+    pub body: String,
+    /// The queue that Lambda read it from: the DLQ or the requeue.
+    pub queue: Arn,
+    /// When it entered that queue (or, moved by SQS, its first standard queue).
+    pub sent: Timestamp,
+    /// When somebody first received it.
+    pub first_received: Timestamp,
+    /// How often it was received, this time included; throttled receives count too.
+    pub receive_count: u32,
+    /// The system attributes as SQS gave them, those above included.
+    pub system: BTreeMap<String, String>,
+    /// The sender's message attributes.
+    pub attributes: Attributes,
+}
+
+/// Message attributes by name, in a stable order.
+pub type Attributes = BTreeMap<String, Attribute>;
+
+/// One message attribute of SNS or SQS.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// `String`, `Number`, `Binary`, `String.Array`, or one of these with a custom suffix.
+    pub data_type: String,
+    /// The value in the form that its type asks for.
+    pub value: AttributeValue,
+}
+
+/// The value of an attribute.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// For `String`, `Number` and `String.Array`.
+    Text(String),
+    /// For `Binary`, decoded.
+    Binary(Vec<u8>),
+}
+
+/// Why an event cannot be handled at all: it is not one that Lambda's SQS event source mapping
+/// makes. The invocation fails, and every message stays where it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEvent {
+    /// A field without which a message can neither be answered for nor scheduled.
+    #[error("Records[{index}].{field} is missing or has no usable value")]
+    Field {
+        /// Position in the event, from 0.
+        index: usize,
+        /// The field's name in the event.
+        field: &'static str,
+    },
+    /// Messages of two queues in one event.
+    #[error("Records[{index}] is from {found}, others of this event from {expected}")]
+    TwoQueues {
+        /// Position in the event, from 0.
+        index: usize,
+        /// The queue of the first record.
+        expected: Arn,
+        /// The queue of this record.
+        found: Arn,
+    },
+}
+
+impl SqsMessage {
+    /// Checks every record of an event.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEvent`] names the first record and field that Lambda would never send so.
+    pub fn all_of(event: wire::SqsEvent) -> Result<Vec<Self>, BadEvent> {
+        let messages = event
+            .records
+            .into_iter()
+            .enumerate()
+            .map(|(index, record)| Self::from_record(index, record))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(first) = messages.first() {
+            let stranger = messages.iter().position(|message| message.queue != first.queue);
+            if let Some(index) = stranger {
+                let (expected, found) = (first.queue.clone(), messages[index].queue.clone());
+                return Err(BadEvent::TwoQueues { index, expected, found });
+            }
+        }
+        Ok(messages)
+    }
+
+    fn from_record(index: usize, record: wire::SqsMessage) -> Result<Self, BadEvent> {
+        let missing = |field| BadEvent::Field { index, field };
+        let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
+
+        let system: BTreeMap<_, _> = record.attributes.into_iter().collect();
+        let time = |field| timestamp(&system, field).ok_or(missing(field));
+        let count = |field| system.get(field).and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+        let mut attributes = Attributes::new();
+        for (name, attribute) in record.message_attributes {
+            let attribute = Attribute::from_record(attribute).ok_or(missing("messageAttributes"))?;
+            attributes.insert(name, attribute);
+        }
+        Ok(Self {
+            message_id: filled(record.message_id).ok_or(missing("messageId"))?,
+            receipt_handle: filled(record.receipt_handle).ok_or(missing("receiptHandle"))?,
+            body: record.body.unwrap_or_default(),
+            queue: record
+                .event_source_arn
+                .and_then(|arn| arn.parse().ok())
+                .ok_or(missing("eventSourceARN"))?,
+            sent: time("SentTimestamp")?,
+            first_received: time("ApproximateFirstReceiveTimestamp")?,
+            receive_count: count("ApproximateReceiveCount").ok_or(missing("ApproximateReceiveCount"))?,
+            system,
+            attributes,
+        })
+    }
+
+    /// A system attribute that SQS gave, such as `MessageGroupId`.
+    #[must_use]
+    pub fn system(&self, name: &str) -> Option<&str> {
+        self.system.get(name).map(String::as_str)
+    }
+
+    /// The group, on FIFO queues and on standard queues that are used as fair queues.
+    #[must_use]
+    pub fn group_id(&self) -> Option<&str> {
+        self.system("MessageGroupId")
+    }
+
+    /// The queue from which SQS moved the message here after too many receives.
+    #[must_use]
+    pub fn source_queue(&self) -> Option<Arn> {
+        self.system("DeadLetterQueueSourceArn")?.parse().ok()
+    }
+
+    /// The text of an attribute that is not binary.
+    #[must_use]
+    pub fn text_attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).and_then(Attribute::text)
+    }
+}
+
+impl Attribute {
+    /// An attribute of type `String`.
+    #[must_use]
+    pub fn string(value: impl Into<String>) -> Self {
+        Self { data_type: "String".to_owned(), value: AttributeValue::Text(value.into()) }
+    }
+
+    /// The value, where it is text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            AttributeValue::Text(text) => Some(text),
+            AttributeValue::Binary(_) => None,
+        }
+    }
+
+    /// What the value counts for in AWS's size limits, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let value = match &self.value {
+            AttributeValue::Text(text) => text.len(),
+            AttributeValue::Binary(bytes) => bytes.len(),
+        };
+        self.data_type.len() + value
+    }
+
+    fn from_record(attribute: wire::SqsMessageAttribute) -> Option<Self> {
+        let data_type = attribute.data_type?;
+        let value = if is_binary(&data_type) {
+            AttributeValue::Binary(attribute.binary_value?.0)
+        } else {
+            AttributeValue::Text(attribute.string_value?)
+        };
+        Some(Self { data_type, value })
+    }
+}
+
+/// Whether a data type's value is bytes; `Binary.png` is one too.
+pub(crate) fn is_binary(data_type: &str) -> bool {
+    data_type == "Binary" || data_type.starts_with("Binary.")
+}
+
+/// SQS gives times as milliseconds since 1970.
+fn timestamp(system: &BTreeMap<String, String>, name: &str) -> Option<Timestamp> {
+    Timestamp::from_millisecond(system.get(name)?.parse().ok()?).ok()
+}
+
+/// Hides what a log must not show: body, values, receipt handle.
+impl fmt::Debug for SqsMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqsMessage")
+            .field("message_id", &self.message_id)
+            .field("queue", &self.queue)
+            .field("sent", &self.sent)
+            .field("receive_count", &self.receive_count)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Hides the value.
+impl fmt::Debug for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes", self.data_type, self.size())
+    }
+}
+
+/// Hides the value.
+impl fmt::Debug for AttributeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text",
+            Self::Binary(_) => "Binary",
+        })
+    }
+}

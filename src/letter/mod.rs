@@ -1,0 +1,296 @@
+//! What lies in the queue.
+//!
+//! SNS, SQS, Lambda and `EventBridge` all leave failed messages in SQS queues, each in a form of
+//! its own. [`Letter::parse`] recognises the form and takes out what the rest of the software needs:
+//! topic, subscription, message, attributes, the original error where one is given, and our own
+//! mark. It never fails. A body that cannot be read is a letter of origin `raw`, kept whole.
+//!
+//! Everything here is pure: no AWS client, no clock, no logging.
+//!
+//! | origin | how it is told |
+//! |---|---|
+//! | `sqs` | system attribute `DeadLetterQueueSourceArn`, whatever the body |
+//! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN` |
+//! | `lambda-async` | message attributes `RequestID` and `ErrorCode` |
+//! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload` |
+//! | `sns` | body is an SNS envelope |
+//! | `raw` | everything else, raw deliveries of SNS among it |
+
+mod mark;
+mod message;
+mod notification;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use mark::{MARK_ATTRIBUTE, Mark};
+pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
+pub use notification::Notification;
+
+use crate::arn::Arn;
+
+/// Lambda keeps the first kilobyte of an error message; nobody needs more to see what failed.
+const MAX_CAUSE_CHARS: usize = 1024;
+
+/// A dead letter: one SQS message, understood as far as it can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// The message as received.
+    pub sqs: SqsMessage,
+    /// How it got into the queue.
+    pub origin: Origin,
+    /// The SNS message in it, where there is one.
+    pub notification: Option<Notification>,
+    /// The original error, where the origin tells it.
+    pub cause: Option<Cause>,
+    /// Our mark, where the letter was sent by us before.
+    pub mark: Option<Mark>,
+    /// The letter's id, the same each time it comes back.
+    pub id: LetterId,
+}
+
+/// How a letter got into the dead-letter queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// SNS gave up on a delivery and left its envelope.
+    Sns,
+    /// SQS moved it from a consumer's queue after too many receives.
+    Sqs {
+        /// The queue it came from.
+        source: Arn,
+    },
+    /// Lambda gave up on an asynchronous invocation; the body is the event.
+    LambdaAsync,
+    /// Lambda's on-failure destination; the event is inside the body.
+    LambdaDestination {
+        /// The function that failed.
+        function: Arn,
+    },
+    /// An `EventBridge` rule could not reach its target.
+    EventBridge {
+        /// The rule.
+        rule: Arn,
+        /// The target it could not reach.
+        target: Arn,
+    },
+    /// Anything else: a raw delivery of SNS, or something nobody knows.
+    Raw,
+}
+
+/// What made the letter a dead one, as its origin tells it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// A short code, such as `200` or `Unhandled`.
+    pub code: Option<String>,
+    /// The message of the failed code; it may hold anything and is never logged.
+    pub message: Option<String>,
+}
+
+/// A letter's id: that of our mark, else SNS's message id and the subscription (a shared
+/// dead-letter queue holds one message once per subscription), else SQS's message id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LetterId(String);
+
+impl Letter {
+    /// Understands a message as far as it can be. Never fails.
+    #[must_use]
+    pub fn parse(sqs: SqsMessage) -> Self {
+        let Reading { origin, notification, cause } = Reading::of(&sqs);
+        let mark = Mark::find(&sqs.attributes)
+            .or_else(|| notification.as_ref().and_then(|sns| Mark::find(&sns.attributes)));
+        let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref());
+        Self { sqs, origin, notification, cause, mark, id }
+    }
+
+    /// The topic of the SNS message in it.
+    #[must_use]
+    pub fn topic(&self) -> Option<&Arn> {
+        self.notification.as_ref().map(|sns| &sns.topic)
+    }
+
+    /// The subscription that failed, where the letter names it.
+    #[must_use]
+    pub fn subscription(&self) -> Option<&Arn> {
+        self.notification.as_ref()?.subscription.as_ref()
+    }
+
+    /// Retries behind it, by its mark.
+    #[must_use]
+    pub fn spent(&self) -> u32 {
+        self.mark.as_ref().map_or(0, |mark| mark.spent)
+    }
+
+    /// How often it was replayed from the archive, by its mark.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.mark.as_ref().map_or(0, |mark| mark.generation)
+    }
+
+    /// When it first arrived in a dead-letter queue: by its mark, else when it entered this one.
+    #[must_use]
+    pub fn first_arrival(&self) -> Timestamp {
+        self.mark.as_ref().map_or(self.sqs.sent, |mark| mark.first)
+    }
+}
+
+/// What can be told of a message's form.
+struct Reading {
+    origin: Origin,
+    notification: Option<Notification>,
+    cause: Option<Cause>,
+}
+
+impl Reading {
+    /// The order matters: what SQS itself says cannot be forged by a body, and attributes are
+    /// cheaper to read than bodies.
+    fn of(sqs: &SqsMessage) -> Self {
+        if let Some(source) = sqs.source_queue() {
+            return Self {
+                origin: Origin::Sqs { source },
+                notification: Notification::from_envelope(&sqs.body),
+                cause: None,
+            };
+        }
+        Self::of_eventbridge(sqs)
+            .or_else(|| Self::of_lambda_async(sqs))
+            .or_else(|| Self::of_envelope(sqs))
+            .or_else(|| Self::of_lambda_destination(sqs))
+            .unwrap_or(Self { origin: Origin::Raw, notification: None, cause: None })
+    }
+
+    fn of_envelope(sqs: &SqsMessage) -> Option<Self> {
+        let notification = Notification::from_envelope(&sqs.body)?;
+        Some(Self { origin: Origin::Sns, notification: Some(notification), cause: None })
+    }
+
+    fn of_eventbridge(sqs: &SqsMessage) -> Option<Self> {
+        let arn = |name| sqs.text_attribute(name)?.parse().ok();
+        let origin = Origin::EventBridge { rule: arn("RULE_ARN")?, target: arn("TARGET_ARN")? };
+        let cause = Cause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
+        Some(Self { origin, notification: None, cause })
+    }
+
+    fn of_lambda_async(sqs: &SqsMessage) -> Option<Self> {
+        sqs.text_attribute("RequestID")?;
+        let code = sqs.text_attribute("ErrorCode")?;
+        Some(Self {
+            origin: Origin::LambdaAsync,
+            notification: Notification::from_lambda_event(&sqs.body),
+            cause: Cause::new(Some(code), sqs.text_attribute("ErrorMessage")),
+        })
+    }
+
+    fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
+        let wire: Destination = notification::object(&sqs.body)?;
+        let response = wire.response_payload.unwrap_or_default();
+        let code = response.error_type.or(wire.response_context.unwrap_or_default().function_error);
+        let code = code.unwrap_or(wire.request_context.condition);
+        Some(Self {
+            origin: Origin::LambdaDestination { function: wire.request_context.function_arn },
+            notification: Notification::from_lambda_event(wire.request_payload.get()),
+            cause: Cause::new(Some(&code), response.error_message.as_deref()),
+        })
+    }
+}
+
+/// The record of a Lambda destination.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Destination<'a> {
+    request_context: RequestContext,
+    #[serde(borrow)]
+    request_payload: &'a RawValue,
+    #[serde(default, deserialize_with = "lenient")]
+    response_context: Option<ResponseContext>,
+    #[serde(default, deserialize_with = "lenient")]
+    response_payload: Option<ResponsePayload>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext {
+    function_arn: Arn,
+    condition: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext {
+    function_error: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponsePayload {
+    error_type: Option<String>,
+    error_message: Option<String>,
+}
+
+/// A function may answer anything; an answer of another shape tells no cause, which is no reason
+/// to misread the letter.
+fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
+
+impl Cause {
+    fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
+        let short = |text: &str| text.chars().take(MAX_CAUSE_CHARS).collect::<String>();
+        let (code, message) = (code.map(short), message.map(short));
+        (code.is_some() || message.is_some()).then_some(Self { code, message })
+    }
+}
+
+impl LetterId {
+    fn of(sqs: &SqsMessage, sns: Option<&Notification>, mark: Option<&Mark>) -> Self {
+        if let Some(mark) = mark {
+            return Self(mark.id.clone());
+        }
+        match sns.and_then(|sns| Some((&sns.message_id, sns.subscription.as_ref()?))) {
+            Some((message_id, subscription)) => Self(format!("{message_id}/{subscription}")),
+            None => Self(sqs.message_id.clone()),
+        }
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Origin {
+    /// The name in logs, metrics, patterns and archived records.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sns => "sns",
+            Self::Sqs { .. } => "sqs",
+            Self::LambdaAsync => "lambda-async",
+            Self::LambdaDestination { .. } => "lambda-destination",
+            Self::EventBridge { .. } => "eventbridge",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// Hides the message: a failed function may have put anything into it.
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()
+    }
+}

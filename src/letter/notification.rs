@@ -1,0 +1,155 @@
+//! The SNS message that a letter carries, in the two spellings that AWS uses.
+//!
+//! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a
+//! record (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a
+//! [`Notification`]. The unsubscribe link itself is live, so it is read for the subscription that
+//! it names and then dropped.
+//!
+//! Sources: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
+//! <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+
+use super::message::{Attribute, AttributeValue, Attributes, is_binary};
+use crate::arn::{Arn, ArnKind};
+
+/// A message as it was published to a topic.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// SNS's id; the same for every subscription of the topic.
+    pub message_id: String,
+    /// The topic.
+    pub topic: Arn,
+    /// The subscription whose delivery failed, where the letter names it.
+    pub subscription: Option<Arn>,
+    /// The subject, where there was one.
+    pub subject: Option<String>,
+    /// The message text.
+    pub message: String,
+    /// The message attributes with their types.
+    pub attributes: Attributes,
+}
+
+/// The fields that both spellings share.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Wire {
+    r#type: String,
+    message_id: String,
+    topic_arn: Arn,
+    subject: Option<String>,
+    message: String,
+    message_attributes: Option<BTreeMap<String, WireAttribute>>,
+    #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
+    unsubscribe_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct WireAttribute {
+    r#type: String,
+    value: String,
+}
+
+/// The event that SNS sends to a Lambda function.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct LambdaEvent {
+    records: Vec<LambdaRecord>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct LambdaRecord {
+    event_source: String,
+    event_subscription_arn: Arn,
+    sns: Wire,
+}
+
+impl Notification {
+    /// Reads an envelope; `None` where the text is anything else.
+    #[must_use]
+    pub fn from_envelope(text: &str) -> Option<Self> {
+        let wire: Wire = object(text)?;
+        let subscription = wire.unsubscribe_url.as_deref().and_then(subscription_of);
+        Self::from_wire(wire, subscription)
+    }
+
+    /// Reads the event of a Lambda subscription. SNS puts exactly one record into an event; one
+    /// with more is not SNS's and is not read.
+    #[must_use]
+    pub fn from_lambda_event(text: &str) -> Option<Self> {
+        let event: LambdaEvent = object(text)?;
+        let [record] = <[LambdaRecord; 1]>::try_from(event.records).ok()?;
+        if record.event_source != "aws:sns" {
+            return None;
+        }
+        let subscription = record.event_subscription_arn;
+        Self::from_wire(record.sns, Some(subscription).filter(|arn| arn.kind() == ArnKind::Subscription))
+    }
+
+    fn from_wire(wire: Wire, subscription: Option<Arn>) -> Option<Self> {
+        let is_message = wire.r#type == "Notification" && !wire.message_id.is_empty();
+        if !is_message || wire.topic_arn.kind() != ArnKind::Topic {
+            return None;
+        }
+        let attributes = wire
+            .message_attributes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, attribute)| Some((name, attribute.read()?)))
+            .collect::<Option<Attributes>>()?;
+        Some(Self {
+            message_id: wire.message_id,
+            topic: wire.topic_arn,
+            subscription,
+            subject: wire.subject,
+            message: wire.message,
+            attributes,
+        })
+    }
+}
+
+impl WireAttribute {
+    fn read(self) -> Option<Attribute> {
+        let value = if is_binary(&self.r#type) {
+            AttributeValue::Binary(STANDARD.decode(self.value).ok()?)
+        } else {
+            AttributeValue::Text(self.value)
+        };
+        Some(Attribute { data_type: self.r#type, value })
+    }
+}
+
+/// Parses a JSON object. Most raw bodies are none, which the first character tells for free.
+pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    if !text.trim_ascii_start().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+/// The `SubscriptionArn` parameter of an unsubscribe link.
+fn subscription_of(link: &str) -> Option<Arn> {
+    let (_, query) = link.split_once('?')?;
+    let value = query.split('&').find_map(|pair| pair.strip_prefix("SubscriptionArn="))?;
+    let arn: Arn = percent_decode_str(value).decode_utf8().ok()?.parse().ok()?;
+    (arn.kind() == ArnKind::Subscription).then_some(arn)
+}
+
+/// Hides subject, message and attributes.
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notification")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .field("subscription", &self.subscription)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! The Lambda function: settings, clients, telemetry, handler; nothing else.
+
+use std::sync::Arc;
+
+use aws_lambda_events::sqs::SqsEvent;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock;
+use sns_redrive::function::{Function, to_stdout};
+use sns_redrive::settings::Settings;
+use sns_redrive::telemetry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let variable = |name: &str| std::env::var(name).ok();
+    telemetry::init(variable);
+    let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
+    let clients = Clients::from_environment().await;
+    let function = Arc::new(Function::new(settings, clients, Clock::system(), to_stdout()));
+    run(service_fn(|event: LambdaEvent<SqsEvent>| {
+        let function = Arc::clone(&function);
+        async move {
+            let (event, context) = event.into_parts();
+            Ok::<_, Error>(function.handle(event, &context.request_id, context.deadline).await?)
+        }
+    }))
+    .await
+}
