@@ -1,0 +1,150 @@
+//! What an AWS call's failure means, decided in one place.
+//!
+//! The SDK's own `retryable_error_kind()` is empty for Publish, `SendMessage` and
+//! `ChangeMessageVisibility`, so the class comes from the error's code, the HTTP status and the
+//! variant of the SDK's error. An error nobody knows counts as one for an operator to mend: it goes
+//! on along the schedule, since only what is surely permanent may end it.
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+
+/// What a failure means for the letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureClass {
+    /// Too many requests; later it will work.
+    Throttling,
+    /// The network or the service; later it will work.
+    Transient,
+    /// This letter will never be taken by this target.
+    Permanent,
+    /// Someone has to mend a permission, a key or a queue; then it will work.
+    Mendable,
+}
+
+/// One failed call, or one failed entry of a batch call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What it means.
+    pub class: FailureClass,
+    /// The service's error code, or a name of ours where no service answered.
+    pub code: String,
+    /// The service's message, kept for mendable failures only: those name an action and a
+    /// resource. Others may quote what was sent, such as a receipt handle.
+    pub message: Option<String>,
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html#API_PublishBatch_Errors>,
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html>
+const THROTTLING: &[&str] = &[
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "Throttled",
+    "RequestThrottled",
+    "TooManyRequestsException",
+    "KMSThrottling",
+    "KMSThrottlingException",
+    "KMS.ThrottlingException",
+    "KmsThrottled",
+    "SlowDown",
+];
+
+const TRANSIENT: &[&str] = &[
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "InternalError",
+    "InternalErrorException",
+    "InternalFailure",
+    "ServiceUnavailable",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+];
+
+const PERMANENT: &[&str] = &[
+    "InvalidParameter",
+    "InvalidParameterException",
+    "InvalidParameterValue",
+    "InvalidParameterValueException",
+    "ParameterValueInvalid",
+    "ValidationException",
+    "EndpointDisabled",
+    "PlatformApplicationDisabled",
+    "InvalidMessageContents",
+    "UnsupportedOperation",
+    "InvalidAddress",
+    "MessageTooLong",
+    "BatchRequestTooLong",
+];
+
+impl Failure {
+    /// Classifies the failure of a whole call.
+    pub fn of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Self {
+        match error {
+            SdkError::ServiceError(service) => {
+                let status = service.raw().status().as_u16();
+                let metadata = service.err().meta();
+                Self::of_service(metadata.code(), metadata.message(), Some(status))
+            }
+            SdkError::TimeoutError(_) => Self::ours(FailureClass::Transient, "Timeout"),
+            SdkError::DispatchFailure(dispatch) if dispatch.is_timeout() => {
+                Self::ours(FailureClass::Transient, "Timeout")
+            }
+            SdkError::DispatchFailure(_) => Self::ours(FailureClass::Transient, "Unreachable"),
+            SdkError::ResponseError(response) => {
+                let status = response.raw().status().as_u16();
+                Self::of_service(None, None, Some(status))
+            }
+            // A request that cannot even be built will not be built next time.
+            SdkError::ConstructionFailure(_) => Self::ours(FailureClass::Permanent, "NotBuildable"),
+            _ => Self::ours(FailureClass::Transient, "Unknown"),
+        }
+    }
+
+    /// Classifies one entry of a batch call's `Failed` list.
+    #[must_use]
+    pub fn of_entry(code: &str, message: Option<&str>, sender_fault: bool) -> Self {
+        let status = if sender_fault { 400 } else { 500 };
+        Self::of_service(Some(code), message, Some(status))
+    }
+
+    /// A failure that no service reported.
+    #[must_use]
+    pub fn ours(class: FailureClass, code: &str) -> Self {
+        Self { class, code: code.to_owned(), message: None }
+    }
+
+    fn of_service(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Self {
+        // Query-protocol services may prefix codes: `AWS.SimpleQueueService.NonExistentQueue`.
+        let bare = code.map(|code| code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code));
+        let class = match (bare, status) {
+            (Some(code), _) if THROTTLING.contains(&code) => FailureClass::Throttling,
+            (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,
+            (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
+            (_, Some(429)) => FailureClass::Throttling,
+            (_, Some(408 | 500..=599)) => FailureClass::Transient,
+            (None, Some(200..=299)) => FailureClass::Transient,
+            _ => FailureClass::Mendable,
+        };
+        let code = match (code, status) {
+            (Some(code), _) => code.to_owned(),
+            (None, Some(status)) => format!("Http{status}"),
+            (None, None) => "Unknown".to_owned(),
+        };
+        let message = message.filter(|_| class == FailureClass::Mendable).map(str::to_owned);
+        Self { class, code, message }
+    }
+}
+
+impl FailureClass {
+    /// The name in logs and archived records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throttling => "throttling",
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::Mendable => "mendable",
+        }
+    }
+}

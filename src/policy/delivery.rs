@@ -1,0 +1,116 @@
+//! SNS's delivery policy document, in the shapes that SNS takes, and the presets.
+//!
+//! A subscription's document has `healthyRetryPolicy`, `throttlePolicy` and `requestPolicy`; a
+//! topic's wraps the same in `http` with `default` before each name. Limits are SNS's own, but for
+//! two that SNS needs for HTTP/S and this software does not: delays may reach the queue's retention
+//! and retries the number that SNS keeps for its own endpoints.
+//! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
+
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::schedule::{Backoff, MAX_DELAY_SECONDS, MAX_RETRIES, Schedule};
+
+/// A delivery policy: the schedule, and what else SNS's document can say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryPolicy {
+    /// When retries happen.
+    pub schedule: Schedule,
+    /// `maxReceivesPerSecond`: deliveries a second towards one target.
+    pub max_receives_per_second: Option<u32>,
+    /// `headerContentType` of HTTP/S posts.
+    pub content_type: Option<String>,
+}
+
+/// The presets by name.
+const PRESETS: [(&str, Schedule); 3] = [
+    ("aws-managed", Schedule::AWS_MANAGED),
+    ("customer-managed", Schedule::CUSTOMER_MANAGED),
+    ("http-default", Schedule::HTTP_DEFAULT),
+];
+
+impl DeliveryPolicy {
+    /// A policy of nothing but a schedule.
+    #[must_use]
+    pub fn of(schedule: Schedule) -> Self {
+        Self { schedule, max_receives_per_second: None, content_type: None }
+    }
+
+    /// Reads the field `deliveryPolicy`: a preset's name or a document.
+    pub(super) fn read(parent: &Fields<'_>) -> Option<Self> {
+        const KEY: &str = "deliveryPolicy";
+        if let Value::String(name) = parent.value(KEY)? {
+            if name == "from-subscription" {
+                parent.note(KEY, "\"from-subscription\" is not available in this version");
+                return None;
+            }
+            return parent
+                .choice(KEY, &PRESETS.each_ref().map(|(name, preset)| (*name, preset)))
+                .cloned()
+                .map(Self::of);
+        }
+        let document = parent.object(KEY)?;
+        let topic_level = document.object("http");
+        let policy = match &topic_level {
+            Some(http) => Self::read_policies(http, TOPIC_LEVEL),
+            None => Self::read_policies(&document, SUBSCRIPTION_LEVEL),
+        };
+        if let Some(http) = topic_level {
+            // It decides between a topic's and a subscription's policy; here there is only one.
+            http.flag("disableSubscriptionOverrides");
+            http.finish();
+        }
+        document.finish();
+        Some(policy)
+    }
+
+    fn read_policies(fields: &Fields<'_>, [healthy, throttle, request]: [&'static str; 3]) -> Self {
+        let schedule = fields.object(healthy).map_or(Schedule::HTTP_DEFAULT, read_schedule);
+        let max_receives_per_second = fields.object(throttle).and_then(|throttle| {
+            let present = throttle.value("maxReceivesPerSecond").is_some();
+            let rate = throttle.number("maxReceivesPerSecond", (1, u32::MAX), 1);
+            throttle.finish();
+            present.then_some(rate)
+        });
+        let content_type = fields.object(request).and_then(|request| {
+            let content_type = request.text("headerContentType").map(str::to_owned);
+            request.finish();
+            content_type
+        });
+        Self { schedule, max_receives_per_second, content_type }
+    }
+}
+
+const SUBSCRIPTION_LEVEL: [&str; 3] = ["healthyRetryPolicy", "throttlePolicy", "requestPolicy"];
+const TOPIC_LEVEL: [&str; 3] = ["defaultHealthyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy"];
+
+fn read_schedule(fields: Fields<'_>) -> Schedule {
+    let default = Schedule::HTTP_DEFAULT;
+    let backoffs = Backoff::ALL.map(|backoff| (backoff.name(), backoff));
+    let any = (0, MAX_RETRIES);
+    let mut schedule = Schedule {
+        min: fields.number("minDelayTarget", (1, MAX_DELAY_SECONDS), default.min),
+        max: fields.number("maxDelayTarget", (1, MAX_DELAY_SECONDS), default.max),
+        retries: fields.number("numRetries", any, default.retries),
+        no_delay: fields.number("numNoDelayRetries", any, default.no_delay),
+        min_delay: fields.number("numMinDelayRetries", any, default.min_delay),
+        max_delay: fields.number("numMaxDelayRetries", any, default.max_delay),
+        backoff: fields.choice("backoffFunction", &backoffs).unwrap_or(default.backoff),
+    };
+    if schedule.min > schedule.max {
+        let (min, max) = (schedule.min, schedule.max);
+        fields.note("minDelayTarget", format!("must not be above maxDelayTarget: {min} is above {max}"));
+        schedule.max = schedule.min;
+    }
+    let counted = schedule.no_delay + schedule.min_delay + schedule.max_delay;
+    if counted > schedule.retries {
+        let total = schedule.retries;
+        let problem = format!(
+            "must hold the three counted phases: numNoDelayRetries, numMinDelayRetries and \
+             numMaxDelayRetries add up to {counted}, which is above {total}"
+        );
+        fields.note("numRetries", problem);
+    }
+    fields.finish();
+    schedule
+}

@@ -1,0 +1,167 @@
+//! The redrive policy document: a default, and rules that differ from it.
+
+use serde_json::Value;
+
+use super::delivery::DeliveryPolicy;
+use super::fields::{Fault, Faults, Fields};
+use super::matcher::Matcher;
+use super::schedule::Schedule;
+use super::{Action, Policy, Rule, TargetSpec};
+use crate::arn::{Arn, ArnKind};
+
+/// The name by which logs and archived records know the default.
+pub const DEFAULT_RULE: &str = "default";
+
+/// Everything that is wrong with a policy document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct BadPolicy(pub Vec<Fault>);
+
+impl Policy {
+    /// Reads a policy document.
+    ///
+    /// # Errors
+    ///
+    /// [`BadPolicy`] with every fault and the path to it.
+    pub fn parse(json: &str) -> Result<Self, BadPolicy> {
+        let document: Value = serde_json::from_str(json).map_err(|error| {
+            BadPolicy(vec![Fault { path: String::new(), problem: format!("not JSON: {error}") }])
+        })?;
+        let faults = Faults::default();
+        let policy = read(&document, &faults);
+        let faults = faults.into_inner();
+        if faults.is_empty() { Ok(policy) } else { Err(BadPolicy(faults)) }
+    }
+}
+
+fn read(document: &Value, faults: &Faults) -> Policy {
+    let fields = Fields::new(faults, "", document);
+    let mut default = Rule::built_in();
+    if let Some(given) = fields.object("default") {
+        default = read_rule(&given, &default);
+        given.finish();
+    }
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut matcher = Matcher::default();
+    for (index, value) in fields.list("rules").unwrap_or_default().iter().enumerate() {
+        let given = Fields::new(faults, format!("rules[{index}]"), value);
+        let mut rule = read_rule(&given, &default);
+        rule.name = read_name(&given, &rules);
+        match given.value("match") {
+            None => given.note("match", "is missing: a rule without a pattern would never apply"),
+            Some(pattern) => {
+                if let Err(problem) = matcher.add(index, pattern) {
+                    given.note("match", problem);
+                }
+            }
+        }
+        given.finish();
+        rules.push(rule);
+    }
+    fields.finish();
+    Policy { default, rules, matcher }
+}
+
+fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
+    match given.text("name") {
+        None if given.value("name").is_none() => {
+            given.note("name", "is missing: logs and the archive name the rule")
+        }
+        None => {}
+        Some(name) if name.is_empty() || name.len() > 64 || name == DEFAULT_RULE => {
+            given.note("name", "must be 1 to 64 characters long and not \"default\"");
+        }
+        Some(name) if others.iter().any(|other| other.name == name) => {
+            given.note("name", format!("{name:?} is the name of another rule"));
+        }
+        Some(name) => return name.to_owned(),
+    }
+    String::new()
+}
+
+/// What a rule leaves out comes from `base`; its delivery policy replaces the base's whole.
+fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
+    let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
+    if given.flag("verifySignature") == Some(true) {
+        given.note("verifySignature", "is not available in this version");
+    }
+    if given.choice("fifo", &[("block", false), ("step-aside", true)]) == Some(true) {
+        given.note("fifo", "\"step-aside\" is not available in this version");
+    }
+    Rule {
+        name: base.name.clone(),
+        action: given.choice("action", &actions).unwrap_or(base.action),
+        target: read_target(given).unwrap_or_else(|| base.target.clone()),
+        delivery: DeliveryPolicy::read(given).unwrap_or_else(|| base.delivery.clone()),
+        jitter: read_jitter(given).unwrap_or(base.jitter),
+        allow_targets: read_allow_targets(given).or_else(|| base.allow_targets.clone()),
+        retry_permanent: given.flag("retryPermanent").unwrap_or(base.retry_permanent),
+        subscription: read_subscription(given).or_else(|| base.subscription.clone()),
+    }
+}
+
+fn read_target(given: &Fields<'_>) -> Option<TargetSpec> {
+    let text = given.text("target")?;
+    let spec = match text {
+        "origin" => TargetSpec::Origin,
+        "subscription" => TargetSpec::Subscription,
+        "source" => TargetSpec::Source,
+        "topic" => TargetSpec::Topic,
+        _ => match text.parse::<Arn>() {
+            Ok(arn) if matches!(arn.kind(), ArnKind::Topic | ArnKind::Queue) => TargetSpec::Arn(arn),
+            Ok(arn) if arn.kind() == ArnKind::Function => {
+                given.note("target", "functions as targets are not available in this version");
+                return None;
+            }
+            _ => {
+                let problem = "must be origin, subscription, source, topic, or the ARN of a topic or queue";
+                given.note("target", format!("{problem}, not {text:?}"));
+                return None;
+            }
+        },
+    };
+    Some(spec)
+}
+
+fn read_jitter(given: &Fields<'_>) -> Option<f64> {
+    let value = given.value("jitter")?;
+    let jitter = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+    if jitter.is_none() {
+        given.note("jitter", format!("must be a number from 0 to 1, not {value}"));
+    }
+    jitter
+}
+
+fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
+    let list = given.list("allowTargets")?;
+    let texts: Vec<_> = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if texts.len() < list.len() || texts.iter().any(String::is_empty) {
+        given.note("allowTargets", "must hold ARNs and URL prefixes only, each a string");
+    }
+    Some(texts)
+}
+
+fn read_subscription(given: &Fields<'_>) -> Option<Arn> {
+    let text = given.text("subscription")?;
+    let arn = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Subscription);
+    if arn.is_none() {
+        given.note("subscription", format!("must be the ARN of a subscription, not {text:?}"));
+    }
+    arn
+}
+
+impl Rule {
+    /// The built-in default of the contract.
+    pub(super) fn built_in() -> Self {
+        Self {
+            name: DEFAULT_RULE.to_owned(),
+            action: Action::Redrive,
+            target: TargetSpec::Origin,
+            delivery: DeliveryPolicy::of(Schedule::BUILT_IN),
+            jitter: 0.1,
+            allow_targets: None,
+            retry_permanent: false,
+            subscription: None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads a JSON document field by field and keeps every fault with its path.
+//!
+//! An operator who gets one fault per deployment deploys five times. So nothing here stops at the
+//! first: a fault is noted, a harmless value stands in for the bad one, and reading goes on. What
+//! nobody asked for by name is an unknown key, and a fault too.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// One thing wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where, such as `rules[1].deliveryPolicy.healthyRetryPolicy.numRetries`.
+    pub path: String,
+    /// What, with the limit where there is one.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            return f.write_str(&self.problem);
+        }
+        write!(f, "{}: {}", self.path, self.problem)
+    }
+}
+
+/// Faults gathered while reading one document.
+#[derive(Debug, Default)]
+pub(super) struct Faults(RefCell<Vec<Fault>>);
+
+impl Faults {
+    pub(super) fn note(&self, path: impl Into<String>, problem: impl Into<String>) {
+        self.0.borrow_mut().push(Fault { path: path.into(), problem: problem.into() });
+    }
+
+    pub(super) fn into_inner(self) -> Vec<Fault> {
+        self.0.into_inner()
+    }
+}
+
+/// The fields of one JSON object.
+pub(super) struct Fields<'a> {
+    faults: &'a Faults,
+    path: String,
+    map: Option<&'a Map<String, Value>>,
+    asked: RefCell<BTreeSet<&'static str>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(faults: &'a Faults, path: impl Into<String>, value: &'a Value) -> Self {
+        let path = path.into();
+        let map = value.as_object();
+        if map.is_none() {
+            faults.note(&path, format!("must be an object, not {}", kind(value)));
+        }
+        Self { faults, path, map, asked: RefCell::default() }
+    }
+
+    /// The path of a field of this object.
+    pub(super) fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    pub(super) fn note(&self, key: &str, problem: impl Into<String>) {
+        self.faults.note(self.path(key), problem);
+    }
+
+    /// A field as it stands; `null` counts as absent.
+    pub(super) fn value(&self, key: &'static str) -> Option<&'a Value> {
+        self.asked.borrow_mut().insert(key);
+        self.map?.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn object(&self, key: &'static str) -> Option<Fields<'a>> {
+        self.value(key).map(|value| Fields::new(self.faults, self.path(key), value))
+    }
+
+    pub(super) fn text(&self, key: &'static str) -> Option<&'a str> {
+        let value = self.value(key)?;
+        if value.as_str().is_none() {
+            self.note(key, format!("must be a string, not {}", kind(value)));
+        }
+        value.as_str()
+    }
+
+    pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        if value.as_bool().is_none() {
+            self.note(key, format!("must be true or false, not {}", kind(value)));
+        }
+        value.as_bool()
+    }
+
+    pub(super) fn list(&self, key: &'static str) -> Option<&'a [Value]> {
+        let value = self.value(key)?;
+        if value.as_array().is_none() {
+            self.note(key, format!("must be a list, not {}", kind(value)));
+        }
+        value.as_array().map(Vec::as_slice)
+    }
+
+    /// A whole number within limits; `default` where it is absent or bad.
+    pub(super) fn number(&self, key: &'static str, limits: (u32, u32), default: u32) -> u32 {
+        let Some(value) = self.value(key) else { return default };
+        let (least, most) = limits;
+        let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+        if let Some(number) = number.filter(|number| (least..=most).contains(number)) {
+            return number;
+        }
+        self.note(key, format!("must be a whole number from {least} to {most}, not {}", shown(value)));
+        default
+    }
+
+    /// One of a few names.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        let found = choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
+        if found.is_none() {
+            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+            self.note(key, format!("must be one of {}, not {text:?}", names.join(", ")));
+        }
+        found
+    }
+
+    /// Says which keys nobody asked for. Call it last.
+    pub(super) fn finish(self) {
+        let asked = self.asked.take();
+        for key in self.map.into_iter().flat_map(Map::keys) {
+            if !asked.contains(key.as_str()) {
+                let known: Vec<_> = asked.iter().copied().collect();
+                self.note(key, format!("unknown key; known here: {}", known.join(", ")));
+            }
+        }
+    }
+}
+
+/// A value for an error message: small ones as they are, others by their kind.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::String(text) if text.len() <= 40 => value.to_string(),
+        _ => kind(value).to_owned(),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

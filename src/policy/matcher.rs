@@ -1,0 +1,102 @@
+//! Which rule a letter falls under: `EventBridge` patterns over a JSON view of the letter.
+//!
+//! The pattern language is the one that users know from SNS filter policies and `EventBridge`
+//! rules; the crate `quamina` compiles all patterns into one automaton, so many rules cost little
+//! more than one.
+//! Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
+
+use std::fmt;
+
+use quamina::Quamina;
+use serde_json::{Map, Value, json};
+
+use crate::letter::{Attribute, Letter};
+
+/// The fields of the view; a pattern over any other could never match.
+const VIEW: [&str; 9] = [
+    "origin",
+    "queueArn",
+    "topicArn",
+    "subscriptionArn",
+    "subject",
+    "messageAttributes",
+    "message",
+    "retry",
+    "error",
+];
+
+/// The compiled patterns of a policy.
+#[derive(Default)]
+pub(super) struct Matcher {
+    patterns: Option<Quamina<usize>>,
+}
+
+impl Matcher {
+    /// Adds the pattern of a rule; the problem is said in words.
+    pub(super) fn add(&mut self, rule: usize, pattern: &Value) -> Result<(), String> {
+        let Some(fields) = pattern.as_object().filter(|fields| !fields.is_empty()) else {
+            return Err("must be an object with at least one field".to_owned());
+        };
+        if let Some(unknown) = fields.keys().find(|key| !VIEW.contains(&key.as_str())) {
+            return Err(format!("has no field {unknown:?}; fields of a letter are {}", VIEW.join(", ")));
+        }
+        let patterns = self.patterns.get_or_insert_with(Quamina::new);
+        patterns.add_pattern(rule, &pattern.to_string()).map_err(|error| format!("is not a pattern: {error}"))
+    }
+
+    /// The first rule whose pattern matches.
+    pub(super) fn first(&self, letter: &Letter) -> Option<usize> {
+        let patterns = self.patterns.as_ref()?;
+        // The view is JSON that was just written, so it cannot fail to be read.
+        let matches = patterns.matches_for_event(view(letter).to_string().as_bytes());
+        matches.unwrap_or_default().into_iter().min()
+    }
+}
+
+/// The letter as patterns see it. Fields that it does not have are absent.
+pub(super) fn view(letter: &Letter) -> Value {
+    let mut view = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            view.insert(key.to_owned(), value);
+        }
+    };
+    put("origin", Some(letter.origin.name().into()));
+    put("queueArn", Some(letter.sqs.queue.as_str().into()));
+    put("topicArn", letter.topic().map(|arn| arn.as_str().into()));
+    put("subscriptionArn", letter.subscription().map(|arn| arn.as_str().into()));
+    put("retry", Some(letter.spent().into()));
+    if let Some(cause) = &letter.cause {
+        put("error", Some(json!({ "code": cause.code, "message": cause.message })));
+    }
+    let (message, attributes) = match &letter.notification {
+        Some(sns) => {
+            put("subject", sns.subject.as_deref().map(Value::from));
+            (&sns.message, &sns.attributes)
+        }
+        None => (&letter.sqs.body, &letter.sqs.attributes),
+    };
+    let attributes: Map<_, _> =
+        attributes.iter().filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect();
+    put("messageAttributes", Some(Value::Object(attributes)));
+    let parsed = serde_json::from_str(message).unwrap_or_else(|_| Value::from(message.as_str()));
+    put("message", Some(parsed));
+    Value::Object(view)
+}
+
+/// An attribute's value as SNS filter policies see it; binary ones cannot be matched.
+fn seen(attribute: &Attribute) -> Option<Value> {
+    let text = attribute.text()?;
+    let parsed = match attribute.data_type.as_str() {
+        "Number" | "String.Array" => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    Some(parsed.unwrap_or_else(|| Value::from(text)))
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.patterns.as_ref().map_or(0, Quamina::pattern_count);
+        write!(f, "Matcher of {count} patterns")
+    }
+}
