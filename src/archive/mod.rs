@@ -1,0 +1,92 @@
+//! Where letters rest that cannot be saved.
+//!
+//! A letter is archived before its message may be deleted, so an archive answers for every letter:
+//! it has it, or it says why not and the letter stays in its queue. Storing a letter twice is
+//! harmless; losing one is not.
+
+mod queue;
+mod record;
+mod s3;
+
+use jiff::Timestamp;
+use tokio::time::{Instant, timeout_at};
+
+pub use queue::RECORD_ATTRIBUTE;
+pub use record::{
+    Epitaph, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
+    RecordedRetry,
+};
+
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::letter::Letter;
+use crate::target::Courier;
+
+/// An archive.
+#[derive(Debug, Clone)]
+pub enum Archive {
+    /// Objects in a bucket.
+    S3 {
+        /// The client.
+        s3: aws_sdk_s3::Client,
+        /// The bucket.
+        bucket: String,
+        /// The prefix of every key, with or without slashes at its ends.
+        prefix: String,
+    },
+    /// Messages in a queue.
+    Queue {
+        /// Sends them.
+        courier: Courier,
+        /// The queue.
+        queue: Arn,
+    },
+}
+
+/// Letters archived by one invocation.
+#[derive(Debug, Clone, Copy)]
+pub struct Shelf<'a> {
+    /// The queue that they lay in.
+    pub queue: &'a Arn,
+    /// The invocation's request id.
+    pub request_id: &'a str,
+    /// The present.
+    pub now: Timestamp,
+    /// No call goes on after this.
+    pub until: Instant,
+}
+
+impl Archive {
+    /// Stores letters; the answers are in their order, `Ok` where the letter is safe.
+    pub async fn store(
+        &self,
+        letters: &[(&Letter, Epitaph<'_>)],
+        shelf: Shelf<'_>,
+    ) -> Vec<Result<(), Failure>> {
+        if letters.is_empty() {
+            return Vec::new();
+        }
+        let records: Vec<_> =
+            letters.iter().map(|(letter, epitaph)| Record::of(letter, epitaph, shelf.now)).collect();
+        match self {
+            Self::S3 { s3, bucket, prefix } => {
+                let key = s3::key(prefix, shelf.queue, shelf.now, shelf.request_id);
+                let put = s3::put(s3, bucket, &key, &records);
+                let answer = timeout_at(shelf.until, put)
+                    .await
+                    .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
+                vec![answer; letters.len()]
+            }
+            Self::Queue { courier, queue } => {
+                queue::store(courier, queue, letters, &records, shelf.until).await
+            }
+        }
+    }
+
+    /// Whether this archive is the very queue that letters are read from: then nothing would ever
+    /// leave it.
+    #[must_use]
+    pub fn is(&self, arn: &Arn) -> bool {
+        matches!(self, Self::Queue { queue, .. } if queue == arn)
+    }
+}

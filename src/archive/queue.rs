@@ -1,0 +1,65 @@
+//! An archive in an SQS queue: body and attributes unchanged.
+
+use std::borrow::Cow;
+
+use tokio::time::Instant;
+
+use super::{Epitaph, Record};
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::letter::{Attribute, Letter};
+use crate::target::{Courier, MAX_ATTRIBUTES, Parcel, Sent};
+
+/// The attribute that holds the record without its message, where there is room for one.
+pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
+
+/// SQS takes 1 MiB a message, attributes included.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
+pub(super) async fn store(
+    courier: &Courier,
+    queue: &Arn,
+    letters: &[(&Letter, Epitaph<'_>)],
+    records: &[Record],
+    until: Instant,
+) -> Vec<Result<(), Failure>> {
+    let parcels: Vec<_> =
+        letters.iter().zip(records).map(|((letter, _), record)| parcel(letter, record, queue)).collect();
+    let addressed: Vec<_> = parcels.iter().map(|parcel| (queue, parcel)).collect();
+    let answers = courier.deliver(&addressed, until).await;
+    answers
+        .into_iter()
+        .map(|sent| match sent {
+            Sent::Accepted => Ok(()),
+            Sent::Failed(failure) => Err(failure),
+            Sent::NotStarted => Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")),
+        })
+        .collect()
+}
+
+fn parcel<'a>(letter: &'a Letter, record: &Record, queue: &Arn) -> Parcel<'a> {
+    let sqs = &letter.sqs;
+    let fifo = queue.is_fifo();
+    let mut parcel = Parcel {
+        body: Cow::Borrowed(&sqs.body),
+        subject: None,
+        attributes: sqs
+            .attributes
+            .iter()
+            .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
+            .collect(),
+        group_id: sqs.group_id().or(fifo.then_some("sns-redrive")),
+        // Archiving the same message twice within five minutes is one archived message.
+        deduplication_id: fifo.then(|| sqs.message_id.clone()),
+        trace_header: sqs.system("AWSTraceHeader"),
+        unmarked: false,
+    };
+    let summary = Attribute::string(record.to_summary());
+    let fits = parcel.attributes.len() < MAX_ATTRIBUTES
+        && parcel.size() + RECORD_ATTRIBUTE.len() + summary.size() <= MAX_MESSAGE_BYTES;
+    if fits {
+        parcel.attributes.insert(RECORD_ATTRIBUTE, Cow::Owned(summary));
+    }
+    parcel
+}

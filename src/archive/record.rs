@@ -1,0 +1,238 @@
+//! The archived record: one line of JSON from which the SQS message can be rebuilt exactly.
+//!
+//! `message` has the form of a record in Lambda's own event, so an archived letter can be put into
+//! an event and run again. Left out are the receipt handle, which is worthless and secret, and
+//! nothing else.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `version` | of this format; 1 |
+//! | `archivedAt` | RFC 3339 |
+//! | `reason`, `detail` | why, by name and in words |
+//! | `queueArn`, `message.messageId` | together they name the record: a crash can archive a letter twice |
+//! | `letterId`, `origin`, `topicArn`, `subscriptionArn` | as in the logs |
+//! | `rule`, `targetArn` | the rule it fell under, where it was to go |
+//! | `retry` | `number` of the last one made and `of` how many; absent if none was made |
+//! | `error` | `code` and `class` of the last failure, `message` where an operator can mend it |
+//! | `cause` | `code` and `message` of the original error, where the origin tells it |
+//! | `message` | the SQS message |
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::arn::Arn;
+use crate::failure::Failure;
+use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
+use crate::policy::{ArchiveReason, Retry};
+
+/// The format that this version writes.
+pub const RECORD_VERSION: u8 = 1;
+
+/// Why a letter is archived, with all that is known.
+#[derive(Debug, Clone)]
+pub struct Epitaph<'a> {
+    /// The reason.
+    pub reason: ArchiveReason,
+    /// More about it, in words.
+    pub detail: Option<&'a str>,
+    /// The rule it fell under.
+    pub rule: &'a str,
+    /// Where it was to go.
+    pub target: Option<&'a Arn>,
+    /// The last retry that was made.
+    pub retry: Option<Retry>,
+    /// Its failure.
+    pub failure: Option<&'a Failure>,
+}
+
+/// One archived letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// [`RECORD_VERSION`].
+    pub version: u8,
+    /// RFC 3339.
+    pub archived_at: String,
+    /// [`ArchiveReason::name`].
+    pub reason: String,
+    /// More about it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The queue that the letter lay in.
+    pub queue_arn: Arn,
+    /// The letter's id.
+    pub letter_id: String,
+    /// The origin's name.
+    pub origin: String,
+    /// The topic of the SNS message in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic_arn: Option<Arn>,
+    /// The subscription that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription_arn: Option<Arn>,
+    /// The rule it fell under.
+    pub rule: String,
+    /// Where it was to go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_arn: Option<Arn>,
+    /// The last retry that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RecordedRetry>,
+    /// Its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RecordedError>,
+    /// The original error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<RecordedCause>,
+    /// The SQS message.
+    pub message: RecordedMessage,
+}
+
+/// The last retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedRetry {
+    /// Its number, from 1.
+    pub number: u32,
+    /// How many the schedule has.
+    pub of: u32,
+}
+
+/// The last failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedError {
+    /// The service's code.
+    pub code: String,
+    /// The failure's class.
+    pub class: String,
+    /// The service's message, where an operator can mend what it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The original error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedCause {
+    /// A short code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The message of the failed code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The SQS message, as in Lambda's event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedMessage {
+    /// SQS's id.
+    pub message_id: String,
+    /// The body.
+    pub body: String,
+    /// The system attributes.
+    pub attributes: BTreeMap<String, String>,
+    /// The message attributes.
+    pub message_attributes: BTreeMap<String, RecordedAttribute>,
+    /// Always `aws:sqs`.
+    pub event_source: String,
+    /// The queue.
+    #[serde(rename = "eventSourceARN")]
+    pub event_source_arn: Arn,
+    /// The queue's region.
+    pub aws_region: String,
+}
+
+/// A message attribute, as in Lambda's event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedAttribute {
+    /// For text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub string_value: Option<String>,
+    /// For bytes, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binary_value: Option<String>,
+    /// The type.
+    pub data_type: String,
+}
+
+impl Record {
+    /// The record of a letter.
+    #[must_use]
+    pub fn of(letter: &Letter, epitaph: &Epitaph<'_>, at: jiff::Timestamp) -> Self {
+        Self {
+            version: RECORD_VERSION,
+            archived_at: at.to_string(),
+            reason: epitaph.reason.name().to_owned(),
+            detail: epitaph.detail.map(str::to_owned),
+            queue_arn: letter.sqs.queue.clone(),
+            letter_id: letter.id.as_str().to_owned(),
+            origin: letter.origin.name().to_owned(),
+            topic_arn: letter.topic().cloned(),
+            subscription_arn: letter.subscription().cloned(),
+            rule: epitaph.rule.to_owned(),
+            target_arn: epitaph.target.cloned(),
+            retry: epitaph.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
+            error: epitaph.failure.map(|failure| RecordedError {
+                code: failure.code.clone(),
+                class: failure.class.name().to_owned(),
+                message: failure.message.clone(),
+            }),
+            cause: letter
+                .cause
+                .as_ref()
+                .map(|cause| RecordedCause { code: cause.code.clone(), message: cause.message.clone() }),
+            message: RecordedMessage::of(&letter.sqs),
+        }
+    }
+
+    /// The record as one line, with its line end.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        // Strings, numbers and maps with string keys: serde_json cannot fail on them.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+
+    /// The archived letter's failure in short, for an attribute of a message: the record without
+    /// the message itself.
+    #[must_use]
+    pub fn to_summary(&self) -> String {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("message");
+            fields.insert("sqsMessageId".to_owned(), self.message.message_id.clone().into());
+        }
+        value.to_string()
+    }
+}
+
+impl RecordedMessage {
+    fn of(sqs: &SqsMessage) -> Self {
+        let attributes = sqs.attributes.iter();
+        Self {
+            message_id: sqs.message_id.clone(),
+            body: sqs.body.clone(),
+            attributes: sqs.system.clone(),
+            message_attributes: attributes
+                .map(|(name, value)| (name.clone(), RecordedAttribute::of(value)))
+                .collect(),
+            event_source: "aws:sqs".to_owned(),
+            event_source_arn: sqs.queue.clone(),
+            aws_region: sqs.queue.region().to_owned(),
+        }
+    }
+}
+
+impl RecordedAttribute {
+    fn of(attribute: &Attribute) -> Self {
+        let (string_value, binary_value) = match &attribute.value {
+            AttributeValue::Text(text) => (Some(text.clone()), None),
+            AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
+        };
+        Self { string_value, binary_value, data_type: attribute.data_type.clone() }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is sent: a letter's content with our mark, ready for a topic or a queue.
+//!
+//! Packing is pure. It decides what of a letter travels (everything: body, subject, attributes with
+//! their types, group, trace header), adds the mark, and gives FIFO targets a deduplication id.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use crate::arn::{Arn, ArnKind};
+use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark};
+
+/// SQS takes at most ten message attributes, and so does a raw subscription of a topic: a message
+/// with more is thrown away there.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
+pub const MAX_ATTRIBUTES: usize = 10;
+
+/// One message towards a topic or a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parcel<'a> {
+    /// The body of an SQS message, the message of an SNS one.
+    pub body: Cow<'a, str>,
+    /// The subject; topics only.
+    pub subject: Option<&'a str>,
+    /// The attributes, our mark among them.
+    pub attributes: BTreeMap<&'a str, Cow<'a, Attribute>>,
+    /// The message group.
+    pub group_id: Option<&'a str>,
+    /// For FIFO targets: new for each retry, the same when one retry is repeated.
+    pub deduplication_id: Option<String>,
+    /// The X-Ray header; queues only.
+    pub trace_header: Option<&'a str>,
+    /// Whether the mark had to be left out, being the eleventh attribute.
+    pub unmarked: bool,
+}
+
+/// Where a parcel goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Destination {
+    /// A topic or a queue.
+    pub arn: Arn,
+    /// Whether it is the endpoint queue of the letter's own subscription: only there may a letter
+    /// travel without its mark.
+    pub own_endpoint: bool,
+}
+
+/// The mark would be the eleventh attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
+pub struct Unmarkable;
+
+impl<'a> Parcel<'a> {
+    /// Packs a letter for retry number `retry`.
+    ///
+    /// A topic gets the message as it was published; a queue gets the stored body, byte for byte.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmarkable`] where the mark does not fit and the letter must not travel without it.
+    pub fn pack(letter: &'a Letter, to: &Destination, retry: u32) -> Result<Self, Unmarkable> {
+        let published = letter.notification.as_ref().filter(|_| to.arn.kind() == ArnKind::Topic);
+        let (body, subject, attributes) = match published {
+            Some(sns) => (&sns.message, sns.subject.as_deref(), &sns.attributes),
+            None => (&letter.sqs.body, None, &letter.sqs.attributes),
+        };
+        let mut attributes = without_mark(attributes);
+        let unmarked = attributes.len() >= MAX_ATTRIBUTES;
+        if unmarked && !to.own_endpoint {
+            return Err(Unmarkable);
+        }
+        if !unmarked {
+            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(next_mark(letter, retry).to_attribute()));
+        }
+        let fifo = to.arn.is_fifo();
+        let group_id = letter.sqs.group_id();
+        Ok(Self {
+            body: Cow::Borrowed(body),
+            subject,
+            attributes,
+            // A FIFO target refuses a message without a group; one group keeps the order.
+            group_id: group_id.or(fifo.then_some("sns-redrive")),
+            deduplication_id: fifo.then(|| deduplication_id(letter, retry)),
+            trace_header: letter.sqs.system("AWSTraceHeader"),
+            unmarked,
+        })
+    }
+
+    /// What the parcel counts for in the size limit of a message and a batch, bytes.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let attributes = self.attributes.iter().map(|(name, value)| name.len() + value.size());
+        self.body.len() + self.subject.map_or(0, str::len) + attributes.sum::<usize>()
+    }
+}
+
+fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
+    attributes
+        .iter()
+        .filter(|(name, _)| *name != MARK_ATTRIBUTE)
+        .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
+        .collect()
+}
+
+/// The mark of a letter that goes out as retry number `retry`.
+fn next_mark(letter: &Letter, retry: u32) -> Mark {
+    Mark {
+        spent: retry,
+        id: letter.id.as_str().to_owned(),
+        first: letter.first_arrival(),
+        generation: letter.generation(),
+        dlq: None,
+        due: None,
+    }
+}
+
+/// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
+/// a retry that is repeated after a crash needs the old one. At most 128 characters are allowed.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
+fn deduplication_id(letter: &Letter, retry: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(letter.id.as_str());
+    hash.update(letter.generation().to_be_bytes());
+    hash.update(retry.to_be_bytes());
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

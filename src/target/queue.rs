@@ -1,0 +1,71 @@
+//! Queues: `SendMessageBatch`.
+
+use aws_sdk_sqs::config::Region;
+use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::primitives::Blob;
+use aws_sdk_sqs::types::{
+    MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
+    SendMessageBatchRequestEntry,
+};
+
+use super::{Parcel, Sent, in_order};
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::letter::{Attribute, AttributeValue};
+
+/// A batch may be as large as one message: 1 MiB.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+pub(super) const MAX_REQUEST_BYTES: usize = 1024 * 1024;
+
+/// One request; an answer per parcel, or one failure of the whole request.
+pub(super) async fn send(
+    sqs: &aws_sdk_sqs::Client,
+    queue: &Arn,
+    parcels: &[&Parcel<'_>],
+) -> Result<Vec<Sent>, Failure> {
+    let entries: Result<Vec<_>, BuildError> =
+        parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
+    let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
+    let region = Region::new(queue.region().to_owned());
+    let answer = sqs
+        .send_message_batch()
+        .queue_url(queue.queue_url())
+        .set_entries(Some(entries))
+        .customize()
+        .config_override(aws_sdk_sqs::config::Builder::new().region(region))
+        .send()
+        .await
+        .map_err(|error| Failure::of_call(&error))?;
+    let successful = answer.successful().iter().map(|entry| entry.id());
+    let failed = answer
+        .failed()
+        .iter()
+        .map(|entry| (entry.id(), Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
+    Ok(in_order(parcels.len(), successful, failed))
+}
+
+fn entry(index: usize, parcel: &Parcel<'_>) -> Result<SendMessageBatchRequestEntry, BuildError> {
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_body(parcel.body.as_ref())
+        .set_message_group_id(parcel.group_id.map(str::to_owned))
+        .set_message_deduplication_id(parcel.deduplication_id.clone());
+    for (name, value) in &parcel.attributes {
+        entry = entry.message_attributes(*name, attribute(value)?);
+    }
+    if let Some(header) = parcel.trace_header {
+        let value =
+            MessageSystemAttributeValue::builder().data_type("String").string_value(header).build()?;
+        entry = entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);
+    }
+    entry.build()
+}
+
+fn attribute(attribute: &Attribute) -> Result<MessageAttributeValue, BuildError> {
+    let value = MessageAttributeValue::builder().data_type(&attribute.data_type);
+    match &attribute.value {
+        AttributeValue::Text(text) => value.string_value(text),
+        AttributeValue::Binary(bytes) => value.binary_value(Blob::new(bytes.as_slice())),
+    }
+    .build()
+}

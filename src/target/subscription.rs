@@ -1,0 +1,219 @@
+//! The subscription that failed: where its endpoint is, and whether the letter may go there.
+//!
+//! A letter is only a message in a queue, and whoever can write to the queue can write any letter.
+//! So nothing that it says of its subscription is believed: the subscription is asked for its
+//! endpoint, its topic and its own dead-letter target, and a letter goes there only if the owner
+//! of the subscription has pointed its dead letters at this queue.
+//!
+//! `GetSubscriptionAttributes` has a small quota (30 a second in small regions), so answers are
+//! kept for a while; that a subscription does not exist is an answer too.
+//! <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use aws_sdk_sns::config::Region;
+use aws_sdk_sns::error::SdkError;
+use futures_util::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::Sent;
+use crate::arn::{Arn, ArnKind};
+use crate::clock::Clock;
+use crate::failure::{Failure, FailureClass};
+
+/// How long an answer is believed. A repaired subscription is seen after this time at the latest.
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Answers kept at most; a forger of letters cannot fill the memory.
+const MAX_KEPT: usize = 1_000;
+
+/// Calls at once, with the small quota in mind.
+const CONCURRENT_CALLS: usize = 4;
+
+/// What SNS says of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// `sqs`, `lambda`, `https`, `email` ...
+    pub protocol: String,
+    /// An ARN, a URL or an address.
+    pub endpoint: String,
+    /// The topic.
+    pub topic: String,
+    /// The queue that its own `RedrivePolicy` names.
+    pub dead_letter_target: Option<String>,
+    /// Whether it still waits to be confirmed.
+    pub pending: bool,
+}
+
+/// Whether a letter may go to its subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// To this queue.
+    Queue(Arn),
+    /// The protocol is none that can be delivered to.
+    Undeliverable {
+        /// SNS's name of the protocol.
+        protocol: String,
+    },
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// The check that a letter failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such subscription.
+    Unknown,
+    /// Nobody has confirmed it.
+    Pending,
+    /// It belongs to another topic than the letter.
+    OtherTopic,
+    /// It does not name this queue as its dead-letter target.
+    OtherDeadLetterQueue,
+}
+
+impl Subscription {
+    /// Whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
+    #[must_use]
+    pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
+        if topic.is_some_and(|topic| topic.as_str() != self.topic) {
+            return Check::Refused(Refusal::OtherTopic);
+        }
+        if self.dead_letter_target.as_deref() != Some(dlq.as_str()) {
+            return Check::Refused(Refusal::OtherDeadLetterQueue);
+        }
+        if self.pending {
+            return Check::Refused(Refusal::Pending);
+        }
+        match self.endpoint.parse::<Arn>() {
+            Ok(queue) if self.protocol == "sqs" && queue.kind() == ArnKind::Queue => Check::Queue(queue),
+            _ => Check::Undeliverable { protocol: self.protocol.clone() },
+        }
+    }
+
+    fn from_attributes(attributes: &HashMap<String, String>) -> Self {
+        let text = |name: &str| attributes.get(name).cloned().unwrap_or_default();
+        let redrive = attributes.get("RedrivePolicy");
+        Self {
+            protocol: text("Protocol"),
+            endpoint: text("Endpoint"),
+            topic: text("TopicArn"),
+            dead_letter_target: redrive
+                .and_then(|json| serde_json::from_str::<RedrivePolicy>(json).ok())
+                .map(|policy| policy.dead_letter_target_arn),
+            pending: text("PendingConfirmation") == "true",
+        }
+    }
+}
+
+/// SNS's own `RedrivePolicy` attribute of a subscription.
+#[derive(Deserialize)]
+struct RedrivePolicy {
+    #[serde(rename = "deadLetterTargetArn")]
+    dead_letter_target_arn: String,
+}
+
+impl Refusal {
+    /// The check in words that an operator can act on.
+    #[must_use]
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::Unknown => "the subscription does not exist",
+            Self::Pending => "the subscription is not confirmed",
+            Self::OtherTopic => "the subscription belongs to another topic",
+            Self::OtherDeadLetterQueue => {
+                "the subscription does not name this queue as its dead-letter target"
+            }
+        }
+    }
+}
+
+/// Asks SNS about subscriptions and keeps the answers for a while.
+#[derive(Debug)]
+pub struct Subscriptions {
+    sns: aws_sdk_sns::Client,
+    clock: Clock,
+    kept: Mutex<HashMap<Arn, Kept>>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    since: Timestamp,
+    answer: Option<Subscription>,
+}
+
+/// What is known of a subscription: its attributes, `None` where it does not exist, or why nobody
+/// could say.
+pub type Known = Result<Option<Subscription>, Sent>;
+
+impl Subscriptions {
+    /// Nothing is asked before it is needed.
+    #[must_use]
+    pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
+        Self { sns, clock, kept: Mutex::default() }
+    }
+
+    /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
+    /// begins after `until`.
+    pub async fn look_up(&self, arns: BTreeSet<&Arn>, until: Instant) -> HashMap<Arn, Known> {
+        stream::iter(arns)
+            .map(|arn| async move { (arn.clone(), self.one(arn, until).await) })
+            .buffer_unordered(CONCURRENT_CALLS)
+            .collect()
+            .await
+    }
+
+    async fn one(&self, arn: &Arn, until: Instant) -> Known {
+        if let Some(answer) = self.fresh(arn) {
+            return Ok(answer);
+        }
+        if Instant::now() >= until {
+            return Err(Sent::NotStarted);
+        }
+        let answer = timeout_at(until, self.ask(arn))
+            .await
+            .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
+        let answer = answer.map_err(Sent::Failed)?;
+        self.keep(arn, answer.clone());
+        Ok(answer)
+    }
+
+    async fn ask(&self, arn: &Arn) -> Result<Option<Subscription>, Failure> {
+        let region = Region::new(arn.region().to_owned());
+        let answer = self
+            .sns
+            .get_subscription_attributes()
+            .subscription_arn(arn.as_str())
+            .customize()
+            .config_override(aws_sdk_sns::config::Builder::new().region(region))
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.attributes().map(Subscription::from_attributes)),
+            Err(SdkError::ServiceError(error)) if error.err().is_not_found_exception() => Ok(None),
+            Err(error) => Err(Failure::of_call(&error)),
+        }
+    }
+
+    fn fresh(&self, arn: &Arn) -> Option<Option<Subscription>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.get(arn)?;
+        let age = self.clock.now().duration_since(found.since);
+        (age < MAX_AGE).then(|| found.answer.clone())
+    }
+
+    fn keep(&self, arn: &Arn, answer: Option<Subscription>) {
+        let since = self.clock.now();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_KEPT {
+            kept.retain(|_, old| since.duration_since(old.since) < MAX_AGE);
+        }
+        if kept.len() >= MAX_KEPT {
+            kept.clear();
+        }
+        kept.insert(arn.clone(), Kept { since, answer });
+    }
+}

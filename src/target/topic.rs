@@ -1,0 +1,65 @@
+//! Topics: `PublishBatch`.
+
+use aws_sdk_sns::config::Region;
+use aws_sdk_sns::error::BuildError;
+use aws_sdk_sns::primitives::Blob;
+use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
+
+use super::{Parcel, Sent, in_order};
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::letter::{Attribute, AttributeValue};
+
+/// A batch may be as large as one message. Topics take 256 KiB unless their `MaximumMessageSize`
+/// says otherwise.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
+pub(super) const MAX_REQUEST_BYTES: usize = 256 * 1024;
+
+/// One request; an answer per parcel, or one failure of the whole request.
+pub(super) async fn publish(
+    sns: &aws_sdk_sns::Client,
+    topic: &Arn,
+    parcels: &[&Parcel<'_>],
+) -> Result<Vec<Sent>, Failure> {
+    let entries: Result<Vec<_>, BuildError> =
+        parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
+    let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
+    let region = Region::new(topic.region().to_owned());
+    let answer = sns
+        .publish_batch()
+        .topic_arn(topic.as_str())
+        .set_publish_batch_request_entries(Some(entries))
+        .customize()
+        .config_override(aws_sdk_sns::config::Builder::new().region(region))
+        .send()
+        .await
+        .map_err(|error| Failure::of_call(&error))?;
+    let successful = answer.successful().iter().filter_map(|entry| entry.id());
+    let failed = answer
+        .failed()
+        .iter()
+        .map(|entry| (entry.id(), Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
+    Ok(in_order(parcels.len(), successful, failed))
+}
+
+fn entry(index: usize, parcel: &Parcel<'_>) -> Result<PublishBatchRequestEntry, BuildError> {
+    let mut entry = PublishBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message(parcel.body.as_ref())
+        .set_subject(parcel.subject.map(str::to_owned))
+        .set_message_group_id(parcel.group_id.map(str::to_owned))
+        .set_message_deduplication_id(parcel.deduplication_id.clone());
+    for (name, value) in &parcel.attributes {
+        entry = entry.message_attributes(*name, attribute(value)?);
+    }
+    entry.build()
+}
+
+fn attribute(attribute: &Attribute) -> Result<MessageAttributeValue, BuildError> {
+    let value = MessageAttributeValue::builder().data_type(&attribute.data_type);
+    match &attribute.value {
+        AttributeValue::Text(text) => value.string_value(text),
+        AttributeValue::Binary(bytes) => value.binary_value(Blob::new(bytes.as_slice())),
+    }
+    .build()
+}

@@ -1,0 +1,89 @@
+//! Hiding: the timer of this software.
+//!
+//! A deferred letter stays in its queue and is hidden by `ChangeMessageVisibility` until its next
+//! retry is due. There is no other state. If the call fails, the letter stays hidden for the
+//! queue's own visibility timeout and comes back early, or late, but it comes back.
+//! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
+
+use aws_sdk_sqs::config::Region;
+use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
+use futures_util::stream::{self, StreamExt};
+use tokio::time::{Instant, timeout_at};
+
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::target::{CONCURRENT_REQUESTS, MAX_ENTRIES};
+
+/// A message to hide, by its receipt handle, and for how many seconds; 0 shows it at once.
+#[derive(Clone, Copy)]
+pub struct Hiding<'a> {
+    /// From the receive that this invocation handles.
+    pub receipt_handle: &'a str,
+    /// 0 to 43,200, counted from the call.
+    pub seconds: u64,
+}
+
+/// Hides messages of one queue, ten a request; the answers are in their order.
+pub async fn hide(
+    sqs: &aws_sdk_sqs::Client,
+    queue: &Arn,
+    hidings: &[Hiding<'_>],
+    until: Instant,
+) -> Vec<Result<(), Failure>> {
+    let answers = stream::iter(hidings.chunks(MAX_ENTRIES))
+        .map(|chunk| async move {
+            timeout_at(until, hide_few(sqs, queue, chunk)).await.unwrap_or_else(|_| {
+                vec![Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")); chunk.len()]
+            })
+        })
+        .buffered(CONCURRENT_REQUESTS)
+        .collect::<Vec<_>>()
+        .await;
+    answers.into_iter().flatten().collect()
+}
+
+async fn hide_few(
+    sqs: &aws_sdk_sqs::Client,
+    queue: &Arn,
+    hidings: &[Hiding<'_>],
+) -> Vec<Result<(), Failure>> {
+    let entries: Result<Vec<_>, _> = hidings
+        .iter()
+        .enumerate()
+        .map(|(index, hiding)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(hiding.receipt_handle)
+                .visibility_timeout(i32::try_from(hiding.seconds).unwrap_or(i32::MAX))
+                .build()
+        })
+        .collect();
+    let whole = |failure| vec![Err(failure); hidings.len()];
+    let Ok(entries) = entries else {
+        return whole(Failure::ours(FailureClass::Permanent, "NotBuildable"));
+    };
+    let region = Region::new(queue.region().to_owned());
+    let answer = sqs
+        .change_message_visibility_batch()
+        .queue_url(queue.queue_url())
+        .set_entries(Some(entries))
+        .customize()
+        .config_override(aws_sdk_sqs::config::Builder::new().region(region))
+        .send()
+        .await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return whole(Failure::of_call(&error)),
+    };
+    let mut answers = whole(Failure::ours(FailureClass::Transient, "NoAnswer"));
+    let mut put = |id: &str, answer| {
+        if let Some(place) = id.parse::<usize>().ok().and_then(|index| answers.get_mut(index)) {
+            *place = answer;
+        }
+    };
+    answer.successful().iter().for_each(|entry| put(entry.id(), Ok(())));
+    for entry in answer.failed() {
+        put(entry.id(), Err(Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
+    }
+    answers
+}
