@@ -1,0 +1,104 @@
+//! The function around [`Redrive`]: an event of Lambda in, Lambda's answer out, and the telling of
+//! what happened in between.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use tokio::time::Instant;
+
+use crate::archive::Archive;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::letter::{BadEvent, SqsMessage};
+use crate::redrive::{Invocation, Parts, Redrive, response};
+use crate::settings::{ArchiveAt, Settings};
+use crate::target::Courier;
+use crate::telemetry;
+
+/// The function, ready to be called.
+pub struct Function {
+    redrive: Redrive,
+    namespace: String,
+    clock: Clock,
+    metrics_to: Sink,
+}
+
+/// Where the lines of metrics go. They are written whole and raw, past the log's own format.
+pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl Function {
+    /// Builds the parts and joins them.
+    #[must_use]
+    pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
+        let Clients { sns, sqs, s3 } = clients;
+        let archive = match settings.archive {
+            ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3, bucket, prefix },
+            ArchiveAt::Queue(queue) => {
+                Archive::Queue { courier: Courier::new(sns.clone(), sqs.clone()), queue }
+            }
+        };
+        let parts = Parts {
+            policy: settings.policy,
+            archive,
+            mode: settings.mode,
+            requeue: settings.requeue,
+            sqs,
+            sns,
+            clock: clock.clone(),
+        };
+        Self { redrive: Redrive::new(parts), namespace: settings.metrics_namespace, clock, metrics_to }
+    }
+
+    /// The same function with another [`Redrive`], such as one of a short ceiling.
+    #[must_use]
+    pub fn map_redrive(mut self, change: impl FnOnce(Redrive) -> Redrive) -> Self {
+        self.redrive = change(self.redrive);
+        self
+    }
+
+    /// Handles one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEvent`] for an event that no SQS event source mapping makes; nothing is touched then.
+    /// What happens to single letters is never an error.
+    pub async fn handle(
+        &self,
+        event: SqsEvent,
+        request_id: &str,
+        deadline_ms: u64,
+    ) -> Result<SqsBatchResponse, BadEvent> {
+        let began = self.clock.now();
+        let messages = SqsMessage::all_of(event)
+            .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
+        let left = i64::try_from(deadline_ms).unwrap_or(i64::MAX).saturating_sub(began.as_millisecond());
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+        let invocation = Invocation { request_id, deadline: Instant::now() + left.min(LONGEST_RUN) };
+
+        let reports = self.redrive.handle(messages, invocation).await;
+        for report in &reports {
+            telemetry::letter(report, request_id);
+        }
+        if let Some(first) = reports.first() {
+            let queue = &first.letter.sqs.queue;
+            let metrics = telemetry::summarise(&reports, queue, request_id, began, self.clock.now());
+            (self.metrics_to)(&metrics.to_line(&self.namespace));
+        }
+        Ok(response(&reports))
+    }
+}
+
+/// Lambda ends every invocation after 15 minutes.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+const LONGEST_RUN: Duration = Duration::from_mins(15);
+
+/// Writes lines to standard output, where Lambda reads them.
+#[must_use]
+pub fn to_stdout() -> Sink {
+    Arc::new(|line| {
+        // Nobody is left to tell if standard output is closed.
+        let _ = std::io::stdout().lock().write_all(line.as_bytes());
+    })
+}

@@ -1,0 +1,147 @@
+//! What the function must know of queues: how long they keep messages, and how often a source
+//! queue lets a message be received before SQS moves it away.
+//!
+//! Which queue feeds the function shows with the first event, so attributes are read then and read
+//! again when they are old. A queue that will not tell is assumed to keep messages for four days,
+//! SQS's default.
+//! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use aws_sdk_sqs::config::Region;
+use aws_sdk_sqs::types::QueueAttributeName;
+use futures_util::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::arn::Arn;
+use crate::clock::Clock;
+use crate::failure::{Failure, FailureClass};
+use crate::telemetry;
+
+/// How long attributes are believed; an operator may change them at any time.
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Queues kept at most. Source queues are named by SQS, so a forger cannot add any.
+const MAX_KEPT: usize = 1_000;
+
+/// Calls at once.
+const CONCURRENT_CALLS: usize = 4;
+
+/// What a queue says of itself; empty where it will not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct QueueAttributes {
+    /// `MessageRetentionPeriod`, seconds.
+    pub(super) retention: Option<u64>,
+    /// `maxReceiveCount` of its `RedrivePolicy`.
+    pub(super) max_receives: Option<u32>,
+}
+
+/// Reads queue attributes and keeps them for a while.
+#[derive(Debug)]
+pub(super) struct Queues {
+    sqs: aws_sdk_sqs::Client,
+    clock: Clock,
+    kept: Mutex<HashMap<Arn, (Timestamp, QueueAttributes)>>,
+}
+
+impl Queues {
+    pub(super) fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
+        Self { sqs, clock, kept: Mutex::default() }
+    }
+
+    /// The attributes of each of these queues. Never fails: a queue that will not tell is logged.
+    pub(super) async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, QueueAttributes> {
+        stream::iter(arns)
+            .map(|arn| async move {
+                let attributes = self.one(&arn, until).await;
+                (arn, attributes)
+            })
+            .buffer_unordered(CONCURRENT_CALLS)
+            .collect()
+            .await
+    }
+
+    async fn one(&self, arn: &Arn, until: Instant) -> QueueAttributes {
+        let now = self.clock.now();
+        let fresh = |(since, _): &&(Timestamp, QueueAttributes)| now.duration_since(*since) < MAX_AGE;
+        let kept = self.kept().get(arn).filter(fresh).map(|(_, attributes)| *attributes);
+        if let Some(attributes) = kept {
+            return attributes;
+        }
+        let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
+        let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
+        // What failed is kept as well: asking again with every batch would cost a call each time.
+        let attributes = answer.unwrap_or_else(|failure| {
+            telemetry::queue_unreadable(arn, &failure);
+            QueueAttributes::default()
+        });
+        let mut kept = self.kept();
+        if kept.len() >= MAX_KEPT {
+            kept.clear();
+        }
+        kept.insert(arn.clone(), (now, attributes));
+        attributes
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Arn, (Timestamp, QueueAttributes)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, queue: &Arn) -> Result<QueueAttributes, Failure> {
+        let region = Region::new(queue.region().to_owned());
+        let answer = self
+            .sqs
+            .get_queue_attributes()
+            .queue_url(queue.queue_url())
+            .attribute_names(QueueAttributeName::MessageRetentionPeriod)
+            .attribute_names(QueueAttributeName::RedrivePolicy)
+            .customize()
+            .config_override(aws_sdk_sqs::config::Builder::new().region(region))
+            .send()
+            .await
+            .map_err(|error| Failure::of_call(&error))?;
+        let text = |name| answer.attributes().and_then(|attributes| attributes.get(&name));
+        let redrive = text(QueueAttributeName::RedrivePolicy);
+        Ok(QueueAttributes {
+            retention: text(QueueAttributeName::MessageRetentionPeriod).and_then(|text| text.parse().ok()),
+            max_receives: redrive.and_then(|json| max_receives(json)),
+        })
+    }
+}
+
+/// `maxReceiveCount` of a queue's own `RedrivePolicy`; old policies write it as a string.
+fn max_receives(json: &str) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct RedrivePolicy {
+        #[serde(rename = "maxReceiveCount")]
+        max_receive_count: serde_json::Value,
+    }
+    let policy: RedrivePolicy = serde_json::from_str(json).ok()?;
+    match policy.max_receive_count {
+        serde_json::Value::String(text) => text.parse().ok(),
+        number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_receive_count_is_read_as_number_and_as_text() {
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:q";
+        assert_eq!(
+            max_receives(&format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":3}}"#)),
+            Some(3)
+        );
+        assert_eq!(
+            max_receives(&format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"5"}}"#)),
+            Some(5)
+        );
+        assert_eq!(max_receives("{}"), None);
+        assert_eq!(max_receives("never"), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! Environment variables become [`Settings`], once, at cold start.
+//!
+//! All faults are reported together, each with its variable, and the function refuses to start: an
+//! operator then mends a deployment once, and no letter is handled by half a configuration.
+
+use std::path::Path;
+
+use crate::arn::{Arn, ArnKind};
+use crate::policy::Policy;
+
+/// The function's settings. `template.yaml` and the README name the same variables.
+#[derive(Debug)]
+pub struct Settings {
+    /// `REDRIVE_POLICY` or `REDRIVE_POLICY_FILE`.
+    pub policy: Policy,
+    /// `ARCHIVE`.
+    pub archive: ArchiveAt,
+    /// `REQUEUE_ARN`.
+    pub requeue: Option<Arn>,
+    /// `REDRIVE_MODE`.
+    pub mode: Mode,
+    /// `METRICS_NAMESPACE`.
+    pub metrics_namespace: String,
+    /// `MAX_CONCURRENCY`.
+    pub max_concurrency: u32,
+    /// `ALLOW_LOOPBACK_HTTP`.
+    pub allow_loopback_http: bool,
+}
+
+/// Where the archive is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArchiveAt {
+    /// `s3://bucket/prefix`.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The prefix of every key; may be empty.
+        prefix: String,
+    },
+    /// The ARN of a queue.
+    Queue(Arn),
+}
+
+/// Whether anything is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Retry, archive, hide.
+    Active,
+    /// Decide and log, touch nothing. A letter can expire meanwhile.
+    Observe,
+}
+
+/// One setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}: {problem}")]
+pub struct SettingFault {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// What is wrong with its value, with the path into it and the limit where there are such.
+    pub problem: String,
+}
+
+/// Everything that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct BadSettings(pub Vec<SettingFault>);
+
+/// Every variable with its default, as README and template give them; `None` where there is none.
+pub const VARIABLES: [(&str, Option<&str>); 8] = [
+    ("REDRIVE_POLICY", None),
+    ("REDRIVE_POLICY_FILE", None),
+    ("ARCHIVE", None),
+    ("REQUEUE_ARN", None),
+    ("REDRIVE_MODE", Some("active")),
+    ("METRICS_NAMESPACE", Some("SnsRedrive")),
+    ("MAX_CONCURRENCY", Some("1")),
+    ("ALLOW_LOOPBACK_HTTP", Some("false")),
+];
+
+impl Settings {
+    /// Reads the settings; `variable` gives the value of an environment variable. An empty value
+    /// counts as none, since templates cannot leave a variable out easily.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`] with every fault.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let mut faults = Vec::new();
+        let settings = Self {
+            policy: note(&mut faults, policy(&given), Policy::built_in()),
+            archive: note(
+                &mut faults,
+                archive(&given),
+                ArchiveAt::S3 { bucket: String::new(), prefix: String::new() },
+            ),
+            requeue: note(&mut faults, requeue(&given), None),
+            mode: note(&mut faults, mode(&given), Mode::Observe),
+            metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
+            max_concurrency: note(&mut faults, max_concurrency(&given), 1),
+            allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
+        };
+        if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
+    }
+}
+
+type Faults = Vec<SettingFault>;
+
+/// Keeps faults and goes on with a stand-in, so that all faults are found.
+fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T) -> T {
+    read.unwrap_or_else(|found| {
+        faults.extend(found);
+        stand_in
+    })
+}
+
+fn fault(variable: &'static str, problem: impl Into<String>) -> Faults {
+    vec![SettingFault { variable, problem: problem.into() }]
+}
+
+fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
+    let (name, json) = match (given("REDRIVE_POLICY"), given("REDRIVE_POLICY_FILE")) {
+        (None, None) => return Ok(Policy::built_in()),
+        (Some(_), Some(_)) => {
+            return Err(fault("REDRIVE_POLICY_FILE", "must not be set together with REDRIVE_POLICY"));
+        }
+        (Some(json), None) => ("REDRIVE_POLICY", json),
+        (None, Some(path)) => {
+            let name = "REDRIVE_POLICY_FILE";
+            let json = std::fs::read_to_string(Path::new(&path))
+                .map_err(|error| fault(name, format!("cannot read {path:?}: {error}")))?;
+            (name, json)
+        }
+    };
+    Policy::parse(&json)
+        .map_err(|bad| bad.0.iter().flat_map(|problem| fault(name, problem.to_string())).collect())
+}
+
+fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults> {
+    const NAME: &str = "ARCHIVE";
+    let Some(text) = given(NAME) else {
+        return Err(fault(NAME, "is missing: s3://bucket/prefix or the ARN of a queue"));
+    };
+    if let Some(place) = text.strip_prefix("s3://") {
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+        if (3..=63).contains(&bucket.len()) && bucket.chars().all(allowed) {
+            return Ok(ArchiveAt::S3 {
+                bucket: bucket.to_owned(),
+                prefix: prefix.trim_matches('/').to_owned(),
+            });
+        }
+        return Err(fault(
+            NAME,
+            format!("{bucket:?} is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen"),
+        ));
+    }
+    queue(&text)
+        .map(ArchiveAt::Queue)
+        .ok_or_else(|| fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {text:?}")))
+}
+
+fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
+    const NAME: &str = "REQUEUE_ARN";
+    let Some(text) = given(NAME) else { return Ok(None) };
+    let requeue =
+        queue(&text).ok_or_else(|| fault(NAME, format!("must be the ARN of a queue, not {text:?}")))?;
+    Ok(Some(requeue))
+}
+
+fn queue(text: &str) -> Option<Arn> {
+    text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue)
+}
+
+fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
+    match given("REDRIVE_MODE").as_deref() {
+        None | Some("active") => Ok(Mode::Active),
+        Some("observe") => Ok(Mode::Observe),
+        Some(other) => Err(fault("REDRIVE_MODE", format!("must be active or observe, not {other:?}"))),
+    }
+}
+
+fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
+    const NAME: &str = "METRICS_NAMESPACE";
+    let namespace = given(NAME).unwrap_or_else(|| "SnsRedrive".to_owned());
+    // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html>
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/#: ".contains(c);
+    if namespace.len() > 255 || !namespace.chars().all(allowed) || namespace.starts_with("AWS/") {
+        let limit = "must be at most 255 letters, digits and . _ - / # : and not begin with AWS/";
+        return Err(fault(NAME, format!("{limit}, not {namespace:?}")));
+    }
+    Ok(namespace)
+}
+
+fn max_concurrency(given: &impl Fn(&str) -> Option<String>) -> Result<u32, Faults> {
+    const NAME: &str = "MAX_CONCURRENCY";
+    let Some(text) = given(NAME) else { return Ok(1) };
+    // <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
+    let number = text.parse().ok().filter(|number| (1..=1000).contains(number));
+    number.ok_or_else(|| fault(NAME, format!("must be a whole number from 1 to 1000, not {text:?}")))
+}
+
+fn allow_loopback_http(given: &impl Fn(&str) -> Option<String>) -> Result<bool, Faults> {
+    match given("ALLOW_LOOPBACK_HTTP").as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(fault("ALLOW_LOOPBACK_HTTP", format!("must be true or false, not {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+        let variable =
+            |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        Settings::read(variable).map_err(|bad| bad.to_string())
+    }
+
+    #[test]
+    fn an_archive_is_all_that_must_be_set() {
+        let settings = read(&[("ARCHIVE", "s3://dead-letters/orders/")]).unwrap();
+        assert_eq!(
+            settings.archive,
+            ArchiveAt::S3 { bucket: "dead-letters".into(), prefix: "orders".into() }
+        );
+        assert_eq!(settings.mode, Mode::Active);
+        assert_eq!(settings.metrics_namespace, "SnsRedrive");
+        assert_eq!((settings.max_concurrency, settings.allow_loopback_http), (1, false));
+        assert_eq!(settings.requeue, None);
+    }
+
+    #[test]
+    fn an_archive_may_be_a_queue() {
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:archive";
+        assert_eq!(read(&[("ARCHIVE", arn)]).unwrap().archive, ArchiveAt::Queue(arn.parse().unwrap()));
+    }
+
+    #[test]
+    fn all_faults_are_reported_together_with_their_variables() {
+        let faults = read(&[
+            ("REDRIVE_POLICY", r#"{"default": {"jitter": 2}, "rulse": []}"#),
+            ("ARCHIVE", "s3://B"),
+            ("REQUEUE_ARN", "requeue"),
+            ("REDRIVE_MODE", "dry"),
+            ("METRICS_NAMESPACE", "AWS/SQS"),
+            ("MAX_CONCURRENCY", "0"),
+            ("ALLOW_LOOPBACK_HTTP", "yes"),
+        ])
+        .unwrap_err();
+        assert_eq!(
+            faults,
+            "bad settings: \
+             REDRIVE_POLICY: default.jitter: must be a number from 0 to 1, not 2; \
+             REDRIVE_POLICY: rulse: unknown key; known here: default, rules; \
+             ARCHIVE: \"B\" is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen; \
+             REQUEUE_ARN: must be the ARN of a queue, not \"requeue\"; \
+             REDRIVE_MODE: must be active or observe, not \"dry\"; \
+             METRICS_NAMESPACE: must be at most 255 letters, digits and . _ - / # : and not begin with AWS/, \
+             not \"AWS/SQS\"; \
+             MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
+             ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\""
+        );
+    }
+
+    #[test]
+    fn a_missing_archive_and_two_policies_are_faults() {
+        let faults = read(&[("REDRIVE_POLICY", "{}"), ("REDRIVE_POLICY_FILE", "policy.json")]).unwrap_err();
+        assert_eq!(
+            faults,
+            "bad settings: REDRIVE_POLICY_FILE: must not be set together with REDRIVE_POLICY; \
+             ARCHIVE: is missing: s3://bucket/prefix or the ARN of a queue"
+        );
+    }
+
+    #[test]
+    fn a_policy_file_is_read_and_a_missing_one_is_named() {
+        let file = std::env::temp_dir().join(format!("sns-redrive-policy-{}.json", std::process::id()));
+        std::fs::write(&file, r#"{"default": {"action": "hold"}}"#).unwrap();
+        let path = file.to_str().unwrap();
+        let read_it = read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_FILE", path)]);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(read_it.unwrap().policy.all_rules().next().unwrap().action, crate::policy::Action::Hold);
+
+        let faults = read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_FILE", path)]).unwrap_err();
+        assert!(faults.starts_with("bad settings: REDRIVE_POLICY_FILE: cannot read"), "{faults}");
+    }
+}

@@ -1,0 +1,102 @@
+//! One line per letter and outcome.
+
+use jiff::Timestamp;
+use tracing::Level;
+
+use crate::arn::Arn;
+use crate::policy::{Decision, Deferral};
+use crate::redrive::{Outcome, Report};
+
+/// What a line says beyond the letter itself.
+#[derive(Default)]
+struct Ending {
+    reason: Option<&'static str>,
+    delay_s: Option<u64>,
+    due: Option<Timestamp>,
+    /// What would have been done, in observe mode.
+    decision: Option<&'static str>,
+}
+
+/// A letter's outcome.
+pub fn letter(report: &Report, request_id: &str) {
+    macro_rules! line {
+        ($level:expr) => {{
+            let letter = &report.letter;
+            let ending = Ending::of(&report.outcome);
+            let retry = report.retry.or(planned(&report.outcome));
+            let failure = report.failure.as_ref();
+            tracing::event!(
+                $level,
+                request_id,
+                outcome = report.outcome.name(),
+                decision = ending.decision,
+                reason = ending.reason,
+                detail = report.detail.as_deref(),
+                letter.id = letter.id.as_str(),
+                letter.origin = letter.origin.name(),
+                sqs.message_id = letter.sqs.message_id,
+                sqs.receive_count = letter.sqs.receive_count,
+                queue.arn = letter.sqs.queue.as_str(),
+                topic.arn = letter.topic().map(Arn::as_str),
+                subscription.arn = letter.subscription().map(Arn::as_str),
+                target.arn = report.target.as_ref().map(Arn::as_str),
+                rule = Some(report.rule.as_str()).filter(|rule| !rule.is_empty()),
+                retry.number = retry.map(|retry| retry.number),
+                retry.of = retry.map(|retry| retry.of),
+                retry.phase = retry.map(|retry| retry.phase.name()),
+                delay_s = ending.delay_s,
+                due = ending.due.map(tracing::field::display),
+                error.code = failure.map(|failure| failure.code.as_str()),
+                error.class = failure.map(|failure| failure.class.name()),
+                error.message = failure.and_then(|failure| failure.message.as_deref()),
+                "letter"
+            );
+        }};
+    }
+    match report.outcome {
+        Outcome::Archived(_) => line!(Level::WARN),
+        Outcome::Failed(_) => line!(Level::ERROR),
+        Outcome::Delivered
+        | Outcome::Requeued
+        | Outcome::Deferred(_)
+        | Outcome::Held
+        | Outcome::Observed(_) => {
+            line!(Level::INFO);
+        }
+    }
+}
+
+/// The retry that would have been made, in observe mode.
+fn planned(outcome: &Outcome) -> Option<crate::policy::Retry> {
+    match outcome {
+        Outcome::Observed(Decision::Deliver(retry)) => Some(*retry),
+        _ => None,
+    }
+}
+
+impl Ending {
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Delivered | Outcome::Requeued | Outcome::Held => Self::default(),
+            Outcome::Archived(reason) => Self { reason: Some(reason.name()), ..Self::default() },
+            Outcome::Deferred(deferral) => Self::deferred(deferral),
+            Outcome::Failed(what) => Self { reason: Some(what.name()), ..Self::default() },
+            Outcome::Observed(Decision::Deliver(_)) => Self { decision: Some("deliver"), ..Self::default() },
+            Outcome::Observed(Decision::Defer(deferral)) => {
+                Self { decision: Some("defer"), ..Self::deferred(deferral) }
+            }
+            Outcome::Observed(Decision::Archive(reason, _)) => {
+                Self { decision: Some("archive"), reason: Some(reason.name()), ..Self::default() }
+            }
+        }
+    }
+
+    fn deferred(deferral: &Deferral) -> Self {
+        Self {
+            reason: Some(deferral.why.name()),
+            delay_s: Some(deferral.hide),
+            due: Some(deferral.due),
+            decision: None,
+        }
+    }
+}

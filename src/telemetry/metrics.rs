@@ -1,0 +1,133 @@
+//! One embedded-metric-format object per invocation, with the queue as its only dimension.
+//!
+//! Every metric is always there, zero where nothing happened, so that alarms go back to OK. The
+//! object is a log line too: `timestamp` and `level` are what Lambda's log controls look at, and an
+//! `ApplicationLogLevel` above INFO drops it.
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use metrique::emf::Emf;
+use metrique::unit::{Count, Millisecond, Second};
+use metrique::unit_of_work::metrics;
+use metrique::writer::format::Format;
+use metrique::{CloseValue, RootEntry};
+
+use crate::arn::Arn;
+use crate::policy::ArchiveReason;
+use crate::redrive::{Outcome, Report};
+
+/// What one invocation did, in numbers.
+#[metrics(rename_all = "PascalCase")]
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    #[metrics(timestamp)]
+    at: SystemTime,
+    #[metrics(name = "timestamp")]
+    time: String,
+    #[metrics(name = "level")]
+    level: &'static str,
+    #[metrics(name = "request_id")]
+    request_id: String,
+    queue: String,
+    #[metrics(unit = Count)]
+    letters_received: u64,
+    #[metrics(unit = Count)]
+    letters_arrived: u64,
+    #[metrics(unit = Count)]
+    letters_delivered: u64,
+    #[metrics(unit = Count)]
+    letters_deferred: u64,
+    #[metrics(unit = Count)]
+    letters_held: u64,
+    #[metrics(unit = Count)]
+    letters_failed: u64,
+    #[metrics(unit = Count)]
+    letters_requeued: u64,
+    #[metrics(unit = Count)]
+    letters_observed: u64,
+    #[metrics(unit = Count)]
+    letters_archived: u64,
+    #[metrics(unit = Count)]
+    archived_exhausted: u64,
+    #[metrics(unit = Count)]
+    archived_expiring: u64,
+    #[metrics(unit = Count)]
+    archived_rule: u64,
+    #[metrics(unit = Count)]
+    archived_unrecognised: u64,
+    #[metrics(unit = Count)]
+    archived_undeliverable_protocol: u64,
+    #[metrics(unit = Count)]
+    archived_refused: u64,
+    #[metrics(unit = Count)]
+    archived_permanent: u64,
+    #[metrics(unit = Count)]
+    archived_unmarkable: u64,
+    #[metrics(unit = Count)]
+    highest_retry: u64,
+    #[metrics(unit = Second)]
+    seconds_to_expiry: Option<u64>,
+    #[metrics(unit = Millisecond)]
+    duration: u64,
+}
+
+/// Counts the reports of one invocation that began at `began` and ends `now`.
+#[must_use]
+pub fn summarise(
+    reports: &[Report],
+    queue: &Arn,
+    request_id: &str,
+    began: Timestamp,
+    now: Timestamp,
+) -> Metrics {
+    let count =
+        |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
+    let ended = |name: &str| count(&|report| report.outcome.name() == name);
+    let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
+    let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
+    let expiry = reports.iter().map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
+    Metrics {
+        at: now.into(),
+        time: now.to_string(),
+        level: "INFO",
+        request_id: request_id.to_owned(),
+        queue: queue.resource().to_owned(),
+        letters_received: reports.len() as u64,
+        letters_arrived: count(&|report| report.arrived),
+        letters_delivered: ended("delivered"),
+        letters_deferred: ended("deferred"),
+        letters_held: ended("held"),
+        letters_failed: ended("failed"),
+        letters_requeued: ended("requeued"),
+        letters_observed: ended("observed"),
+        letters_archived: ended("archived"),
+        archived_exhausted: archived(ArchiveReason::Exhausted),
+        archived_expiring: archived(ArchiveReason::Expiring),
+        archived_rule: archived(ArchiveReason::Rule),
+        archived_unrecognised: archived(ArchiveReason::Unrecognised),
+        archived_undeliverable_protocol: archived(ArchiveReason::UndeliverableProtocol),
+        archived_refused: archived(ArchiveReason::Refused),
+        archived_permanent: archived(ArchiveReason::Permanent),
+        archived_unmarkable: archived(ArchiveReason::Unmarkable),
+        highest_retry: highest.unwrap_or(0),
+        seconds_to_expiry: expiry,
+        duration: u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0),
+    }
+}
+
+impl Metrics {
+    /// The object as one line, with its line end; empty where it cannot be formatted, which no
+    /// value of these fields can cause.
+    #[must_use]
+    pub fn to_line(self, namespace: &str) -> String {
+        let mut emf = Emf::builder(namespace.to_owned(), vec![vec!["Queue".to_owned()]]).build();
+        let mut line = Vec::new();
+        let formatted = emf.format(&RootEntry::new(self.close()), &mut line);
+        if let Err(error) = formatted {
+            tracing::error!(detail = %error, "metrics cannot be written");
+        }
+        String::from_utf8(line).unwrap_or_default()
+    }
+}

@@ -1,0 +1,122 @@
+//! Facts become log lines and metrics.
+//!
+//! One function per fact that can be observed, so that names and levels stand in one place. A line
+//! is one JSON object on standard output with `timestamp` and `level`, as Lambda's log controls
+//! need it. Never in a line: a body, an attribute's value, a receipt handle, an unsubscribe link.
+//! <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-logformat.html>
+
+mod letter;
+mod metrics;
+
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+
+pub use letter::letter;
+pub use metrics::{Metrics, summarise};
+
+use crate::arn::Arn;
+use crate::failure::Failure;
+use crate::letter::Letter;
+use crate::redrive::NotDone;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// Plain text, for `AWS_LAMBDA_LOG_FORMAT=Text`.
+    Text,
+}
+
+/// Installs logging for the process, by Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
+/// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
+pub fn init(variable: impl Fn(&str) -> Option<String>) {
+    let format = match variable("AWS_LAMBDA_LOG_FORMAT").as_deref() {
+        Some("Text" | "text") => LogFormat::Text,
+        _ => LogFormat::Json,
+    };
+    let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
+    // Another subscriber is there already only in tests; theirs stays.
+    let _ = subscriber(format, level, std::io::stdout).try_init();
+}
+
+/// The subscriber behind [`init`], writing wherever a test wants it.
+pub fn subscriber<W>(
+    format: LogFormat,
+    level: LevelFilter,
+    writer: W,
+) -> impl tracing::Subscriber + Send + Sync
+where
+    W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    // Other crates log requests and answers when they are verbose, bodies among them: they may warn,
+    // whatever the level of our own lines.
+    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("sns_redrive", level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
+        LogFormat::Json => {
+            Box::new(lines.json().flatten_event(true).with_current_span(false).with_span_list(false))
+        }
+        LogFormat::Text => Box::new(lines),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(filter))
+}
+
+/// Lambda's names of the levels; INFO where none is set.
+fn level(name: Option<&str>) -> LevelFilter {
+    match name.map(str::to_ascii_uppercase).as_deref() {
+        Some("TRACE") => LevelFilter::TRACE,
+        Some("DEBUG") => LevelFilter::DEBUG,
+        Some("WARN") => LevelFilter::WARN,
+        Some("ERROR" | "FATAL") => LevelFilter::ERROR,
+        _ => Level::INFO.into(),
+    }
+}
+
+/// The function refuses to start.
+pub fn bad_settings(faults: &crate::settings::BadSettings) {
+    for fault in &faults.0 {
+        tracing::error!(setting = fault.variable, detail = fault.problem, "bad setting");
+    }
+}
+
+/// The event is none of an SQS event source mapping; the invocation fails and nothing is touched.
+pub fn bad_event(request_id: &str, problem: &str) {
+    tracing::error!(request_id, detail = problem, "bad event");
+}
+
+/// A queue does not tell its attributes; defaults are assumed.
+pub(crate) fn queue_unreadable(queue: &Arn, failure: &Failure) {
+    tracing::warn!(
+        queue.arn = queue.as_str(),
+        error.code = failure.code,
+        error.class = failure.class.name(),
+        error.message = failure.message,
+        "queue attributes cannot be read; a retention of four days is assumed"
+    );
+}
+
+/// A letter goes out without its mark, being full.
+pub(crate) fn unmarked(letter: &Letter) {
+    tracing::warn!(
+        letter.id = letter.id.as_str(),
+        sqs.message_id = letter.sqs.message_id,
+        "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
+    );
+}
+
+/// Archive or queue did not do their part; the letter stays where it is.
+pub(crate) fn not_done(letter: &Letter, what: NotDone, failure: &Failure) {
+    tracing::error!(
+        letter.id = letter.id.as_str(),
+        sqs.message_id = letter.sqs.message_id,
+        reason = what.name(),
+        error.code = failure.code,
+        error.class = failure.class.name(),
+        error.message = failure.message,
+        "the letter could not be put away and stays in its queue"
+    );
+}
