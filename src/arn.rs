@@ -64,7 +64,7 @@ impl Arn {
     /// Whether this names a FIFO queue or topic.
     #[must_use]
     pub fn is_fifo(&self) -> bool {
-        self.0.ends_with(".fifo")
+        self.0.strip_suffix(".fifo").is_some()
     }
 
     /// What kind of resource this is, as far as this software cares.

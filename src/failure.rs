@@ -122,8 +122,8 @@ impl Failure {
             (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,
             (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
             (_, Some(429)) => FailureClass::Throttling,
-            (_, Some(408 | 500..=599)) => FailureClass::Transient,
-            (None, Some(200..=299)) => FailureClass::Transient,
+            // A success that could not be read tells nothing of what was done.
+            (_, Some(408 | 500..=599)) | (None, Some(200..=299)) => FailureClass::Transient,
             _ => FailureClass::Mendable,
         };
         let code = match (code, status) {

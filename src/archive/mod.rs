@@ -43,9 +43,9 @@ pub enum Archive {
     },
 }
 
-/// Letters archived by one invocation.
+/// The invocation whose letters are archived.
 #[derive(Debug, Clone, Copy)]
-pub struct Shelf<'a> {
+pub struct Batch<'a> {
     /// The queue that they lay in.
     pub queue: &'a Arn,
     /// The invocation's request id.
@@ -61,24 +61,24 @@ impl Archive {
     pub async fn store(
         &self,
         letters: &[(&Letter, Epitaph<'_>)],
-        shelf: Shelf<'_>,
+        batch: Batch<'_>,
     ) -> Vec<Result<(), Failure>> {
         if letters.is_empty() {
             return Vec::new();
         }
         let records: Vec<_> =
-            letters.iter().map(|(letter, epitaph)| Record::of(letter, epitaph, shelf.now)).collect();
+            letters.iter().map(|(letter, epitaph)| Record::of(letter, epitaph, batch.now)).collect();
         match self {
             Self::S3 { s3, bucket, prefix } => {
-                let key = s3::key(prefix, shelf.queue, shelf.now, shelf.request_id);
+                let key = s3::key(prefix, batch.queue, batch.now, batch.request_id);
                 let put = s3::put(s3, bucket, &key, &records);
-                let answer = timeout_at(shelf.until, put)
+                let answer = timeout_at(batch.until, put)
                     .await
                     .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
                 vec![answer; letters.len()]
             }
             Self::Queue { courier, queue } => {
-                queue::store(courier, queue, letters, &records, shelf.until).await
+                queue::store(courier, queue, letters, &records, batch.until).await
             }
         }
     }

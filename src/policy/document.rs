@@ -65,7 +65,7 @@ fn read(document: &Value, faults: &Faults) -> Policy {
 fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
     match given.text("name") {
         None if given.value("name").is_none() => {
-            given.note("name", "is missing: logs and the archive name the rule")
+            given.note("name", "is missing: logs and the archive name the rule");
         }
         None => {}
         Some(name) if name.is_empty() || name.len() > 64 || name == DEFAULT_RULE => {

@@ -6,21 +6,24 @@
 //! jitter comes from a hash, and the same letter at the same time always gets the same answer.
 
 mod decide;
+mod decision;
 mod delivery;
 mod document;
 mod fields;
 mod matcher;
+mod rule;
 mod schedule;
 
 use jiff::Timestamp;
 
 pub use decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
+pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::DeliveryPolicy;
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
+pub use rule::{Action, Rule, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
 
-use crate::arn::Arn;
 use crate::failure::FailureClass;
 use crate::letter::{Letter, Origin};
 use matcher::Matcher;
@@ -31,53 +34,6 @@ pub struct Policy {
     default: Rule,
     rules: Vec<Rule>,
     matcher: Matcher,
-}
-
-/// What to do with the letters that fall under it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// Its name in logs and archived records; `default` for the default.
-    pub name: String,
-    /// What to do at all.
-    pub action: Action,
-    /// Where retries go.
-    pub target: TargetSpec,
-    /// When they go.
-    pub delivery: DeliveryPolicy,
-    /// How far delays may be shortened, 0 to 1.
-    pub jitter: f64,
-    /// ARNs and URL prefixes that may be reached; `None` for whatever the target comes down to.
-    pub allow_targets: Option<Vec<String>>,
-    /// Whether the schedule goes on after a permanent failure.
-    pub retry_permanent: bool,
-    /// The subscription of letters that name none.
-    pub subscription: Option<Arn>,
-}
-
-/// What a rule does with its letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Retry on the schedule.
-    Redrive,
-    /// Archive at once.
-    Archive,
-    /// Hide as long as possible and touch nothing.
-    Hold,
-}
-
-/// Where a rule sends its retries, in the words of the policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TargetSpec {
-    /// Back to whatever failed.
-    Origin,
-    /// The subscription that the letter or the rule names.
-    Subscription,
-    /// The queue that SQS moved it from.
-    Source,
-    /// The letter's topic: every subscriber.
-    Topic,
-    /// This topic or queue.
-    Arn(Arn),
 }
 
 /// What is known of the queue that a letter lies in, and of the one it came from.
@@ -99,73 +55,6 @@ impl Default for QueueFacts {
     fn default() -> Self {
         Self { retention: DEFAULT_RETENTION, source_max_receives: None, ceiling: VISIBILITY_CEILING }
     }
-}
-
-/// What the policy says about a letter now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// A retry is due.
-    Deliver(Retry),
-    /// It stays in the queue, hidden.
-    Defer(Deferral),
-    /// It leaves the queue for the archive.
-    Archive(ArchiveReason, Option<&'static str>),
-}
-
-/// One retry, numbered from 1 over the letter's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    /// Its number.
-    pub number: u32,
-    /// How many the schedule has.
-    pub of: u32,
-    /// The phase it belongs to.
-    pub phase: Phase,
-}
-
-/// How long a letter stays hidden.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deferral {
-    /// Seconds to hide it now; the ceiling at most, 0 for an immediate retry.
-    pub hide: u64,
-    /// When its next retry is due, which may lie several hops away.
-    pub due: Timestamp,
-    /// Why.
-    pub why: DeferReason,
-}
-
-/// Why a letter is deferred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeferReason {
-    /// A retry failed; the next one has its time.
-    Failed,
-    /// It came back before its time.
-    Early,
-    /// It is on its way through a wait longer than one hiding.
-    Hop,
-    /// Its rule holds it.
-    Hold,
-}
-
-/// Why a letter is archived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ArchiveReason {
-    /// Every retry of its schedule failed.
-    Exhausted,
-    /// The queue would drop it before its next retry.
-    Expiring,
-    /// Its rule says so.
-    Rule,
-    /// Nothing tells where it belongs.
-    Unrecognised,
-    /// Its target's protocol is none that can be delivered to.
-    UndeliverableProtocol,
-    /// Its target is none that it may reach.
-    Refused,
-    /// Its target will never take it.
-    Permanent,
-    /// The mark would be its eleventh attribute.
-    Unmarkable,
 }
 
 /// A decision with what it rests on.
@@ -312,46 +201,4 @@ impl LetterClock {
 #[must_use]
 pub fn expiry_margin(retention: u64) -> u64 {
     (retention / 24).min(3600)
-}
-
-impl ArchiveReason {
-    /// Every reason, in the order of the docs.
-    pub const ALL: [Self; 8] = [
-        Self::Exhausted,
-        Self::Expiring,
-        Self::Rule,
-        Self::Unrecognised,
-        Self::UndeliverableProtocol,
-        Self::Refused,
-        Self::Permanent,
-        Self::Unmarkable,
-    ];
-
-    /// The name in logs and archived records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exhausted => "exhausted",
-            Self::Expiring => "expiring",
-            Self::Rule => "rule",
-            Self::Unrecognised => "unrecognised",
-            Self::UndeliverableProtocol => "undeliverable_protocol",
-            Self::Refused => "refused",
-            Self::Permanent => "permanent",
-            Self::Unmarkable => "unmarkable",
-        }
-    }
-}
-
-impl DeferReason {
-    /// The name in logs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Early => "early",
-            Self::Hop => "hop",
-            Self::Hold => "hold",
-        }
-    }
 }

@@ -8,29 +8,29 @@
 //! Within a FIFO queue letters of one group go one after the other, in rounds: a letter that does
 //! not leave by delivery holds the rest of its group. A standard queue is one round.
 
+mod case;
 mod outcome;
 mod queues;
 mod route;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 pub use outcome::{NotDone, Outcome, Report, response};
 
-use crate::archive::{Archive, Epitaph, Shelf};
+use crate::archive::{Archive, Batch, Epitaph};
 use crate::arn::Arn;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
-use crate::policy::{
-    ArchiveReason, Decision, Deferral, Policy, QueueFacts, Retry, VISIBILITY_CEILING, Verdict,
-};
+use crate::policy::{ArchiveReason, Policy, QueueFacts, Retry, VISIBILITY_CEILING};
 use crate::settings::Mode;
 use crate::target::{Courier, Destination, Known, Parcel, Sent, Subscriptions};
 use crate::telemetry;
 use crate::visibility::{Hiding, hide};
+use case::{Case, Fate, blocked_groups, rounds};
 use queues::{QueueAttributes, Queues};
 use route::{Route, Way, route, subscriptions, way};
 
@@ -77,33 +77,6 @@ pub struct Invocation<'a> {
     pub deadline: Instant,
 }
 
-/// A letter on its way to an outcome.
-struct Case<'p> {
-    letter: Letter,
-    facts: QueueFacts,
-    verdict: Option<Verdict<'p>>,
-    fate: Fate,
-    retry: Option<Retry>,
-    target: Option<Arn>,
-    failure: Option<Failure>,
-    detail: Option<String>,
-}
-
-/// What is to become of a letter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Fate {
-    /// Nothing was decided yet.
-    Open,
-    /// A retry is due.
-    Due(Retry),
-    Delivered,
-    Archive(ArchiveReason),
-    Defer(Deferral),
-    Held,
-    OutOfTime,
-    Observed(Decision),
-}
-
 impl Redrive {
     /// Joins the parts.
     #[must_use]
@@ -146,14 +119,14 @@ impl Redrive {
                 self.deliver(&mut cases, &round, time.deliver).await;
             }
         }
-        let shelf = Shelf {
+        let batch = Batch {
             queue: &queue,
             request_id: invocation.request_id,
             now: self.clock.now(),
             until: time.finish,
         };
         let (archived, hidden) =
-            tokio::join!(self.archive(&cases, shelf), self.hide(&cases, &queue, time.finish));
+            tokio::join!(self.archive(&cases, batch), self.hide(&cases, &queue, time.finish));
         let now = self.clock.now();
         let reports = cases.into_iter().enumerate().map(|(index, case)| {
             let failed = archived.get(&index).or(hidden.get(&index));
@@ -189,7 +162,7 @@ impl Redrive {
             case.verdict = Some(verdict);
             match self.mode {
                 Mode::Observe => case.fate = Fate::Observed(decision),
-                Mode::Active => case.settle(decision),
+                Mode::Active => case.settle(&decision),
             }
         }
     }
@@ -276,18 +249,18 @@ impl Redrive {
     }
 
     /// Archives; what the archive did not take is in the answer.
-    async fn archive(&self, cases: &[Case<'_>], shelf: Shelf<'_>) -> HashMap<usize, (NotDone, Failure)> {
+    async fn archive(&self, cases: &[Case<'_>], batch: Batch<'_>) -> HashMap<usize, (NotDone, Failure)> {
         let doomed: Vec<(usize, (&Letter, Epitaph<'_>))> = cases
             .iter()
             .enumerate()
             .filter_map(|(index, case)| Some((index, (&case.letter, case.epitaph()?))))
             .collect();
         let (indexes, letters): (Vec<_>, Vec<_>) = doomed.into_iter().unzip();
-        let answers = if self.archive.is(shelf.queue) {
+        let answers = if self.archive.is(batch.queue) {
             let failure = Failure::ours(FailureClass::Mendable, "ArchiveIsDeadLetterQueue");
             vec![Err(failure); letters.len()]
         } else {
-            self.archive.store(&letters, shelf).await
+            self.archive.store(&letters, batch).await
         };
         failures(indexes, answers, NotDone::Archive)
     }
@@ -327,107 +300,6 @@ fn failures(
     pairs.filter_map(|(index, answer)| Some((index, (what, answer.err()?)))).collect()
 }
 
-impl<'p> Case<'p> {
-    fn new(facts: QueueFacts, letter: Letter) -> Self {
-        Self {
-            letter,
-            facts,
-            verdict: None,
-            fate: Fate::Open,
-            retry: None,
-            target: None,
-            failure: None,
-            detail: None,
-        }
-    }
-
-    /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
-    fn fifo_group(&self) -> Option<&str> {
-        self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
-    }
-
-    /// Takes a decision of the policy over.
-    fn settle(&mut self, decision: Decision) {
-        match decision {
-            Decision::Deliver(retry) => self.fate = Fate::Due(retry),
-            Decision::Defer(deferral) => self.fate = Fate::Defer(deferral),
-            Decision::Archive(reason, detail) => self.archive(reason, detail.map(str::to_owned)),
-        }
-    }
-
-    fn archive(&mut self, reason: ArchiveReason, detail: Option<String>) {
-        self.fate = Fate::Archive(reason);
-        self.detail = detail;
-    }
-
-    /// Takes the answer to a retry over.
-    fn answered(&mut self, retry: Retry, answer: Sent, now: jiff::Timestamp) {
-        match answer {
-            Sent::Accepted => {
-                self.retry = Some(retry);
-                self.fate = Fate::Delivered;
-            }
-            Sent::NotStarted => self.fate = Fate::OutOfTime,
-            Sent::Failed(failure) => {
-                self.retry = Some(retry);
-                let next =
-                    self.verdict.as_ref().map(|verdict| verdict.after_failure(retry, failure.class, now));
-                self.failure = Some(failure);
-                if let Some(next) = next {
-                    self.settle(next);
-                }
-            }
-        }
-    }
-
-    fn epitaph(&self) -> Option<Epitaph<'_>> {
-        let Fate::Archive(reason) = self.fate else { return None };
-        Some(Epitaph {
-            reason,
-            detail: self.detail.as_deref(),
-            rule: self.rule(),
-            target: self.target.as_ref(),
-            retry: self.retry,
-            failure: self.failure.as_ref(),
-        })
-    }
-
-    fn rule(&self) -> &str {
-        self.verdict.as_ref().map_or("", |verdict| verdict.rule.name.as_str())
-    }
-
-    /// The outcome, now that archive and queue have answered.
-    fn report(self, undone: Option<(NotDone, Failure)>, now: jiff::Timestamp) -> Report {
-        let outcome = match (self.fate.clone(), &undone) {
-            // A held letter that could not be shown again comes back by itself; it is held either way.
-            (Fate::Held, _) => Outcome::Held,
-            (_, Some((what, _))) => Outcome::Failed(*what),
-            (Fate::Delivered, None) => Outcome::Delivered,
-            (Fate::Archive(reason), None) => Outcome::Archived(reason),
-            (Fate::Defer(deferral), None) => Outcome::Deferred(deferral),
-            (Fate::Observed(decision), None) => Outcome::Observed(decision),
-            (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
-        };
-        if let Some((what, failure)) = &undone {
-            telemetry::not_done(&self.letter, *what, failure);
-        }
-        let receives = self.letter.sqs.receive_count;
-        let brought_along = self.facts.source_max_receives.unwrap_or(0);
-        let expires = self.letter.sqs.sent.as_second().saturating_add_unsigned(self.facts.retention);
-        Report {
-            rule: self.rule().to_owned(),
-            outcome,
-            retry: self.retry,
-            target: self.target,
-            failure: self.failure.or(undone.map(|(_, failure)| failure)),
-            detail: self.detail,
-            arrived: self.letter.mark.is_none() && receives.saturating_sub(brought_along) <= 1,
-            expires_in: expires.saturating_sub(now.as_second()),
-            letter: self.letter,
-        }
-    }
-}
-
 /// How the time of an invocation is divided.
 struct Budget {
     /// No delivery goes on after this.
@@ -454,33 +326,5 @@ fn queues_of(letters: &[Letter]) -> BTreeSet<Arn> {
         .iter()
         .flat_map(|letter| [Some(letter.sqs.queue.clone()), letter.sqs.source_queue()])
         .flatten()
-        .collect()
-}
-
-/// Letters that may be handled together: all of a standard queue, one of each group of a FIFO queue.
-fn rounds(cases: &[Case<'_>]) -> Vec<Vec<usize>> {
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    for (index, case) in cases.iter().enumerate() {
-        let round = case.fifo_group().map_or(0, |group| {
-            let count = seen.entry(group).or_default();
-            *count += 1;
-            *count - 1
-        });
-        if rounds.len() <= round {
-            rounds.resize_with(round + 1, Vec::new);
-        }
-        rounds[round].push(index);
-    }
-    rounds
-}
-
-/// Groups of which a letter of an earlier round did not leave by delivery. An archived letter holds
-/// its group too: whether the archive has taken it shows only at the end.
-fn blocked_groups(cases: &[Case<'_>]) -> HashSet<String> {
-    cases
-        .iter()
-        .filter(|case| !matches!(case.fate, Fate::Open | Fate::Delivered))
-        .filter_map(|case| case.fifo_group().map(str::to_owned))
         .collect()
 }

@@ -2,12 +2,12 @@
 //! queue lets a message be received before SQS moves it away.
 //!
 //! Which queue feeds the function shows with the first event, so attributes are read then and read
-//! again when they are old. A queue that will not tell is assumed to keep messages for four days,
-//! SQS's default.
+//! again when they are old. While a queue will not tell, what it said last holds; where it never
+//! said anything, four days are assumed, SQS's default.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_sqs::config::Region;
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -23,6 +23,9 @@ use crate::telemetry;
 
 /// How long attributes are believed; an operator may change them at any time.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+
+/// How long nobody asks again after a failure: a call with every batch would not help the queue.
+const PAUSE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Queues kept at most. Source queues are named by SQS, so a forger cannot add any.
 const MAX_KEPT: usize = 1_000;
@@ -44,7 +47,14 @@ pub(super) struct QueueAttributes {
 pub(super) struct Queues {
     sqs: aws_sdk_sqs::Client,
     clock: Clock,
-    kept: Mutex<HashMap<Arn, (Timestamp, QueueAttributes)>>,
+    kept: Mutex<HashMap<Arn, Kept>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    attributes: QueueAttributes,
+    /// When to ask again.
+    until: Timestamp,
 }
 
 impl Queues {
@@ -66,27 +76,29 @@ impl Queues {
 
     async fn one(&self, arn: &Arn, until: Instant) -> QueueAttributes {
         let now = self.clock.now();
-        let fresh = |(since, _): &&(Timestamp, QueueAttributes)| now.duration_since(*since) < MAX_AGE;
-        let kept = self.kept().get(arn).filter(fresh).map(|(_, attributes)| *attributes);
-        if let Some(attributes) = kept {
-            return attributes;
+        let known = self.kept().get(arn).copied();
+        if let Some(kept) = known.filter(|kept| now < kept.until) {
+            return kept.attributes;
         }
         let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
         let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
-        // What failed is kept as well: asking again with every batch would cost a call each time.
-        let attributes = answer.unwrap_or_else(|failure| {
-            telemetry::queue_unreadable(arn, &failure);
-            QueueAttributes::default()
-        });
-        let mut kept = self.kept();
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
+        let kept = match answer {
+            Ok(attributes) => Kept { attributes, until: later(now, MAX_AGE) },
+            Err(failure) => {
+                telemetry::queue_unreadable(arn, &failure);
+                let attributes = known.map(|kept| kept.attributes).unwrap_or_default();
+                Kept { attributes, until: later(now, PAUSE) }
+            }
+        };
+        let mut all = self.kept();
+        if all.len() >= MAX_KEPT {
+            all.clear();
         }
-        kept.insert(arn.clone(), (now, attributes));
-        attributes
+        all.insert(arn.clone(), kept);
+        kept.attributes
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Arn, (Timestamp, QueueAttributes)>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Arn, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,6 +122,10 @@ impl Queues {
             max_receives: redrive.and_then(|json| max_receives(json)),
         })
     }
+}
+
+fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// `maxReceiveCount` of a queue's own `RedrivePolicy`; old policies write it as a string.

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
@@ -123,5 +125,5 @@ fn deduplication_id(letter: &Letter, retry: u32) -> String {
     hash.update(letter.id.as_str());
     hash.update(letter.generation().to_be_bytes());
     hash.update(retry.to_be_bytes());
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    URL_SAFE_NO_PAD.encode(hash.finalize())
 }

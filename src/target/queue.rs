@@ -5,7 +5,7 @@ use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
-    SendMessageBatchRequestEntry,
+    SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
 };
 
 use super::{Parcel, Sent, in_order};
@@ -36,7 +36,7 @@ pub(super) async fn send(
         .send()
         .await
         .map_err(|error| Failure::of_call(&error))?;
-    let successful = answer.successful().iter().map(|entry| entry.id());
+    let successful = answer.successful().iter().map(SendMessageBatchResultEntry::id);
     let failed = answer
         .failed()
         .iter()

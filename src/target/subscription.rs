@@ -167,8 +167,8 @@ impl Subscriptions {
     }
 
     async fn one(&self, arn: &Arn, until: Instant) -> Known {
-        if let Some(answer) = self.fresh(arn) {
-            return Ok(answer);
+        if let Some(kept) = self.fresh(arn) {
+            return Ok(kept.answer);
         }
         if Instant::now() >= until {
             return Err(Sent::NotStarted);
@@ -198,11 +198,11 @@ impl Subscriptions {
         }
     }
 
-    fn fresh(&self, arn: &Arn) -> Option<Option<Subscription>> {
+    fn fresh(&self, arn: &Arn) -> Option<Kept> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.get(arn)?;
         let age = self.clock.now().duration_since(found.since);
-        (age < MAX_AGE).then(|| found.answer.clone())
+        (age < MAX_AGE).then(|| found.clone())
     }
 
     fn keep(&self, arn: &Arn, answer: Option<Subscription>) {

@@ -95,7 +95,7 @@ pub(crate) fn queue_unreadable(queue: &Arn, failure: &Failure) {
         error.code = failure.code,
         error.class = failure.class.name(),
         error.message = failure.message,
-        "queue attributes cannot be read; a retention of four days is assumed"
+        "queue attributes cannot be read; what was read last holds, else a retention of four days"
     );
 }
 

@@ -1,0 +1,114 @@
+//! The words in which the policy answers.
+
+use jiff::Timestamp;
+
+use super::schedule::Phase;
+
+/// What the policy says about a letter now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// A retry is due.
+    Deliver(Retry),
+    /// It stays in the queue, hidden.
+    Defer(Deferral),
+    /// It leaves the queue for the archive.
+    Archive(ArchiveReason, Option<&'static str>),
+}
+
+/// One retry, numbered from 1 over the letter's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Its number.
+    pub number: u32,
+    /// How many the schedule has.
+    pub of: u32,
+    /// The phase it belongs to.
+    pub phase: Phase,
+}
+
+/// How long a letter stays hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deferral {
+    /// Seconds to hide it now; the ceiling at most, 0 for an immediate retry.
+    pub hide: u64,
+    /// When its next retry is due, which may lie several hops away.
+    pub due: Timestamp,
+    /// Why.
+    pub why: DeferReason,
+}
+
+/// Why a letter is deferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeferReason {
+    /// A retry failed; the next one has its time.
+    Failed,
+    /// It came back before its time.
+    Early,
+    /// It is on its way through a wait longer than one hiding.
+    Hop,
+    /// Its rule holds it.
+    Hold,
+}
+
+/// Why a letter is archived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ArchiveReason {
+    /// Every retry of its schedule failed.
+    Exhausted,
+    /// The queue would drop it before its next retry.
+    Expiring,
+    /// Its rule says so.
+    Rule,
+    /// Nothing tells where it belongs.
+    Unrecognised,
+    /// Its target's protocol is none that can be delivered to.
+    UndeliverableProtocol,
+    /// Its target is none that it may reach.
+    Refused,
+    /// Its target will never take it.
+    Permanent,
+    /// The mark would be its eleventh attribute.
+    Unmarkable,
+}
+
+impl ArchiveReason {
+    /// Every reason, in the order of the docs.
+    pub const ALL: [Self; 8] = [
+        Self::Exhausted,
+        Self::Expiring,
+        Self::Rule,
+        Self::Unrecognised,
+        Self::UndeliverableProtocol,
+        Self::Refused,
+        Self::Permanent,
+        Self::Unmarkable,
+    ];
+
+    /// The name in logs and archived records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::Expiring => "expiring",
+            Self::Rule => "rule",
+            Self::Unrecognised => "unrecognised",
+            Self::UndeliverableProtocol => "undeliverable_protocol",
+            Self::Refused => "refused",
+            Self::Permanent => "permanent",
+            Self::Unmarkable => "unmarkable",
+        }
+    }
+}
+
+impl DeferReason {
+    /// The name in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Early => "early",
+            Self::Hop => "hop",
+            Self::Hold => "hold",
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A rule: what to do with the letters that fall under it.
+
+use super::delivery::DeliveryPolicy;
+use crate::arn::Arn;
+
+/// What to do with the letters that fall under it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Its name in logs and archived records; `default` for the default.
+    pub name: String,
+    /// What to do at all.
+    pub action: Action,
+    /// Where retries go.
+    pub target: TargetSpec,
+    /// When they go.
+    pub delivery: DeliveryPolicy,
+    /// How far delays may be shortened, 0 to 1.
+    pub jitter: f64,
+    /// ARNs and URL prefixes that may be reached; `None` for whatever the target comes down to.
+    pub allow_targets: Option<Vec<String>>,
+    /// Whether the schedule goes on after a permanent failure.
+    pub retry_permanent: bool,
+    /// The subscription of letters that name none.
+    pub subscription: Option<Arn>,
+}
+
+/// What a rule does with its letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Retry on the schedule.
+    Redrive,
+    /// Archive at once.
+    Archive,
+    /// Hide as long as possible and touch nothing.
+    Hold,
+}
+
+/// Where a rule sends its retries, in the words of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// Back to whatever failed.
+    Origin,
+    /// The subscription that the letter or the rule names.
+    Subscription,
+    /// The queue that SQS moved it from.
+    Source,
+    /// The letter's topic: every subscriber.
+    Topic,
+    /// This topic or queue.
+    Arn(Arn),
+}

@@ -1,0 +1,170 @@
+//! A letter on its way to an outcome.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use super::{NotDone, Outcome, Report};
+use crate::archive::Epitaph;
+use crate::arn::Arn;
+use crate::failure::Failure;
+use crate::letter::Letter;
+use crate::policy::{ArchiveReason, Decision, Deferral, QueueFacts, Retry, Verdict};
+use crate::target::Sent;
+use crate::telemetry;
+
+/// A letter on its way to an outcome.
+pub(super) struct Case<'p> {
+    pub(super) letter: Letter,
+    pub(super) facts: QueueFacts,
+    pub(super) verdict: Option<Verdict<'p>>,
+    pub(super) fate: Fate,
+    pub(super) retry: Option<Retry>,
+    pub(super) target: Option<Arn>,
+    pub(super) failure: Option<Failure>,
+    pub(super) detail: Option<String>,
+}
+
+/// What is to become of a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing was decided yet.
+    Open,
+    /// A retry is due.
+    Due(Retry),
+    Delivered,
+    Archive(ArchiveReason),
+    Defer(Deferral),
+    Held,
+    OutOfTime,
+    Observed(Decision),
+}
+
+impl Case<'_> {
+    pub(super) fn new(facts: QueueFacts, letter: Letter) -> Self {
+        Self {
+            letter,
+            facts,
+            verdict: None,
+            fate: Fate::Open,
+            retry: None,
+            target: None,
+            failure: None,
+            detail: None,
+        }
+    }
+
+    /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
+    pub(super) fn fifo_group(&self) -> Option<&str> {
+        self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
+    }
+
+    /// Takes a decision of the policy over.
+    pub(super) fn settle(&mut self, decision: &Decision) {
+        match decision {
+            Decision::Deliver(retry) => self.fate = Fate::Due(*retry),
+            Decision::Defer(deferral) => self.fate = Fate::Defer(*deferral),
+            Decision::Archive(reason, detail) => self.archive(*reason, detail.map(str::to_owned)),
+        }
+    }
+
+    pub(super) fn archive(&mut self, reason: ArchiveReason, detail: Option<String>) {
+        self.fate = Fate::Archive(reason);
+        self.detail = detail;
+    }
+
+    /// Takes the answer to a retry over.
+    pub(super) fn answered(&mut self, retry: Retry, answer: Sent, now: Timestamp) {
+        match answer {
+            Sent::Accepted => {
+                self.retry = Some(retry);
+                self.fate = Fate::Delivered;
+            }
+            Sent::NotStarted => self.fate = Fate::OutOfTime,
+            Sent::Failed(failure) => {
+                self.retry = Some(retry);
+                let next =
+                    self.verdict.as_ref().map(|verdict| verdict.after_failure(retry, failure.class, now));
+                self.failure = Some(failure);
+                if let Some(next) = next {
+                    self.settle(&next);
+                }
+            }
+        }
+    }
+
+    pub(super) fn epitaph(&self) -> Option<Epitaph<'_>> {
+        let Fate::Archive(reason) = self.fate else { return None };
+        Some(Epitaph {
+            reason,
+            detail: self.detail.as_deref(),
+            rule: self.rule(),
+            target: self.target.as_ref(),
+            retry: self.retry,
+            failure: self.failure.as_ref(),
+        })
+    }
+
+    fn rule(&self) -> &str {
+        self.verdict.as_ref().map_or("", |verdict| verdict.rule.name.as_str())
+    }
+
+    /// The outcome, now that archive and queue have answered.
+    pub(super) fn report(self, undone: Option<(NotDone, Failure)>, now: Timestamp) -> Report {
+        let outcome = match (self.fate.clone(), &undone) {
+            // A held letter that could not be shown again comes back by itself; it is held either way.
+            (Fate::Held, _) => Outcome::Held,
+            (_, Some((what, _))) => Outcome::Failed(*what),
+            (Fate::Delivered, None) => Outcome::Delivered,
+            (Fate::Archive(reason), None) => Outcome::Archived(reason),
+            (Fate::Defer(deferral), None) => Outcome::Deferred(deferral),
+            (Fate::Observed(decision), None) => Outcome::Observed(decision),
+            (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
+        };
+        if let Some((what, failure)) = &undone {
+            telemetry::not_done(&self.letter, *what, failure);
+        }
+        let receives = self.letter.sqs.receive_count;
+        let brought_along = self.facts.source_max_receives.unwrap_or(0);
+        let expires = self.letter.sqs.sent.as_second().saturating_add_unsigned(self.facts.retention);
+        Report {
+            rule: self.rule().to_owned(),
+            outcome,
+            retry: self.retry,
+            target: self.target,
+            failure: self.failure.or(undone.map(|(_, failure)| failure)),
+            detail: self.detail,
+            arrived: self.letter.mark.is_none() && receives.saturating_sub(brought_along) <= 1,
+            expires_in: expires.saturating_sub(now.as_second()),
+            letter: self.letter,
+        }
+    }
+}
+
+/// Letters that may be handled together: all of a standard queue, one of each group of a FIFO queue.
+pub(super) fn rounds(cases: &[Case<'_>]) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (index, case) in cases.iter().enumerate() {
+        let round = case.fifo_group().map_or(0, |group| {
+            let count = seen.entry(group).or_default();
+            *count += 1;
+            *count - 1
+        });
+        if rounds.len() <= round {
+            rounds.resize_with(round + 1, Vec::new);
+        }
+        rounds[round].push(index);
+    }
+    rounds
+}
+
+/// Groups of which a letter of an earlier round did not leave by delivery. An archived letter holds
+/// its group too: whether the archive has taken it shows only at the end.
+pub(super) fn blocked_groups(cases: &[Case<'_>]) -> HashSet<String> {
+    cases
+        .iter()
+        .filter(|case| !matches!(case.fate, Fate::Open | Fate::Delivered))
+        .filter_map(|case| case.fifo_group().map(str::to_owned))
+        .collect()
+}
