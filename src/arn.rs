@@ -71,6 +71,11 @@ impl Arn {
     #[must_use]
     pub fn kind(&self) -> ArnKind {
         let parts = self.resource().split(':').count();
+        // Queues and topics are named by letters, digits and these; anything else would bend a URL.
+        let name = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        if matches!(self.service(), "sqs" | "sns") && !self.resource().chars().all(name) {
+            return ArnKind::Other;
+        }
         match (self.service(), parts) {
             ("sqs", 1) => ArnKind::Queue,
             ("sns", 1) => ArnKind::Topic,
@@ -128,9 +133,13 @@ impl TryFrom<String> for Arn {
         // AWS's own limit for an ARN is 2,048 characters.
         let fits = text.len() <= 2048 && !text.contains(char::is_whitespace);
         let arn = Self(text);
+        // The region becomes a part of the host that is called: a letter must not choose that host.
+        let of = |part: &str, allowed: fn(char) -> bool| part.chars().all(allowed);
+        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let whole = arn.0.starts_with("arn:")
-            && !arn.partition().is_empty()
-            && !arn.service().is_empty()
+            && [arn.partition(), arn.service()].iter().all(|part| !part.is_empty() && of(part, word))
+            && of(arn.region(), word)
+            && of(arn.account(), |c| c.is_ascii_digit())
             && !arn.resource().is_empty();
         if fits && whole { Ok(arn) } else { Err(NotAnArn) }
     }
@@ -167,6 +176,7 @@ mod tests {
             ("arn:aws:lambda:eu-central-1:123456789012:function:f", ArnKind::Function),
             ("arn:aws:lambda:eu-central-1:123456789012:function:f:live", ArnKind::Function),
             ("arn:aws:s3:::bucket", ArnKind::Other),
+            ("arn:aws:sqs:eu-central-1:123456789012:a/../b?c", ArnKind::Other),
         ] {
             assert_eq!(arn.parse::<Arn>().map(|arn| arn.kind()), Ok(kind), "{arn}");
         }

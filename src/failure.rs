@@ -29,8 +29,8 @@ pub struct Failure {
     pub class: FailureClass,
     /// The service's error code, or a name of ours where no service answered.
     pub code: String,
-    /// The service's message, kept for mendable failures only: those name an action and a
-    /// resource. Others may quote what was sent, such as a receipt handle.
+    /// The service's message, kept only for codes that are known to name an action and a resource.
+    /// Others may quote what was sent, such as a receipt handle.
     pub message: Option<String>,
 }
 
@@ -77,6 +77,21 @@ const PERMANENT: &[&str] = &[
     "BatchRequestTooLong",
 ];
 
+/// For an operator to mend; every code of KMS but its throttling belongs here too.
+const MENDABLE: &[&str] = &[
+    "NotFound",
+    "NotFoundException",
+    "NonExistentQueue",
+    "QueueDoesNotExist",
+    "NoSuchBucket",
+    "AuthorizationError",
+    "AuthorizationErrorException",
+    "AccessDenied",
+    "AccessDeniedException",
+    "InvalidSecurity",
+    "InvalidSecurityException",
+];
+
 impl Failure {
     /// Classifies the failure of a whole call.
     pub fn of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Self {
@@ -117,10 +132,13 @@ impl Failure {
     fn of_service(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Self {
         // Query-protocol services may prefix codes: `AWS.SimpleQueueService.NonExistentQueue`.
         let bare = code.map(|code| code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code));
+        let mendable =
+            bare.is_some_and(|code| MENDABLE.contains(&code) || code.to_ascii_lowercase().starts_with("kms"));
         let class = match (bare, status) {
             (Some(code), _) if THROTTLING.contains(&code) => FailureClass::Throttling,
             (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,
             (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
+            _ if mendable => FailureClass::Mendable,
             (_, Some(429)) => FailureClass::Throttling,
             // A success that could not be read tells nothing of what was done.
             (_, Some(408 | 500..=599)) | (None, Some(200..=299)) => FailureClass::Transient,
@@ -131,7 +149,7 @@ impl Failure {
             (None, Some(status)) => format!("Http{status}"),
             (None, None) => "Unknown".to_owned(),
         };
-        let message = message.filter(|_| class == FailureClass::Mendable).map(str::to_owned);
+        let message = message.filter(|_| mendable && class == FailureClass::Mendable).map(str::to_owned);
         Self { class, code, message }
     }
 }

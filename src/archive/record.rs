@@ -1,8 +1,8 @@
 //! The archived record: one line of JSON from which the SQS message can be rebuilt exactly.
 //!
 //! `message` has the form of a record in Lambda's own event, so an archived letter can be put into
-//! an event and run again. Left out are the receipt handle, which is worthless and secret, and
-//! nothing else.
+//! an event and run again. Left out are the receipt handle, which is worthless and secret, and the
+//! MD5 sums, which follow from body and attributes.
 //!
 //! | field | meaning |
 //! |---|---|

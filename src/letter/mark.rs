@@ -15,8 +15,9 @@ pub const MARK_ATTRIBUTE: &str = "sns-redrive";
 /// The format that this version writes, and the only one so far.
 const VERSION: u8 = 1;
 
-/// Longer ids are none of ours: two ARN-sized parts are the longest we make.
-const MAX_ID_BYTES: usize = 512;
+/// Longer ids are none of ours. What is no longer than this travels in a mark and is read back; a
+/// letter with a longer one would start afresh each time it returns, and circulate for ever.
+pub(super) const MAX_ID_BYTES: usize = 512;
 
 /// What the mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]

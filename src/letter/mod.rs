@@ -254,10 +254,9 @@ impl LetterId {
         if let Some(mark) = mark {
             return Self(mark.id.clone());
         }
-        match sns.and_then(|sns| Some((&sns.message_id, sns.subscription.as_ref()?))) {
-            Some((message_id, subscription)) => Self(format!("{message_id}/{subscription}")),
-            None => Self(sqs.message_id.clone()),
-        }
+        sns.and_then(|sns| Some(format!("{}/{}", sns.message_id, sns.subscription.as_ref()?)))
+            .filter(|id| id.len() <= mark::MAX_ID_BYTES)
+            .map_or_else(|| Self(sqs.message_id.clone()), Self)
     }
 
     /// The id as text.

@@ -68,7 +68,7 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
             given.note("name", "is missing: logs and the archive name the rule");
         }
         None => {}
-        Some(name) if name.is_empty() || name.len() > 64 || name == DEFAULT_RULE => {
+        Some(name) if name.is_empty() || name.chars().count() > 64 || name == DEFAULT_RULE => {
             given.note("name", "must be 1 to 64 characters long and not \"default\"");
         }
         Some(name) if others.iter().any(|other| other.name == name) => {

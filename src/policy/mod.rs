@@ -123,7 +123,7 @@ impl Rule {
     fn decide(&self, letter: &Letter, facts: QueueFacts, clock: &LetterClock, now: Timestamp) -> Decision {
         match self.action {
             Action::Archive => return Decision::Archive(ArchiveReason::Rule, None),
-            Action::Hold => return clock.defer(now, plus(now, clock.ceiling), DeferReason::Hold),
+            Action::Hold => return clock.hold(now),
             Action::Redrive => {}
         }
         if let Some(detail) = self.no_way_for(letter) {
@@ -181,6 +181,15 @@ impl LetterClock {
             expires: plus(letter.sqs.sent, facts.retention),
             margin: expiry_margin(facts.retention),
             ceiling: facts.ceiling,
+        }
+    }
+
+    /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
+    fn hold(&self, now: Timestamp) -> Decision {
+        let left = seconds_until(plus(now, self.margin), self.expires);
+        match left.min(self.ceiling) {
+            0 => Decision::Archive(ArchiveReason::Expiring, None),
+            hide => Decision::Defer(Deferral { hide, due: plus(now, hide), why: DeferReason::Hold }),
         }
     }
 
