@@ -110,7 +110,7 @@ impl Redrive {
         let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) else {
             return Vec::new();
         };
-        let attributes = self.queues.look_up(queues_of(&letters), time.deliver).await;
+        let attributes = self.queues.look_up(queues_of(&letters), half_of(time.deliver)).await;
         let mut cases: Vec<_> =
             letters.into_iter().map(|letter| Case::new(self.facts(&letter, &attributes), letter)).collect();
         for round in rounds(&cases) {
@@ -178,7 +178,7 @@ impl Redrive {
             })
             .collect();
         let asked = subscriptions(due.iter().map(|(_, _, way)| way));
-        let known = self.subscriptions.look_up(asked, until).await;
+        let known = self.subscriptions.look_up(asked, half_of(until)).await;
 
         let mut ready: Vec<(usize, Retry, Destination)> = Vec::new();
         for (index, retry, way) in &due {
@@ -318,6 +318,12 @@ impl Budget {
         let before = |duration| deadline.checked_sub(duration).unwrap_or(deadline);
         Self { deliver: before(kept), finish: before(answer) }
     }
+}
+
+/// Half of the time until then: a look-up that hangs must leave the other letters time to go.
+fn half_of(until: Instant) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / 2
 }
 
 /// The queues whose attributes the batch needs.
