@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark};
+use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark, Origin};
 
 /// SQS takes at most ten message attributes, and so does a raw subscription of a topic: a message
 /// with more is thrown away there.
@@ -68,7 +68,10 @@ impl<'a> Parcel<'a> {
         };
         let mut attributes = without_mark(attributes);
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
-        if unmarked && !to.own_endpoint {
+        // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
+        // a mark it would go there for ever.
+        let comes_back = matches!(letter.origin, Origin::Sqs { .. });
+        if unmarked && (!to.own_endpoint || comes_back) {
             return Err(Unmarkable);
         }
         if !unmarked {
