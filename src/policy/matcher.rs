@@ -8,9 +8,9 @@
 use std::fmt;
 
 use quamina::Quamina;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::letter::{Attribute, Letter};
+use crate::letter::{Attribute, Cause, Letter};
 
 /// The fields of the view; a pattern over any other could never match.
 const VIEW: [&str; 9] = [
@@ -40,6 +40,9 @@ impl Matcher {
         if let Some(unknown) = fields.keys().find(|key| !VIEW.contains(&key.as_str())) {
             return Err(format!("has no field {unknown:?}; fields of a letter are {}", VIEW.join(", ")));
         }
+        if let Some(mistake) = mistake(pattern) {
+            return Err(mistake.to_owned());
+        }
         let patterns = self.patterns.get_or_insert_with(Quamina::new);
         patterns.add_pattern(rule, &pattern.to_string()).map_err(|error| format!("is not a pattern: {error}"))
     }
@@ -66,9 +69,7 @@ pub(super) fn view(letter: &Letter) -> Value {
     put("topicArn", letter.topic().map(|arn| arn.as_str().into()));
     put("subscriptionArn", letter.subscription().map(|arn| arn.as_str().into()));
     put("retry", Some(letter.spent().into()));
-    if let Some(cause) = &letter.cause {
-        put("error", Some(json!({ "code": cause.code, "message": cause.message })));
-    }
+    put("error", letter.cause.as_ref().map(error));
     let (message, attributes) = match &letter.notification {
         Some(sns) => {
             put("subject", sns.subject.as_deref().map(Value::from));
@@ -82,6 +83,35 @@ pub(super) fn view(letter: &Letter) -> Value {
     let parsed = serde_json::from_str(message).unwrap_or_else(|_| Value::from(message.as_str()));
     put("message", Some(parsed));
     Value::Object(view)
+}
+
+/// The original error; what it does not tell is absent.
+fn error(cause: &Cause) -> Value {
+    let parts = [("code", &cause.code), ("message", &cause.message)];
+    let known = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part.as_deref()?.into())));
+    Value::Object(known.collect())
+}
+
+/// What `EventBridge` refuses and the matcher would pass over: a rule that names no topic by mistake
+/// would apply to all of them.
+fn mistake(pattern: &Value) -> Option<&'static str> {
+    match pattern {
+        Value::Object(fields) if fields.is_empty() => Some("holds an empty object"),
+        Value::Object(fields) => fields.values().find_map(mistake),
+        Value::Array(values) if values.is_empty() => Some("holds an empty list"),
+        Value::Array(values) => values.iter().find_map(|value| match value {
+            Value::Array(_) => Some("holds a list in a list"),
+            Value::Object(operator) if operator.len() != 1 => {
+                Some("holds an object that is not one operator")
+            }
+            Value::Object(operator) => {
+                let empty = |values: &Value| values.as_array().is_some_and(Vec::is_empty);
+                operator.values().any(empty).then_some("holds an operator without values")
+            }
+            _ => None,
+        }),
+        _ => None,
+    }
 }
 
 /// An attribute's value as SNS filter policies see it; binary ones cannot be matched.
