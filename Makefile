@@ -1,0 +1,51 @@
+# Everything that one does here. Needs Rust, Python 3.11 or newer, and make; the rest is installed into local/.venv.
+
+PYTHON ?= python3
+VENV := local/.venv
+PY := $(VENV)/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help build test unit stack lint demo invoke format
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build $(VENV)/installed ## The main job on a local stack, in about two minutes: no AWS account, no Docker
+	@$(PY) -m local.demo
+
+invoke: build $(VENV)/installed ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
+	@$(PY) -m local.invoke $(if $(EVENT),$(EVENT),$(error Which event? make invoke EVENT=events/x.json)) --mode $(or $(MODE),active)
+
+test: unit stack ## Every test
+
+unit: build ## The Rust tests
+	cargo test
+
+stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
+	$(PY) -m pytest tests/stack --tb=short
+
+# sam's linting writes its settings into the home directory and would report what it was used for.
+lint: export SAM_CLI_TELEMETRY = 0
+lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template and of the Python code
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	$(VENV)/bin/cfn-lint template.yaml
+	$(VENV)/bin/sam validate --lint --region eu-central-1
+	$(VENV)/bin/ruff check --config local/ruff.toml local tests
+	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests
+
+format: $(VENV)/installed ## Format the Rust and the Python code
+	cargo fmt
+	$(VENV)/bin/ruff format --config local/ruff.toml local tests
+
+# Binary and tests in one command, and never one without the other: dev-dependencies switch on features of the AWS SDK
+# crates, so that cargo would compile these twice, once for `cargo build --bin` and once for `cargo test`.
+build:
+	cargo build --bins --tests
+
+# --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
+$(VENV)/installed: local/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement local/requirements.txt
+	@touch $@

@@ -1,0 +1,236 @@
+"""Deploys template.yaml itself, with the built function, to the local stack."""
+
+import functools
+import hashlib
+import io
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+from local.stack import REGION, ROOT, Stack, StackError, wait_until
+
+# Resource types that ministack 1.5.33 does not create. A template that has them is deployed without, and each is named.
+UNKNOWN_TYPES = {"AWS::CloudWatch::CompositeAlarm", "AWS::Logs::QueryDefinition"}
+# Statements that cannot hold here: the stack speaks plain HTTP on loopback.
+TLS_ONLY = "OnlyByTls"
+# IAM checks a batch call under the name of the single one. ministack checks it under a name that IAM does not have.
+BATCH_NAMES = {
+    "sqs:SendMessage": "sqs:SendMessageBatch",
+    "sqs:ChangeMessageVisibility": "sqs:ChangeMessageVisibilityBatch",
+    "sns:Publish": "sns:PublishBatch",
+}
+
+
+@dataclass
+class Deployment:
+    """template.yaml, deployed under a name."""
+
+    stack: Stack
+    name: str
+    outputs: dict
+    code_sha: str
+
+    @property
+    def queue_arn(self):
+        return self.outputs["DeadLetterQueueArn"]
+
+    @functools.cached_property
+    def queue_url(self):
+        name = self.queue_arn.rsplit(":", 1)[1]
+        return self.stack.client("sqs").get_queue_url(QueueName=name)["QueueUrl"]
+
+    def log_lines(self):
+        """The function's own log lines, as objects, oldest first.
+
+        ministack hands a line over when its invocation has ended, and stamps it with that time: `timestamp` in the line
+        is the true one.
+        """
+        pages = (
+            self.stack.client("logs")
+            .get_paginator("filter_log_events")
+            .paginate(logGroupName=self.outputs["LogGroupName"])
+        )
+        messages = [event["message"] for page in pages for event in page["events"]]
+        lines = [line for line in map(as_object, messages) if line is not None]
+        return sorted(lines, key=lambda line: line.get("timestamp", ""))
+
+    def outcomes(self, message_id=None):
+        """The log lines that tell what became of a letter; with `message_id`, of that one."""
+        return [
+            line for line in self.log_lines() if "outcome" in line and message_id in (None, line.get("sqs.message_id"))
+        ]
+
+    def archive(self):
+        """The archived records, each with the `key` of the object that holds it."""
+        s3, bucket = self.stack.client("s3"), self.outputs["ArchiveBucketName"]
+        records = []
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for entry in page.get("Contents", []):
+                body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+                # Not splitlines: a letter may hold characters, as U+2028, that it takes for the end of a line.
+                lines = body.decode().removesuffix("\n").split("\n")
+                records += [{**json.loads(line), "key": entry["Key"]} for line in lines]
+        return records
+
+    def waiting(self):
+        """How many letters are in the dead-letter queue, visible or hidden."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.stack.client("sqs").get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=names)
+        return sum(int(found["Attributes"][name]) for name in names)
+
+    def bootstraps(self):
+        """The ids of this function's processes."""
+        return self.stack.bootstraps(self.code_sha)
+
+
+def deploy(stack, name, say=lambda _line: None, bootstrap=None, **parameters):
+    """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out."""
+    package = package_of(bootstrap or built_function(), name)
+    bucket = f"packages-{name}"
+    s3 = stack.client("s3")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=bucket, Key=f"{name}.zip", Body=package)
+
+    values = {key: written(value) for key, value in parameters.items()}
+    template = with_batch_names(with_numbers(expand(f"s3://{bucket}/{name}.zip", values), values))
+    for what in leave_out(template):
+        say(f"not on the local stack: {what}")
+
+    formation = stack.client("cloudformation")
+    formation.create_stack(
+        StackName=name,
+        TemplateBody=json.dumps(template),
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in values.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+
+    def settled():
+        described = formation.describe_stacks(StackName=name)["Stacks"][0]
+        return None if described["StackStatus"].endswith("_IN_PROGRESS") else described
+
+    described = wait_until(settled, 60, f"the deployment of {name}")
+    if described["StackStatus"] != "CREATE_COMPLETE":
+        events = formation.describe_stack_events(StackName=name)["StackEvents"]
+        reasons = "; ".join(e["ResourceStatusReason"] for e in events if "ResourceStatusReason" in e)
+        raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
+    return Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest())
+
+
+def built_function():
+    """The binary that `make build` left."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
+    binary = ROOT / target / "debug" / "sns-redrive"
+    if not binary.exists():
+        raise StackError(f"{binary} does not exist: run make build")
+    return binary
+
+
+def package_of(bootstrap, name):
+    """A deployment package. The name in it makes each one different, and a function's processes recognisable."""
+    package = io.BytesIO(compressed(bootstrap))
+    with zipfile.ZipFile(package, "a") as archive:
+        archive.writestr("deployment.txt", name)
+    return package.getvalue()
+
+
+@functools.cache
+def compressed(bootstrap):
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        entry = zipfile.ZipInfo("bootstrap")
+        entry.external_attr = 0o755 << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(entry, Path(bootstrap).read_bytes(), compresslevel=1)
+    return package.getvalue()
+
+
+def expand(code_uri, values):
+    """template.yaml as CloudFormation, which is what SAM makes of it on AWS."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    # SAM accepts nothing else than an S3 address here; `sam package` puts one in as well.
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Serverless::Function":
+            resource["Properties"]["CodeUri"] = code_uri
+    os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
+    return transform(template, dict(values), NoManagedPolicies())
+
+
+class NoManagedPolicies:
+    """SAM would ask IAM for these; the template uses none."""
+
+    def load(self):
+        return {}
+
+
+def with_numbers(template, values):
+    """The template with parameters of type Number filled in, except for environment variables, which are text.
+
+    AWS makes a number or a text of them, whichever is due; ministack passes the parameter's text on, and its poller
+    then compares it with a number, fails, and polls nothing.
+    """
+    numbers = {
+        name: int(values.get(name, parameter.get("Default")))
+        for name, parameter in template["Parameters"].items()
+        if parameter["Type"] == "Number"
+    }
+
+    def fill(node):
+        if isinstance(node, dict):
+            if set(node) == {"Ref"} and node["Ref"] in numbers:
+                return numbers[node["Ref"]]
+            return {key: value if key == "Environment" else fill(value) for key, value in node.items()}
+        if isinstance(node, list):
+            return [fill(value) for value in node]
+        return node
+
+    return {**template, "Resources": fill(template["Resources"])}
+
+
+def with_batch_names(node):
+    """The template with BATCH_NAMES next to the actions that permit them on AWS."""
+    if isinstance(node, list):
+        return [with_batch_names(value) for value in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: with_batch_names(value) for key, value in node.items()}
+    if node.get("Effect") == "Allow":
+        actions = node["Action"] if isinstance(node["Action"], list) else [node["Action"]]
+        node["Action"] = actions + [BATCH_NAMES[action] for action in actions if action in BATCH_NAMES]
+    return node
+
+
+def leave_out(template):
+    """Removes what the stack cannot do, and tells what that was."""
+    left_out = []
+    for name, resource in list(template["Resources"].items()):
+        if resource["Type"] in UNKNOWN_TYPES:
+            left_out.append(f"{name} ({resource['Type']})")
+            del template["Resources"][name]
+            continue
+        statements = resource.get("Properties", {}).get("PolicyDocument", {}).get("Statement", [])
+        for statement in [s for s in statements if s.get("Sid") == TLS_ONLY]:
+            left_out.append(f"{name}, statement {TLS_ONLY}")
+            statements.remove(statement)
+    return left_out
+
+
+def written(value):
+    if isinstance(value, list):
+        return ",".join(value)
+    if isinstance(value, dict):
+        return json.dumps(value, separators=(",", ":"))
+    return str(value)
+
+
+def as_object(line):
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None

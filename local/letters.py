@@ -1,0 +1,71 @@
+"""What the function's log tells about a letter, for the demo's progress lines and its table."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from local.sns import Subscriber
+
+
+@dataclass
+class Letter:
+    name: str
+    subscriber: Subscriber
+    body: str
+    message_id: str
+    arrived: float
+    # The function's log lines about it, in order.
+    lines: list = field(default_factory=list)
+
+    @property
+    def outcome(self):
+        """`delivered` or `archived`; none while it waits."""
+        final = [line["outcome"] for line in self.lines if line["outcome"] in ("delivered", "archived")]
+        return final[-1] if final else None
+
+    def retries(self):
+        """Each attempt: number, of, phase, planned and real seconds after the arrival, what came of it."""
+        planned = self.arrived
+        for line in self.lines:
+            if "retry.number" in line:
+                yield {
+                    "number": line["retry.number"],
+                    "of": line["retry.of"],
+                    "phase": line["retry.phase"],
+                    "planned": planned - self.arrived,
+                    "real": moment(line["timestamp"]) - self.arrived,
+                    "result": result_of(line),
+                }
+            if "due" in line:
+                planned = moment(line["due"])
+
+
+def sentence(line):
+    """A log line in words."""
+    attempt = ""
+    if "retry.number" in line:
+        attempt = f"retry {line['retry.number']} of {line['retry.of']} ({line['retry.phase']}) "
+    match line["outcome"]:
+        case "delivered":
+            return f"{attempt}delivered to {line.get('target.arn', '?').rsplit(':', 1)[1]}"
+        case "archived":
+            return f"{attempt}archived, {line.get('reason')}"
+        case "deferred" if attempt:
+            return f"{attempt}failed, {short(line.get('error.code'))}; the next in {line.get('delay_s')} s"
+        case outcome:
+            return f"{attempt}{outcome}, {line.get('reason', 'no reason')}"
+
+
+def result_of(line):
+    if line["outcome"] == "delivered":
+        return "delivered"
+    failed = f"failed, {short(line.get('error.code'))}"
+    return failed if line["outcome"] == "deferred" else f"{failed}; {line['outcome']}, {line.get('reason')}"
+
+
+def short(code):
+    """`NonExistentQueue` of `AWS.SimpleQueueService.NonExistentQueue`."""
+    return str(code).rsplit(".", 1)[-1]
+
+
+def moment(text):
+    return datetime.fromisoformat(text).timestamp()

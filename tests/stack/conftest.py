@@ -1,0 +1,24 @@
+"""One local stack for all tests; each test deploys template.yaml under its own name, with its own policy."""
+
+import itertools
+import re
+
+import pytest
+from world import World
+
+from local.stack import Stack, stop_on_signals
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def stack():
+    stop_on_signals()
+    with Stack() as running:
+        yield running
+
+
+@pytest.fixture
+def world(stack, request):
+    short = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:30].strip("-")
+    return World(stack, f"{short}-{next(NUMBERS)}")

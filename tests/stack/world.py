@@ -1,0 +1,73 @@
+"""What a test needs: a deployment of its own, subscribers, and a way to wait for what becomes of a letter."""
+
+from local.deploy import deploy
+from local.sns import create_queue, subscribe
+from local.stack import ACCOUNT, REGION, wait_until
+
+
+class World:
+    """Names of its own for one test, so that no test sees another's letters."""
+
+    def __init__(self, stack, prefix):
+        self.stack = stack
+        self.prefix = prefix
+
+    def name(self, what):
+        return f"{self.prefix}-{what}"
+
+    def queue_arn(self, what):
+        return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(what)}"
+
+    def topic(self, what="orders"):
+        return self.stack.client("sns").create_topic(Name=self.name(what))["TopicArn"]
+
+    def dead_letter_queue(self, topic_arn):
+        """A dead-letter queue that exists before the deployment."""
+        return create_queue(self.stack, self.name("own-dlq"), topic_arn)[1]
+
+    def deploy(self, policy, topic_arn, queues=(), **parameters):
+        """`queues` are the ones that letters may be sent to, by this test's short names."""
+        return deploy(
+            self.stack,
+            self.prefix,
+            TopicArns=[topic_arn],
+            TargetQueueArns=[self.queue_arn(queue) for queue in queues],
+            RedrivePolicy=policy,
+            # The least, and so the shortest visibility timeout: 30 s.
+            FunctionTimeout=5,
+            **parameters,
+        )
+
+    def subscribe(self, what, topic_arn, dead_letter_queue_arn, raw=False):
+        return subscribe(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, raw)
+
+
+def policy(retries, delay, immediate=0, rules=(), **default):
+    """So many retries, so many seconds apart, the first `immediate` ones at once; no jitter."""
+    document = {
+        "minDelayTarget": delay,
+        "maxDelayTarget": delay,
+        "numRetries": retries,
+        "numNoDelayRetries": immediate,
+    }
+    default |= {"deliveryPolicy": {"healthyRetryPolicy": document}, "jitter": 0}
+    return {"default": default, "rules": list(rules)}
+
+
+def outcome(deployment, message_id, wanted, within=20):
+    """Waits until the letter has this outcome, and returns the log line that says so."""
+
+    def logged():
+        return [line for line in deployment.outcomes(message_id) if line["outcome"] == wanted]
+
+    return wait_until(logged, within, f"letter {message_id} to be {wanted}")[-1]
+
+
+def arrived(subscriber, within=10):
+    """Waits until something is in the subscriber's queue, and takes it."""
+    return wait_until(subscriber.receive, within, f"a message for {subscriber.name}")
+
+
+def attempts(deployment, message_id):
+    """The numbers of the retries that were made."""
+    return [line["retry.number"] for line in deployment.outcomes(message_id) if "retry.number" in line]
