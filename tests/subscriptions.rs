@@ -1,0 +1,371 @@
+//! P5: a letter goes to the endpoint of the subscription that failed, and only if the subscription
+//! itself points its dead letters at this queue.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::json;
+use support::*;
+
+const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
+const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
+
+/// A world in which one attribute of the subscription differs from what the letter needs.
+fn world_with(attribute: &str, value: &str) -> World {
+    let world = World::new(&[]);
+    world.cloud.resubscribe(SUBSCRIPTION, attribute, value);
+    world
+}
+
+fn names(dlq: &str) -> String {
+    json!({ "deadLetterTargetArn": dlq }).to_string()
+}
+
+/// The letter is archived with this reason and detail, and nothing was sent anywhere.
+async fn archived_unsent(world: &World, post: &Post, reason: &str, detail: &str) {
+    let ran = world.run([post]).await;
+    let line = ran.letter(&post.id);
+    assert_eq!(
+        [&line["outcome"], &line["reason"], &line["detail"], &line["target.arn"]],
+        [&json!("archived"), &json!(reason), &json!(detail), &json!(null)]
+    );
+    assert_eq!(ran.kept, [""; 0]);
+    assert_eq!(world.cloud.entries("SendMessageBatch"), []);
+    assert_eq!(world.cloud.entries("PublishBatch"), []);
+    assert_eq!(world.cloud.calls("PutObject").len(), 1);
+}
+
+mod checks {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_letter_whose_subscription_passes_is_delivered_to_its_endpoint() {
+        let world = World::new(&[]);
+        let post = Post::envelope("a");
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(ran.letter("a")["target.arn"], WORKER);
+        assert_eq!(
+            world.cloud.summary(),
+            [
+                "GetQueueAttributes orders-dlq".to_owned(),
+                format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
+                "SendMessageBatch orders-worker 1".to_owned(),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_unknown_subscription_is_refused() {
+        let world = World::new(&[]);
+        world.cloud.unsubscribe(SUBSCRIPTION);
+        archived_unsent(&world, &Post::envelope("a"), "refused", "the subscription does not exist").await;
+    }
+
+    #[tokio::test]
+    async fn a_subscription_of_another_topic_than_the_letter_is_refused() {
+        let world = world_with("TopicArn", OTHER_TOPIC);
+        let detail = "the subscription belongs to another topic";
+        archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+
+        // The same when it is the letter that names another topic.
+        let world = World::new(&[]);
+        archived_unsent(&world, &Post::envelope("a").topic(OTHER_TOPIC), "refused", detail).await;
+    }
+
+    #[tokio::test]
+    async fn a_subscription_that_does_not_name_this_queue_is_refused() {
+        let detail = "the subscription does not name this queue as its dead-letter target";
+        for redrive_policy in [names(OTHER_DLQ), names(FIFO_DLQ), "{}".into(), "never".into(), String::new()]
+        {
+            let world = world_with("RedrivePolicy", &redrive_policy);
+            archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+        }
+        let world = World::new(&[]);
+        world
+            .cloud
+            .subscribe(SUBSCRIPTION, &[("TopicArn", TOPIC), ("Protocol", "sqs"), ("Endpoint", WORKER)]);
+        archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+    }
+
+    #[tokio::test]
+    async fn a_subscription_that_nobody_confirmed_is_refused() {
+        let world = world_with("PendingConfirmation", "true");
+        archived_unsent(&world, &Post::envelope("a"), "refused", "the subscription is not confirmed").await;
+    }
+
+    #[tokio::test]
+    async fn other_protocols_than_sqs_are_undeliverable() {
+        for (protocol, endpoint) in [
+            ("lambda", "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier"),
+            ("firehose", "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders"),
+            ("https", "https://example.com/orders"),
+            ("http", "http://example.com/orders"),
+            ("email", "orders@example.com"),
+            ("email-json", "orders@example.com"),
+            ("sms", "+491700000000"),
+            ("application", "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1"),
+            // An endpoint of SQS's protocol that is no queue.
+            ("sqs", "orders-worker"),
+            // A queue of another protocol.
+            ("lambda", WORKER),
+        ] {
+            let world = world_with("Protocol", protocol);
+            world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", endpoint);
+            let detail = format!("subscriptions of the protocol {protocol} are no targets in this version");
+            archived_unsent(&world, &Post::envelope("a"), "undeliverable_protocol", &detail).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subscription_whose_endpoint_is_the_dead_letter_queue_itself_is_refused() {
+        let world = world_with("Endpoint", DLQ);
+        let detail = "the target is the queue that the letter came from";
+        archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+    }
+
+    /// A raw letter names nothing: its rule does, and the subscription must still name this queue.
+    #[tokio::test]
+    async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check() {
+        let policy = json!({ "default": { "subscription": SUBSCRIPTION } });
+        let world = World::with_policy(&policy);
+        let post = Post::raw("r", "plain").attribute("tenant", "String", "gold");
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.outcomes(), ["r delivered"]);
+        assert_eq!(world.cloud.calls("SendMessageBatch")[0].summary(), "SendMessageBatch orders-worker 1");
+
+        let world = World::with_policy(&policy);
+        world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", &names(OTHER_DLQ));
+        let detail = "the subscription does not name this queue as its dead-letter target";
+        archived_unsent(&world, &post, "refused", detail).await;
+    }
+
+    /// The region of an ARN becomes a part of the host that is called.
+    #[tokio::test]
+    async fn a_letter_cannot_choose_the_host_that_is_asked() {
+        for region in ["x.evil.example/", "x.evil.example#", "x@evil.example?", "x.evil.example", "EU%2f", ""]
+        {
+            let forged = format!("arn:aws:sns:{region}:123456789012:orders:43fe80b0");
+            let world = World::new(&[]);
+            let ran = world.run([&Post::envelope("a").subscription(&forged)]).await;
+            let reason = if region.is_empty() { "permanent" } else { "unrecognised" };
+            assert_eq!(ran.outcomes(), [format!("a archived {reason}")], "{region}");
+            let hosts: Vec<_> = world.cloud.journal().into_iter().map(|call| call.host).collect();
+            assert_eq!(
+                hosts,
+                ["sqs.eu-central-1.amazonaws.com", "graveyard.s3.eu-central-1.amazonaws.com"],
+                "{region}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subscription_is_asked_for_in_its_own_region() {
+        let elsewhere = "arn:aws:sns:us-east-1:123456789012:orders:43fe80b0";
+        let topic = "arn:aws:sns:us-east-1:123456789012:orders";
+        let world = World::new(&[]);
+        world.cloud.subscribe(
+            elsewhere,
+            &[("TopicArn", topic), ("Protocol", "sqs"), ("Endpoint", WORKER), ("RedrivePolicy", &names(DLQ))],
+        );
+        let ran = world.run([&Post::envelope("a").topic(topic).subscription(elsewhere)]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(world.cloud.calls("GetSubscriptionAttributes")[0].host, "sns.us-east-1.amazonaws.com");
+    }
+}
+
+mod which_queue {
+    use super::*;
+
+    fn marked(dlq: &str) -> Post {
+        let mark = json!({ "v": 1, "spent": 0, "id": "x", "first": NOW, "gen": 0, "dlq": dlq });
+        Post::envelope("a").sqs_mark(&mark)
+    }
+
+    const NOT_THIS: &str = "the subscription does not name this queue as its dead-letter target";
+
+    /// Whoever can write to the queue can write a mark: the event source decides.
+    #[tokio::test]
+    async fn a_mark_that_names_another_queue_is_not_believed_in_a_dead_letter_queue() {
+        for settings in [vec![], vec![("REQUEUE_ARN", REQUEUE)]] {
+            let world = World::new(&settings);
+            world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", &names(OTHER_DLQ));
+            archived_unsent(&world, &marked(OTHER_DLQ), "refused", NOT_THIS).await;
+
+            let world = World::new(&settings);
+            assert_eq!(world.run([&marked(OTHER_DLQ)]).await.outcomes(), ["a delivered"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn in_the_requeue_the_mark_says_which_queue_the_letter_came_from() {
+        let world = World::new(&[("REQUEUE_ARN", REQUEUE)]);
+        assert_eq!(world.run([&marked(DLQ).queue(REQUEUE)]).await.outcomes(), ["a delivered"]);
+
+        let world = World::new(&[("REQUEUE_ARN", REQUEUE)]);
+        archived_unsent(&world, &marked(OTHER_DLQ).queue(REQUEUE), "refused", NOT_THIS).await;
+
+        // Without a mark it came from the requeue, which no subscription names.
+        let world = World::new(&[("REQUEUE_ARN", REQUEUE)]);
+        archived_unsent(&world, &Post::envelope("a").queue(REQUEUE), "refused", NOT_THIS).await;
+
+        // A queue that is not the requeue by the settings is none.
+        let world = World::new(&[]);
+        archived_unsent(&world, &marked(DLQ).queue(REQUEUE), "refused", NOT_THIS).await;
+    }
+}
+
+mod asking {
+    use super::*;
+
+    fn asked(world: &World) -> usize {
+        world.cloud.calls("GetSubscriptionAttributes").len()
+    }
+
+    fn ten() -> Vec<Post> {
+        (0..10).map(|number| Post::envelope(&format!("m{number}"))).collect()
+    }
+
+    #[tokio::test]
+    async fn ten_letters_of_a_subscription_cost_one_call_and_the_next_batch_none() {
+        let world = World::new(&[]);
+        assert_eq!(world.run(&ten()).await.kept, [""; 0]);
+        assert_eq!(
+            world.cloud.summary(),
+            [
+                "GetQueueAttributes orders-dlq".to_owned(),
+                format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
+                "SendMessageBatch orders-worker 10".to_owned(),
+            ]
+        );
+        world.cloud.forget();
+        assert_eq!(world.run(&ten()).await.kept, [""; 0]);
+        assert_eq!(world.cloud.summary(), ["SendMessageBatch orders-worker 10"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_believed_for_five_minutes() {
+        let world = World::new(&[]);
+        world.run(&ten()).await;
+        // The endpoint moves.
+        world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", BILLING);
+        for (seconds, calls, target) in
+            [(299, 1, WORKER), (1, 2, BILLING), (299, 2, BILLING), (1, 3, BILLING)]
+        {
+            world.pass(seconds);
+            let ran = world.run([&Post::envelope("a")]).await;
+            assert_eq!((asked(&world), ran.letter("a")["target.arn"].as_str()), (calls, Some(target)));
+        }
+    }
+
+    #[tokio::test]
+    async fn that_a_subscription_does_not_exist_is_an_answer_too() {
+        let world = World::new(&[]);
+        world.cloud.unsubscribe(SUBSCRIPTION);
+        for _ in 0..3 {
+            assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a archived refused"]);
+        }
+        assert_eq!(asked(&world), 1);
+    }
+
+    /// A failed check is a failed attempt: the letter goes on along its schedule and is archived by
+    /// nobody.
+    #[tokio::test]
+    async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
+        for (reply, code, class) in [
+            (Reply::Fail(400, "Throttling", "Rate exceeded"), "Throttling", "throttling"),
+            (Reply::Fail(429, "Throttled", "Rate exceeded"), "Throttled", "throttling"),
+            (Reply::Fail(403, "AuthorizationError", "no"), "AuthorizationError", "mendable"),
+            (Reply::Fail(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "mendable"),
+            (Reply::Fail(500, "InternalError", "oh"), "InternalError", "transient"),
+            (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
+            (Reply::Nonsense(200, "<html>"), "Http200", "transient"),
+            (Reply::Reset, "Unreachable", "transient"),
+            (Reply::NoConnection, "Timeout", "transient"),
+        ] {
+            let world = World::new(&[]);
+            world.cloud.reply("GetSubscriptionAttributes", reply);
+            let ran = world.run(&ten()).await;
+            let line = ran.letter("m0");
+            assert_eq!(
+                [
+                    &line["outcome"],
+                    &line["reason"],
+                    &line["retry.number"],
+                    &line["error.code"],
+                    &line["error.class"]
+                ],
+                [&json!("deferred"), &json!("failed"), &json!(1), &json!(code), &json!(class)]
+            );
+            assert_eq!(ran.kept.len(), 10, "{code}");
+            let hidden = world.cloud.hidden();
+            assert!(hidden.len() == 10 && hidden.values().all(|seconds| (54..=60).contains(seconds)));
+            assert_eq!(asked(&world), 1);
+
+            // Errors are not kept: the next batch asks again.
+            world.cloud.script(|_| Reply::Accept);
+            world.pass(60);
+            let again: Vec<_> = ten().into_iter().map(|post| post.received(2)).collect();
+            assert_eq!(world.run(&again).await.kept, [""; 0]);
+            assert_eq!(asked(&world), 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subscription_without_attributes_is_not_delivered_to() {
+        let world = World::new(&[]);
+        world.cloud.subscribe(SUBSCRIPTION, &[]);
+        let detail = "the subscription belongs to another topic";
+        archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+    }
+
+    #[tokio::test]
+    async fn one_failing_subscription_is_none_of_the_others() {
+        let world = World::new(&[]);
+        world.cloud.script(|call| {
+            if call.to == BILLING_SUBSCRIPTION { Reply::Fail(400, "Throttling", "") } else { Reply::Accept }
+        });
+        let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
+        let ran = world.run([&Post::envelope("a"), &billing, &Post::envelope("c")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
+    }
+
+    /// The quota of the call is small: a batch of many subscriptions asks for four at a time.
+    #[tokio::test]
+    async fn four_subscriptions_are_asked_about_at_a_time() {
+        let world = World::new(&[]);
+        world.cloud.script(|call| match call.op.as_str() {
+            "GetSubscriptionAttributes" => Reply::Slow(Duration::from_millis(200)),
+            _ => Reply::Accept,
+        });
+        let posts: Vec<_> = (0..10)
+            .map(|number| Post::envelope(&format!("m{number}")).subscription(&format!("{TOPIC}:{number}")))
+            .collect();
+        let ran = world.run(&posts).await;
+        assert!(ran.outcomes().iter().all(|outcome| outcome.ends_with("archived refused")));
+        assert_eq!((asked(&world), world.cloud.peak()), (10, 4));
+    }
+
+    #[tokio::test]
+    async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
+        let world = World::new(&[]).with_time(Duration::from_secs(2));
+        world.cloud.script(|call| if call.to == BILLING_SUBSCRIPTION { Reply::Hang } else { Reply::Accept });
+        let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
+        let ran = world.run([&Post::envelope("a"), &billing, &Post::raw("r", "x")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
+    }
+
+    #[tokio::test]
+    async fn a_subscription_that_never_answers_is_a_failed_attempt_within_the_time() {
+        let world = World::new(&[]).with_time(Duration::from_secs(2));
+        world.cloud.reply("GetSubscriptionAttributes", Reply::Hang);
+        let began = std::time::Instant::now();
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(ran.outcomes(), ["a deferred failed"]);
+        assert_eq!(ran.letter("a")["error.code"], "DeadlineExceeded");
+        assert_eq!(ran.kept, ["a"]);
+    }
+}

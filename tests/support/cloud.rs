@@ -1,0 +1,585 @@
+//! The SDK's HTTP connector, with SNS, SQS and S3 behind it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+use sns_redrive::clients::Clients;
+
+use super::{
+    BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, FIFO_WORKER,
+    LAMBDA_SUBSCRIPTION, SUBSCRIPTION, TOPIC, WORKER,
+};
+
+/// One request as the service read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// `PublishBatch`, `PutObject` ...
+    pub op: String,
+    /// The host it was sent to.
+    pub host: String,
+    /// The name of the queue or topic, the ARN of the subscription, or `bucket/key`.
+    pub to: String,
+    /// The entries of a batch request.
+    pub entries: Vec<Entry>,
+    /// The headers of a `PutObject` that mean something.
+    pub headers: BTreeMap<String, String>,
+    /// The body of a `PutObject`.
+    pub object: String,
+    /// The entries that were taken, by position; [0] stands for a whole object.
+    pub taken: Vec<usize>,
+}
+
+/// One entry of a batch request. Attributes are `(type, value)`, bytes as `base64 ...`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    pub body: String,
+    pub subject: Option<String>,
+    pub attributes: BTreeMap<String, (String, String)>,
+    pub group_id: Option<String>,
+    pub deduplication_id: Option<String>,
+    pub trace_header: Option<String>,
+    pub receipt_handle: Option<String>,
+    pub hide: Option<i64>,
+}
+
+/// What the service does with a request.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// Takes it.
+    Accept,
+    /// Answers 200; these entries, by position, are not taken.
+    Except(Vec<(usize, EntryFate)>),
+    /// Refuses it.
+    Fail(u16, &'static str, &'static str),
+    /// Answers with this status and body, whatever they mean.
+    Nonsense(u16, &'static str),
+    /// The connection breaks.
+    Reset,
+    /// The connection cannot be made in time.
+    NoConnection,
+    /// Never answers, and has not taken it.
+    Hang,
+    /// Takes it, after a while.
+    Slow(Duration),
+}
+
+/// What a 200 says of an entry that was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryFate {
+    /// It is in `Failed`: code, message, whose fault.
+    Failed(&'static str, &'static str, bool),
+    /// It is in neither list.
+    Missing,
+}
+
+type Script = Arc<dyn Fn(&Call) -> Reply + Send + Sync>;
+
+/// The fake; clones are the same one.
+#[derive(Clone)]
+pub struct Cloud(Arc<Mutex<State>>);
+
+struct State {
+    journal: Vec<Call>,
+    subscriptions: BTreeMap<String, BTreeMap<String, String>>,
+    queues: BTreeMap<String, BTreeMap<String, String>>,
+    objects: BTreeMap<String, String>,
+    script: Script,
+    in_flight: usize,
+    peak: usize,
+}
+
+impl Cloud {
+    /// The queues and subscriptions of `events/README.md`.
+    pub fn new() -> Self {
+        let cloud = Self(Arc::new(Mutex::new(State {
+            journal: Vec::new(),
+            subscriptions: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            script: Arc::new(|_| Reply::Accept),
+            in_flight: 0,
+            peak: 0,
+        })));
+        for (subscription, topic, protocol, endpoint, dlq) in [
+            (SUBSCRIPTION, TOPIC, "sqs", WORKER, DLQ),
+            (BILLING_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ),
+            (
+                LAMBDA_SUBSCRIPTION,
+                TOPIC,
+                "lambda",
+                "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier",
+                DLQ,
+            ),
+            (FIFO_SUBSCRIPTION, FIFO_TOPIC, "sqs", FIFO_WORKER, FIFO_DLQ),
+        ] {
+            cloud.subscribe(
+                subscription,
+                &[
+                    ("SubscriptionArn", subscription),
+                    ("TopicArn", topic),
+                    ("Protocol", protocol),
+                    ("Endpoint", endpoint),
+                    ("RedrivePolicy", &format!(r#"{{"deadLetterTargetArn":"{dlq}"}}"#)),
+                    ("PendingConfirmation", "false"),
+                    ("RawMessageDelivery", "false"),
+                ],
+            );
+        }
+        for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue"] {
+            cloud.queue(name, &[("MessageRetentionPeriod", "1209600")]);
+        }
+        let redrive = format!(r#"{{"deadLetterTargetArn":"{DLQ}","maxReceiveCount":3}}"#);
+        cloud.queue("orders-billing", &[("MessageRetentionPeriod", "345600"), ("RedrivePolicy", &redrive)]);
+        cloud
+    }
+
+    /// Adds or replaces a subscription.
+    pub fn subscribe(&self, arn: &str, attributes: &[(&str, &str)]) {
+        self.state().subscriptions.insert(arn.to_owned(), owned(attributes));
+    }
+
+    /// Changes one attribute of a subscription.
+    pub fn resubscribe(&self, arn: &str, name: &str, value: &str) {
+        let mut state = self.state();
+        state.subscriptions.get_mut(arn).unwrap().insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Removes a subscription.
+    pub fn unsubscribe(&self, arn: &str) {
+        self.state().subscriptions.remove(arn);
+    }
+
+    /// Adds or replaces a queue's attributes.
+    pub fn queue(&self, name: &str, attributes: &[(&str, &str)]) {
+        self.state().queues.insert(name.to_owned(), owned(attributes));
+    }
+
+    /// From now on this decides what becomes of a request.
+    pub fn script(&self, script: impl Fn(&Call) -> Reply + Send + Sync + 'static) {
+        self.state().script = Arc::new(script);
+    }
+
+    /// From now on requests of one operation get this reply.
+    pub fn reply(&self, op: &'static str, reply: Reply) {
+        self.script(move |call| if call.op == op { reply.clone() } else { Reply::Accept });
+    }
+
+    /// Every request so far.
+    pub fn journal(&self) -> Vec<Call> {
+        self.state().journal.clone()
+    }
+
+    /// Every request so far, as `PublishBatch orders 10`.
+    pub fn summary(&self) -> Vec<String> {
+        self.journal().iter().map(Call::summary).collect()
+    }
+
+    /// The requests of one operation.
+    pub fn calls(&self, op: &str) -> Vec<Call> {
+        self.journal().into_iter().filter(|call| call.op == op).collect()
+    }
+
+    /// The entries of the requests of one operation, taken or not.
+    pub fn entries(&self, op: &str) -> Vec<Entry> {
+        self.calls(op).into_iter().flat_map(|call| call.entries).collect()
+    }
+
+    /// Receipt handles with the seconds that their messages were hidden for, as far as SQS took it.
+    pub fn hidden(&self) -> BTreeMap<String, i64> {
+        let calls = self.calls("ChangeMessageVisibilityBatch").into_iter();
+        let taken = calls.flat_map(|call| {
+            let Call { entries, taken, .. } = call;
+            taken.into_iter().map(move |index| entries[index].clone())
+        });
+        taken.map(|entry| (entry.receipt_handle.unwrap(), entry.hide.unwrap())).collect()
+    }
+
+    /// Objects in S3 by `bucket/key`.
+    pub fn objects(&self) -> BTreeMap<String, String> {
+        self.state().objects.clone()
+    }
+
+    /// Puts an object that was there before.
+    pub fn put(&self, place: &str, object: &str) {
+        self.state().objects.insert(place.to_owned(), object.to_owned());
+    }
+
+    /// Forgets the journal.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        state.journal.clear();
+        state.peak = 0;
+    }
+
+    /// The most requests that were under way at once.
+    pub fn peak(&self) -> usize {
+        self.state().peak
+    }
+
+    /// Clients that make every call once.
+    pub fn clients(&self) -> Clients {
+        self.clients_with(RetryConfig::disabled())
+    }
+
+    /// Clients that retry.
+    pub fn clients_with(&self, retry: RetryConfig) -> Clients {
+        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .http_client(self.clone())
+            .retry_config(retry)
+            .build();
+        Clients::from_config(&config, false)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        let _under_way = UnderWay::new(&self);
+        let call = read(request).await;
+        let (index, reply) = {
+            let mut state = self.state();
+            let script = Arc::clone(&state.script);
+            let reply = script(&call);
+            state.journal.push(call.clone());
+            (state.journal.len() - 1, reply)
+        };
+        match reply {
+            Reply::Accept => Ok(self.take(index, &call, &[])),
+            Reply::Except(fates) => Ok(self.take(index, &call, &fates)),
+            Reply::Slow(time) => {
+                tokio::time::sleep(time).await;
+                Ok(self.take(index, &call, &[]))
+            }
+            Reply::Fail(status, code, message) => Ok(refusal(&call.op, status, code, message)),
+            Reply::Nonsense(status, body) => Ok(response(status, body.to_owned())),
+            Reply::Reset => Err(ConnectorError::io("connection reset by peer".into())),
+            Reply::NoConnection => Err(ConnectorError::timeout("connect timed out".into())),
+            Reply::Hang => std::future::pending().await,
+        }
+    }
+
+    fn take(&self, index: usize, call: &Call, fates: &[(usize, EntryFate)]) -> HttpResponse {
+        let mut state = self.state();
+        match call.op.as_str() {
+            "GetSubscriptionAttributes" => match state.subscriptions.get(&call.to) {
+                Some(attributes) => response(200, subscription_answer(attributes)),
+                None => refusal(&call.op, 404, "NotFound", "Subscription does not exist"),
+            },
+            "GetQueueAttributes" => match state.queues.get(&call.to) {
+                Some(attributes) => response(200, json!({ "Attributes": attributes }).to_string()),
+                None => refusal(
+                    &call.op,
+                    400,
+                    "AWS.SimpleQueueService.NonExistentQueue",
+                    "The specified queue does not exist.",
+                ),
+            },
+            "PutObject" => {
+                if call.headers.contains_key("if-none-match") && state.objects.contains_key(&call.to) {
+                    return refusal(&call.op, 412, "PreconditionFailed", "At least one pre-condition failed");
+                }
+                state.objects.insert(call.to.clone(), call.object.clone());
+                state.journal[index].taken = vec![0];
+                response(200, String::new())
+            }
+            _ => {
+                let fate = |index| fates.iter().find(|(of, _)| *of == index).map(|(_, fate)| *fate);
+                let all: Vec<_> = (0..call.entries.len()).map(|index| (index, fate(index))).collect();
+                let taken = all.iter().filter(|(_, fate)| fate.is_none()).map(|(index, _)| *index);
+                state.journal[index].taken = taken.collect();
+                response(200, batch_answer(&call.op, &all))
+            }
+        }
+    }
+}
+
+impl Call {
+    /// As `PublishBatch orders 10`.
+    pub fn summary(&self) -> String {
+        match self.entries.len() {
+            0 => format!("{} {}", self.op, self.to),
+            count => format!("{} {} {count}", self.op, self.to),
+        }
+    }
+
+    /// The positions of the entries that contain a text.
+    pub fn entries_with(&self, text: &str) -> Vec<usize> {
+        let with = |entry: &Entry| {
+            entry.body.contains(text) || entry.receipt_handle.as_ref().is_some_and(|it| it.contains(text))
+        };
+        (0..self.entries.len()).filter(|index| with(&self.entries[*index])).collect()
+    }
+
+    /// A reply by which the entries that contain a text are not taken.
+    pub fn except(&self, text: &str, fate: EntryFate) -> Reply {
+        Reply::Except(self.entries_with(text).into_iter().map(|index| (index, fate)).collect())
+    }
+}
+
+impl HttpClient for Cloud {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for Cloud {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        HttpConnectorFuture::new(self.clone().answer(request))
+    }
+}
+
+impl fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cloud")
+    }
+}
+
+/// Counts the requests that are under way, also those that are given up.
+struct UnderWay(Cloud);
+
+impl UnderWay {
+    fn new(cloud: &Cloud) -> Self {
+        let mut state = cloud.state();
+        state.in_flight += 1;
+        state.peak = state.peak.max(state.in_flight);
+        drop(state);
+        Self(cloud.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.state().in_flight -= 1;
+    }
+}
+
+fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Reads a request in the protocol of its service: SNS takes forms, SQS JSON, S3 plain bodies.
+async fn read(mut request: HttpRequest) -> Call {
+    let header = |request: &HttpRequest, name: &str| request.headers().get(name).map(str::to_owned);
+    let uri = request.uri().to_owned();
+    let (_, rest) = uri.split_once("://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (host, path) = (host.to_owned(), path.to_owned());
+    let target = header(&request, "x-amz-target");
+    let chunked = header(&request, "content-encoding").is_some_and(|it| it.contains("aws-chunked"));
+    let is_form = header(&request, "content-type").is_some_and(|it| it.contains("form-urlencoded"));
+    let kept = ["if-none-match", "content-type", "if-match"];
+    let headers = kept
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), header(&request, name)?)))
+        .collect::<BTreeMap<_, _>>();
+    let body = ByteStream::new(request.take_body()).collect().await.unwrap().to_vec();
+
+    let mut call = Call {
+        op: String::new(),
+        host: host.clone(),
+        to: String::new(),
+        entries: Vec::new(),
+        headers: BTreeMap::new(),
+        object: String::new(),
+        taken: Vec::new(),
+    };
+    if let Some(target) = target {
+        target.strip_prefix("AmazonSQS.").unwrap().clone_into(&mut call.op);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let url = body["QueueUrl"].as_str().unwrap();
+        let path = url.strip_prefix(&format!("https://{host}/123456789012/"));
+        path.unwrap_or(url).clone_into(&mut call.to);
+        call.entries = body["Entries"].as_array().into_iter().flatten().map(sqs_entry).collect();
+    } else if is_form {
+        let form = form(std::str::from_utf8(&body).unwrap());
+        call.op.clone_from(&form["Action"]);
+        if call.op == "PublishBatch" {
+            let topic = form["TopicArn"].rsplit(':').next().unwrap();
+            topic.clone_into(&mut call.to);
+            call.entries = sns_entries(&form);
+        } else {
+            call.to.clone_from(&form["SubscriptionArn"]);
+        }
+    } else {
+        "PutObject".clone_into(&mut call.op);
+        let bucket = host.split('.').next().unwrap();
+        let key = path.split('?').next().unwrap();
+        call.to = format!("{bucket}/{}", percent_decode_str(key).decode_utf8().unwrap());
+        call.headers = headers;
+        let body = if chunked { unchunked(&body) } else { body };
+        call.object = String::from_utf8(body).unwrap();
+    }
+    call
+}
+
+fn form(body: &str) -> BTreeMap<String, String> {
+    let decoded =
+        |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().unwrap().into_owned();
+    body.split('&').map(|pair| pair.split_once('=').unwrap()).map(|(k, v)| (decoded(k), decoded(v))).collect()
+}
+
+fn sns_entries(form: &BTreeMap<String, String>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for number in 1.. {
+        let prefix = format!("PublishBatchRequestEntries.member.{number}");
+        let field = |name: &str| form.get(&format!("{prefix}.{name}")).cloned();
+        let Some(id) = field("Id") else { break };
+        assert_eq!(id, (number - 1).to_string());
+        let mut attributes = BTreeMap::new();
+        for number in 1.. {
+            let part = |name: &str| field(&format!("MessageAttributes.entry.{number}.{name}"));
+            let Some(name) = part("Name") else { break };
+            let kind = part("Value.DataType").unwrap();
+            let text = part("Value.StringValue");
+            let value = text.or(part("Value.BinaryValue").map(|bytes| format!("base64 {bytes}"))).unwrap();
+            attributes.insert(name, (kind, value));
+        }
+        entries.push(Entry {
+            body: field("Message").unwrap(),
+            subject: field("Subject"),
+            attributes,
+            group_id: field("MessageGroupId"),
+            deduplication_id: field("MessageDeduplicationId"),
+            ..Entry::default()
+        });
+    }
+    entries
+}
+
+fn sqs_entry(entry: &Value) -> Entry {
+    let text = |name: &str| entry[name].as_str().map(str::to_owned);
+    let attributes = entry["MessageAttributes"].as_object().into_iter().flatten();
+    let attributes = attributes.map(|(name, attribute)| {
+        let bytes = attribute["BinaryValue"].as_str().map(|bytes| format!("base64 {bytes}"));
+        let value = attribute["StringValue"].as_str().map(str::to_owned).or(bytes).unwrap();
+        (name.clone(), (attribute["DataType"].as_str().unwrap().to_owned(), value))
+    });
+    let trace = &entry["MessageSystemAttributes"]["AWSTraceHeader"];
+    Entry {
+        body: text("MessageBody").unwrap_or_default(),
+        subject: None,
+        attributes: attributes.collect(),
+        group_id: text("MessageGroupId"),
+        deduplication_id: text("MessageDeduplicationId"),
+        trace_header: trace["StringValue"].as_str().map(str::to_owned),
+        receipt_handle: text("ReceiptHandle"),
+        hide: entry["VisibilityTimeout"].as_i64(),
+    }
+}
+
+/// Takes the chunks of a streamed upload apart: `<hex size>[;extension]\r\n<bytes>\r\n` ...
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n").unwrap();
+        let head = std::str::from_utf8(&body[..end]).unwrap();
+        let size = usize::from_str_radix(head.split(';').next().unwrap(), 16).unwrap();
+        if size == 0 {
+            return whole;
+        }
+        whole.extend_from_slice(&body[end + 2..end + 2 + size]);
+        body = &body[end + 2 + size + 2..];
+    }
+}
+
+/// The lists of a batch answer, in another order than the request's: AWS promises none.
+fn batch_answer(op: &str, all: &[(usize, Option<EntryFate>)]) -> String {
+    let json = op != "PublishBatch";
+    let mut successful = Vec::new();
+    let mut failed = Vec::new();
+    for (index, fate) in all.iter().rev() {
+        match fate {
+            Some(EntryFate::Missing) => {}
+            None if json => {
+                let md5 = "00000000000000000000000000000000";
+                successful.push(
+                    json!({ "Id": index.to_string(), "MessageId": "new", "MD5OfMessageBody": md5 })
+                        .to_string(),
+                );
+            }
+            None => successful
+                .push(format!("<member><Id>{index}</Id><MessageId>new-{index}</MessageId></member>")),
+            Some(EntryFate::Failed(code, message, sender)) if json => {
+                let id = index.to_string();
+                let entry = json!({ "Id": id, "Code": code, "Message": message, "SenderFault": sender });
+                failed.push(entry.to_string());
+            }
+            Some(EntryFate::Failed(code, message, sender)) => failed.push(format!(
+                "<member><Id>{index}</Id><Code>{code}</Code><Message>{message}</Message>\
+                 <SenderFault>{sender}</SenderFault></member>"
+            )),
+        }
+    }
+    if json {
+        return format!(r#"{{"Successful":[{}],"Failed":[{}]}}"#, successful.join(","), failed.join(","));
+    }
+    sns_answer(
+        "PublishBatch",
+        &format!("<Failed>{}</Failed><Successful>{}</Successful>", failed.concat(), successful.concat()),
+    )
+}
+
+fn subscription_answer(attributes: &BTreeMap<String, String>) -> String {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let entries: String = attributes
+        .iter()
+        .map(|(key, value)| format!("<entry><key>{key}</key><value>{}</value></entry>", escaped(value)))
+        .collect();
+    sns_answer("GetSubscriptionAttributes", &format!("<Attributes>{entries}</Attributes>"))
+}
+
+fn sns_answer(op: &str, result: &str) -> String {
+    format!(
+        "<{op}Response xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><{op}Result>{result}</{op}Result>\
+         <ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></{op}Response>"
+    )
+}
+
+/// An error in the form of the operation's service.
+fn refusal(op: &str, status: u16, code: &str, message: &str) -> HttpResponse {
+    match op {
+        "PublishBatch" | "GetSubscriptionAttributes" => response(
+            status,
+            format!(
+                "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\
+                 <Code>{code}</Code><Message>{message}</Message></Error><RequestId>r</RequestId></ErrorResponse>"
+            ),
+        ),
+        "PutObject" => response(
+            status,
+            format!("<Error><Code>{code}</Code><Message>{message}</Message><RequestId>r</RequestId></Error>"),
+        ),
+        _ => {
+            let bare = code.rsplit('.').next().unwrap();
+            let kind = if bare == "NonExistentQueue" { "QueueDoesNotExist" } else { bare };
+            let body = json!({ "__type": format!("com.amazonaws.sqs#{kind}"), "message": message });
+            let mut response = response(status, body.to_string());
+            response.headers_mut().insert("x-amzn-query-error", format!("{code};Sender"));
+            response
+        }
+    }
+}
+
+fn response(status: u16, body: String) -> HttpResponse {
+    HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))
+}

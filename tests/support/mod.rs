@@ -1,0 +1,83 @@
+//! AWS in memory, and a function on top of it.
+//!
+//! [`Cloud`] stands in for the network: it is the HTTP connector of the real SDK clients, so what
+//! the tests see is what would have gone over the wire. It takes everything unless a script says
+//! otherwise, and keeps a journal. [`World`] is the whole function with a clock that a test moves.
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of this")]
+
+mod cloud;
+mod post;
+mod world;
+
+pub use cloud::{Call, Cloud, Entry, EntryFate, Reply};
+pub use post::{Post, event, sample, sample_names, samples};
+pub use world::{Ran, World};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sns_redrive::arn::Arn;
+use sns_redrive::letter::{Letter, SqsMessage};
+
+/// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
+pub const NOW: i64 = 1_793_534_400_000;
+
+pub const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+pub const FIFO_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq.fifo";
+pub const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+pub const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+pub const FIFO_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker.fifo";
+pub const BILLING: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
+pub const ARCHIVE_QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:graveyard";
+pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+pub const FIFO_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders.fifo";
+
+/// The subscription of `orders-worker`.
+pub const SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+pub const BILLING_SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders:632be099-8c45-4e84-a963-95515684f2e0";
+pub const LAMBDA_SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
+pub const FIFO_SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
+
+/// An ARN by its text.
+pub fn arn(text: &str) -> Arn {
+    text.parse().unwrap()
+}
+
+/// A point in time by its milliseconds.
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap()
+}
+
+/// The letters of these messages.
+pub fn letters<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Vec<Letter> {
+    letters_of(&event(posts))
+}
+
+/// The letters of an event.
+pub fn letters_of(event: &Value) -> Vec<Letter> {
+    let event = serde_json::from_value(event.clone()).unwrap();
+    SqsMessage::all_of(event).unwrap().into_iter().map(Letter::parse).collect()
+}
+
+/// The letter in one message.
+pub fn letter(post: &Post) -> Letter {
+    letters([post]).remove(0)
+}
+
+/// The id of an envelope's letter.
+pub fn letter_id(id: &str) -> String {
+    format!("sns-{id}/{SUBSCRIPTION}")
+}
+
+/// Our mark as it is written.
+pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
+    json!({ "v": 1, "spent": spent, "id": letter_id, "first": first, "gen": 0 })
+}
+
+/// The text of our mark, in the order of its fields.
+pub fn mark_text(spent: u32, letter_id: &str, first: i64) -> String {
+    format!(r#"{{"v":1,"spent":{spent},"id":"{letter_id}","first":{first},"gen":0}}"#)
+}

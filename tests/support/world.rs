@@ -1,0 +1,186 @@
+//! The whole function on the fake AWS.
+
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lambda_events::sqs::SqsEvent;
+use serde_json::Value;
+use sns_redrive::clock::Clock;
+use sns_redrive::function::Function;
+use sns_redrive::letter::BadEvent;
+use sns_redrive::redrive::Redrive;
+use sns_redrive::settings::Settings;
+use sns_redrive::telemetry::{LogFormat, subscriber};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{Cloud, NOW, Post, at, event};
+
+/// A function with its surroundings.
+pub struct World {
+    pub cloud: Cloud,
+    function: Function,
+    now: Arc<AtomicI64>,
+    lines: Arc<Mutex<String>>,
+    level: LevelFilter,
+    time: Duration,
+}
+
+/// What one invocation left behind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// The identifiers in `batchItemFailures`, in their order.
+    pub kept: Vec<String>,
+    /// The log lines.
+    pub log: Vec<Value>,
+    /// Everything that was logged, as it was written.
+    pub text: String,
+    /// The lines of metrics as they were written.
+    pub metrics: String,
+}
+
+impl World {
+    /// The function with these settings besides an archive in S3.
+    pub fn new(settings: &[(&str, &str)]) -> Self {
+        Self::on(Cloud::new(), settings)
+    }
+
+    /// The function with a policy.
+    pub fn with_policy(policy: &Value) -> Self {
+        Self::new(&[("REDRIVE_POLICY", &policy.to_string())])
+    }
+
+    /// The function on a cloud that is there already.
+    pub fn on(cloud: Cloud, settings: &[(&str, &str)]) -> Self {
+        let variable = |name: &str| {
+            let given = settings.iter().find(|(variable, _)| *variable == name);
+            let archive = (name == "ARCHIVE").then_some("s3://graveyard/dead-letters");
+            given.map(|(_, value)| *value).or(archive).map(str::to_owned)
+        };
+        let settings = Settings::read(variable).unwrap();
+        let now = Arc::new(AtomicI64::new(NOW));
+        let lines = Arc::new(Mutex::new(String::new()));
+        let clock = {
+            let now = Arc::clone(&now);
+            Clock::from_fn(move || at(now.load(Ordering::Relaxed)))
+        };
+        let sink = {
+            let lines = Arc::clone(&lines);
+            Arc::new(move |line: &str| lines.lock().unwrap().push_str(line))
+        };
+        let function = Function::new(settings, cloud.clients(), clock, sink);
+        Self { cloud, function, now, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
+    }
+
+    /// Changes the part that handles batches.
+    pub fn map_redrive(mut self, change: impl FnOnce(Redrive) -> Redrive) -> Self {
+        self.function = self.function.map_redrive(change);
+        self
+    }
+
+    /// The log's level.
+    pub fn log_level(mut self, level: LevelFilter) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// The time that Lambda gives to an invocation.
+    pub fn with_time(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Moves the clock.
+    pub fn set_now(&self, millis: i64) {
+        self.now.store(millis, Ordering::Relaxed);
+    }
+
+    /// Moves the clock on.
+    pub fn pass(&self, seconds: i64) {
+        self.now.fetch_add(seconds * 1000, Ordering::Relaxed);
+    }
+
+    /// Handles these messages.
+    pub async fn run<'a>(&self, posts: impl IntoIterator<Item = &'a Post>) -> Ran {
+        self.run_event(&event(posts)).await
+    }
+
+    /// Handles an event.
+    pub async fn run_event(&self, event: &Value) -> Ran {
+        self.try_event(event).await.unwrap()
+    }
+
+    /// Handles an event that may be refused.
+    pub async fn try_event(&self, event: &Value) -> Result<Ran, BadEvent> {
+        let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = subscriber(LogFormat::Json, self.level, move || writer.clone());
+        let guard = tracing::subscriber::set_default(subscriber);
+        let now = self.now.load(Ordering::Relaxed);
+        let deadline = now + i64::try_from(self.time.as_millis()).unwrap();
+        let answer = self.function.handle(event, "req-1", deadline.try_into().unwrap()).await;
+        drop(guard);
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let metrics = std::mem::take(&mut *self.lines.lock().unwrap());
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                assert_eq!(metrics, "", "metrics of an event that was not handled");
+                return Err(error);
+            }
+        };
+        Ok(Ran {
+            kept: answer.batch_item_failures.into_iter().map(|item| item.item_identifier).collect(),
+            log: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+            text,
+            metrics,
+        })
+    }
+}
+
+impl Ran {
+    /// The log lines of letters.
+    pub fn letters(&self) -> Vec<&Value> {
+        self.log.iter().filter(|line| line["message"] == "letter").collect()
+    }
+
+    /// The line of one letter.
+    pub fn letter(&self, id: &str) -> &Value {
+        let lines: Vec<_> = self.letters().into_iter().filter(|line| line["sqs.message_id"] == id).collect();
+        assert_eq!(lines.len(), 1, "lines of letter {id}: {}", self.text);
+        lines[0]
+    }
+
+    /// What became of each letter: `<message id> <outcome> [<reason>]`, in the order of the batch.
+    pub fn outcomes(&self) -> Vec<String> {
+        let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        let outcome = |line: &&Value| {
+            let words = ["sqs.message_id", "outcome", "reason"].map(|name| text(line, name));
+            words.join(" ").trim_end().to_owned()
+        };
+        self.letters().iter().map(outcome).collect()
+    }
+
+    /// The metrics of the invocation.
+    pub fn metrics(&self) -> Value {
+        assert_eq!(self.metrics.lines().count(), 1, "{}", self.metrics);
+        serde_json::from_str(&self.metrics).unwrap()
+    }
+}
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
