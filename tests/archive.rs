@@ -1,14 +1,17 @@
 //! Archives: nothing that cannot be saved is lost, and all of it can be had back.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::archive::{Archive, Batch, Epitaph, Record};
+use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
@@ -220,6 +223,23 @@ mod s3 {
         let until = Instant::now() + Duration::from_millis(50);
         let late = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
         assert_eq!(store_until(&in_s3(&cloud), &raws(1), until).await, [Err(late)]);
+    }
+
+    /// An endpoint of one's own has no host name for every bucket.
+    #[tokio::test]
+    async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
+        let cloud = Cloud::new();
+        let config =
+            cloud.config(RetryConfig::disabled()).to_builder().endpoint_url("http://localhost:4566").build();
+        let s3 = Clients::from_config(&config, true).s3;
+        let archive = Archive::S3 { s3, bucket: "graveyard".to_owned(), prefix: String::new() };
+        assert_eq!(store(&archive, &raws(1)).await, [Ok(())]);
+        let call = cloud.journal().remove(0);
+        assert_eq!(
+            (call.host.as_str(), call.to.as_str()),
+            ("localhost:4566", "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl")
+        );
+        assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Targets: what goes over the wire, in how many requests, and what becomes of each parcel.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 

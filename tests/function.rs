@@ -1,5 +1,6 @@
 //! The whole function: what becomes of every letter, whatever happens around it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
@@ -519,7 +520,7 @@ mod nothing_is_lost {
     fn assert_fifo(event: &Value, kept: &BTreeSet<String>, what: &str) {
         let mut blocked = BTreeSet::new();
         for record in event["Records"].as_array().unwrap() {
-            if !record["eventSourceARN"].as_str().unwrap().ends_with(".fifo") {
+            if record["eventSourceARN"] != FIFO_DLQ {
                 return;
             }
             let group = record["attributes"]["MessageGroupId"].as_str().unwrap().to_owned();

@@ -1,6 +1,7 @@
 //! P5: a letter goes to the endpoint of the subscription that failed, and only if the subscription
 //! itself points its dead letters at this queue.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 

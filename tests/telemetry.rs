@@ -1,5 +1,6 @@
 //! P8: what is told, and what never is.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! Hiding: how long, in how many calls, and what a failed call means.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
