@@ -1,4 +1,5 @@
 //! Template, README and code name the same settings with the same defaults.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ fn environment() -> BTreeMap<&'static str, &'static str> {
 /// The default of a parameter of the template.
 fn parameter_default(name: &str) -> &'static str {
     let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).expect("the template has the parameter");
-    let lines = rest.lines().take_while(|line| line.starts_with("    "));
-    let default = lines.filter_map(|line| line.trim().strip_prefix("Default: ")).next();
+    let mut lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let default = lines.find_map(|line| line.trim().strip_prefix("Default: "));
     default.expect("the parameter has a default").trim_matches('"')
 }
 
