@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit stack lint demo invoke format
+.PHONY: help demo invoke which test unit stack lint format build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,8 +13,12 @@ help: ## Show this list
 demo: build $(VENV)/installed ## The main job on a local stack, in about two minutes: no AWS account, no Docker
 	@$(PY) -m local.demo
 
-invoke: build $(VENV)/installed ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
-	@$(PY) -m local.invoke $(if $(EVENT),$(EVENT),$(error Which event? make invoke EVENT=events/x.json)) --mode $(or $(MODE),active)
+invoke: which build $(VENV)/installed ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
+	@$(PY) -m local.invoke $(EVENT) --mode $(or $(MODE),active)
+
+# Asked before minutes of compiling.
+which:
+	@test -f "$(EVENT)" || { echo 'Which event? make invoke EVENT=events/envelope.json [MODE=observe]'; exit 2; }
 
 test: unit stack ## Every test
 

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import json
+import logging
 import os
 import zipfile
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ BATCH_NAMES = {
     "sqs:ChangeMessageVisibility": "sqs:ChangeMessageVisibilityBatch",
     "sns:Publish": "sns:PublishBatch",
 }
+
+# It warns of its own usage figures, which only AWS collects.
+logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
 
 @dataclass

@@ -73,7 +73,9 @@ def invoke(stack, text, mode):
     event = as_of_now(text, renamed)
     give_receipt_handles(stack, queue_url, event)
     answer = stack.client("lambda").invoke(FunctionName=deployment.outputs["FunctionName"], Payload=json.dumps(event))
-    lines = wait_until(deployment.log_lines, 10, "the function's log")
+    # A function that does not start leaves no lines of its own; the answer says why.
+    failed = "FunctionError" in answer
+    lines = deployment.log_lines() if failed else wait_until(deployment.log_lines, 10, "the function's log")
 
     print("\nLog:\n")
     for line in lines:
@@ -83,7 +85,7 @@ def invoke(stack, text, mode):
         print(f"{record['reason']:<22} {record['message']['messageId']}  in {record['key']}")
     print("\nAnswer:\n")
     print(json.dumps(json.load(answer["Payload"]), indent=2))
-    return 1 if "FunctionError" in answer else 0
+    return 1 if failed else 0
 
 
 def subscribe_all(stack, dead_letter_queue):
