@@ -997,7 +997,10 @@ mod bad_events {
             assert_eq!(refused(|record| record[field] = json!(null)).await, expected);
             assert_eq!(refused(|record| record[field] = json!("")).await, expected);
         }
-        for field in ["SentTimestamp", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount"] {
+        let count = "ApproximateReceiveCount";
+        let error = refused(|record| record["attributes"][count] = json!("0")).await;
+        assert_eq!(error, "Records[1].ApproximateReceiveCount is missing or has no usable value");
+        for field in ["SentTimestamp", "ApproximateFirstReceiveTimestamp", count] {
             let expected = format!("Records[1].{field} is missing or has no usable value");
             for value in ["", "soon", "-1e9", "99999999999999999999"] {
                 let change = |record: &mut Value| record["attributes"][field] = json!(value);
