@@ -67,6 +67,17 @@ impl Arn {
         self.0.strip_suffix(".fifo").is_some()
     }
 
+    /// A function without `:$LATEST`, which an unqualified ARN means anyway. Lambda writes the suffix
+    /// into every destination record, while grants and lists name functions without it.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html>
+    #[must_use]
+    pub fn without_latest(self) -> Self {
+        match self.0.strip_suffix(":$LATEST") {
+            Some(plain) => Self(plain.to_owned()),
+            None => self,
+        }
+    }
+
     /// What kind of resource this is, as far as this software cares.
     #[must_use]
     pub fn kind(&self) -> ArnKind {
@@ -81,6 +92,7 @@ impl Arn {
             ("sns", 1) => ArnKind::Topic,
             ("sns", 2) => ArnKind::Subscription,
             ("lambda", 2 | 3) if self.resource().starts_with("function:") => ArnKind::Function,
+            ("firehose", 1) if self.resource().starts_with("deliverystream/") => ArnKind::Stream,
             _ => ArnKind::Other,
         }
     }
@@ -114,6 +126,8 @@ pub enum ArnKind {
     Subscription,
     /// A Lambda function, with or without a version or alias.
     Function,
+    /// An Amazon Data Firehose stream.
+    Stream,
     /// Anything else.
     Other,
 }
@@ -175,6 +189,7 @@ mod tests {
             ("arn:aws:sns:eu-central-1:123456789012:orders:0a1b", ArnKind::Subscription),
             ("arn:aws:lambda:eu-central-1:123456789012:function:f", ArnKind::Function),
             ("arn:aws:lambda:eu-central-1:123456789012:function:f:live", ArnKind::Function),
+            ("arn:aws:firehose:eu-central-1:123456789012:deliverystream/audit", ArnKind::Stream),
             ("arn:aws:s3:::bucket", ArnKind::Other),
             ("arn:aws:sqs:eu-central-1:123456789012:a/../b?c", ArnKind::Other),
         ] {

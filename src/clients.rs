@@ -16,6 +16,10 @@ pub struct Clients {
     pub sqs: aws_sdk_sqs::Client,
     /// Buckets.
     pub s3: aws_sdk_s3::Client,
+    /// Functions.
+    pub lambda: aws_sdk_lambda::Client,
+    /// Streams.
+    pub firehose: aws_sdk_firehose::Client,
 }
 
 /// The SDK tries a call twice more on throttling and on errors of the network, within a second or
@@ -59,6 +63,8 @@ impl Clients {
             sns: aws_sdk_sns::Client::new(config),
             sqs: aws_sdk_sqs::Client::new(config),
             s3: aws_sdk_s3::Client::from_conf(s3),
+            lambda: aws_sdk_lambda::Client::new(config),
+            firehose: aws_sdk_firehose::Client::new(config),
         }
     }
 }

@@ -11,10 +11,12 @@ use tokio::time::Instant;
 use crate::archive::Archive;
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::failure::{Failure, FailureClass};
 use crate::letter::{BadEvent, SqsMessage};
 use crate::redrive::{Invocation, Parts, Redrive, response};
 use crate::settings::{ArchiveAt, Settings};
-use crate::target::Courier;
+use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
+use crate::target::{Courier, HttpClient, HttpUrl, Reach};
 use crate::telemetry;
 
 /// The function, ready to be called.
@@ -32,20 +34,20 @@ impl Function {
     /// Builds the parts and joins them.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
-        let Clients { sns, sqs, s3 } = clients;
+        let reach = if settings.allow_loopback_http { Reach::Private } else { Reach::Public };
         let archive = match settings.archive {
-            ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3, bucket, prefix },
-            ArchiveAt::Queue(queue) => {
-                Archive::Queue { courier: Courier::new(sns.clone(), sqs.clone()), queue }
-            }
+            ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
+            ArchiveAt::Queue(queue) => Archive::Queue { courier: Courier::new(&clients, reach), queue },
         };
         let parts = Parts {
             policy: settings.policy,
             archive,
             mode: settings.mode,
             requeue: settings.requeue,
-            sqs,
-            sns,
+            certificates: certificates(clock.clone()),
+            clients,
+            reach,
+            instances: settings.max_concurrency,
             clock: clock.clone(),
         };
         Self { redrive: Redrive::new(parts), namespace: settings.metrics_namespace, clock, metrics_to }
@@ -88,6 +90,26 @@ impl Function {
         }
         Ok(response(&reports))
     }
+}
+
+/// SNS's certificates, read from SNS's own hosts. Those have private addresses in a network with an
+/// endpoint for SNS; that it is SNS who answers, TLS shows.
+fn certificates(clock: Clock) -> Certificates {
+    let http = Arc::new(HttpClient::new(Reach::Private));
+    Certificates::new(clock, move |url| {
+        let http = Arc::clone(&http);
+        async move {
+            let unreadable = || Failure::ours(FailureClass::Transient, "CertificateUnreadable");
+            let url = HttpUrl::parse(url.as_str()).map_err(|_| unreadable())?;
+            let file =
+                http.get(&url, MAX_CERTIFICATE_BYTES).await.map_err(|failure| match failure.class {
+                    // That SNS's host does not have it is no fault of the letter.
+                    FailureClass::Permanent => Failure { class: FailureClass::Mendable, ..failure },
+                    _ => failure,
+                })?;
+            String::from_utf8(file.to_vec()).map_err(|_| unreadable())
+        }
+    })
 }
 
 /// Lambda ends every invocation after 15 minutes.

@@ -55,6 +55,7 @@ pub mod letter;
 pub mod policy;
 pub mod redrive;
 pub mod settings;
+pub mod signature;
 pub mod target;
 pub mod telemetry;
 pub mod visibility;

@@ -85,7 +85,11 @@ impl Settings {
     ///
     /// [`BadSettings`] with every fault.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
-        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let default = |name: &str| {
+            let known = VARIABLES.iter().find(|(known, _)| *known == name);
+            known.and_then(|(_, default)| *default).map(str::to_owned)
+        };
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty()).or_else(|| default(name));
         let mut faults = Vec::new();
         let settings = Self {
             policy: note(&mut faults, policy(&given), Policy::built_in()),
@@ -100,6 +104,13 @@ impl Settings {
             max_concurrency: note(&mut faults, max_concurrency(&given), 1),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
         };
+        if settings
+            .requeue
+            .as_ref()
+            .is_some_and(|requeue| settings.archive == ArchiveAt::Queue(requeue.clone()))
+        {
+            faults.extend(fault("ARCHIVE", "must not be the requeue, which the function drains"));
+        }
         if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
     }
 }
@@ -175,15 +186,18 @@ fn queue(text: &str) -> Option<Arn> {
 
 fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
     match given("REDRIVE_MODE").as_deref() {
-        None | Some("active") => Ok(Mode::Active),
+        Some("active") => Ok(Mode::Active),
         Some("observe") => Ok(Mode::Observe),
-        Some(other) => Err(fault("REDRIVE_MODE", format!("must be active or observe, not {other:?}"))),
+        other => Err(fault(
+            "REDRIVE_MODE",
+            format!("must be active or observe, not {:?}", other.unwrap_or_default()),
+        )),
     }
 }
 
 fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
     const NAME: &str = "METRICS_NAMESPACE";
-    let namespace = given(NAME).unwrap_or_else(|| "SnsRedrive".to_owned());
+    let namespace = given(NAME).unwrap_or_default();
     // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html>
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/#: ".contains(c);
     if namespace.len() > 255 || !namespace.chars().all(allowed) || namespace.starts_with("AWS/") {
@@ -195,7 +209,7 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
 
 fn max_concurrency(given: &impl Fn(&str) -> Option<String>) -> Result<u32, Faults> {
     const NAME: &str = "MAX_CONCURRENCY";
-    let Some(text) = given(NAME) else { return Ok(1) };
+    let text = given(NAME).unwrap_or_default();
     // <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
     let number = text.parse().ok().filter(|number| (1..=1000).contains(number));
     number.ok_or_else(|| fault(NAME, format!("must be a whole number from 1 to 1000, not {text:?}")))
@@ -203,9 +217,12 @@ fn max_concurrency(given: &impl Fn(&str) -> Option<String>) -> Result<u32, Fault
 
 fn allow_loopback_http(given: &impl Fn(&str) -> Option<String>) -> Result<bool, Faults> {
     match given("ALLOW_LOOPBACK_HTTP").as_deref() {
-        None | Some("false") => Ok(false),
+        Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(fault("ALLOW_LOOPBACK_HTTP", format!("must be true or false, not {other:?}"))),
+        other => {
+            let other = other.unwrap_or_default();
+            Err(fault("ALLOW_LOOPBACK_HTTP", format!("must be true or false, not {other:?}")))
+        }
     }
 }
 
@@ -230,6 +247,13 @@ mod tests {
         assert_eq!(settings.metrics_namespace, "SnsRedrive");
         assert_eq!((settings.max_concurrency, settings.allow_loopback_http), (1, false));
         assert_eq!(settings.requeue, None);
+    }
+
+    #[test]
+    fn an_archive_may_not_be_the_requeue() {
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:requeue";
+        let faults = read(&[("ARCHIVE", arn), ("REQUEUE_ARN", arn)]).unwrap_err();
+        assert_eq!(faults, "bad settings: ARCHIVE: must not be the requeue, which the function drains");
     }
 
     #[test]

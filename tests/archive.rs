@@ -15,7 +15,7 @@ use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
-use sns_redrive::target::Courier;
+use sns_redrive::target::{Courier, Endpoint, Reach};
 use support::*;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ fn in_s3(cloud: &Cloud) -> Archive {
 
 fn in_queue(cloud: &Cloud, queue: &str) -> Archive {
     let clients = cloud.clients();
-    Archive::Queue { courier: Courier::new(clients.sns, clients.sqs), queue: arn(queue) }
+    Archive::Queue { courier: Courier::new(&clients, Reach::Public), queue: arn(queue) }
 }
 
 fn unrecognised() -> Epitaph<'static> {
@@ -108,7 +108,7 @@ mod s3 {
             .sqs_mark(&mark(2, "life-long-id", NOW))
             .attribute("checksum", "Binary", "AAECA/3+/w==");
         let letter = letter(&post);
-        let target = arn(WORKER);
+        let target = Endpoint::Queue(arn(WORKER));
         let failure = Failure {
             class: FailureClass::Mendable,
             code: "AccessDenied".to_owned(),
@@ -319,7 +319,7 @@ mod round_trip {
                 post = post.system(&format!("X{name}"), value);
             }
             let mut letter = letter(&post);
-            let record = Record::of(&letter, &unrecognised(), at(NOW)).to_line();
+            let record = Record::of(&letter, &unrecognised(), at(NOW)).to_line().unwrap();
             prop_assert_eq!(record.matches('\n').count(), 1);
             prop_assert!(!record.contains("handle-r"));
             "another".clone_into(&mut letter.sqs.receipt_handle);
@@ -466,7 +466,7 @@ mod whole_function {
         assert_eq!(ran.kept, ["r", "s"]);
         let line = ran.letter("r");
         assert_eq!(
-            [&line["level"], &line["error.code"], &line["error.class"], &line["error.message"]],
+            [&line["level"], &line["undone.code"], &line["undone.class"], &line["undone.message"]],
             [&json!("ERROR"), &json!("AccessDenied"), &json!("mendable"), &json!("no s3:PutObject")]
         );
         assert_eq!(world.cloud.calls("ChangeMessageVisibilityBatch"), [], "it is left as it is");
@@ -495,7 +495,7 @@ mod whole_function {
         assert_eq!(ran.kept, ["r"]);
         let line = ran.letter("r");
         assert_eq!(
-            [&line["error.code"], &line["error.class"]],
+            [&line["undone.code"], &line["undone.class"]],
             [&json!("ArchiveIsDeadLetterQueue"), &json!("mendable")]
         );
         let sent: Vec<_> = world.cloud.calls("SendMessageBatch").iter().map(Call::summary).collect();
@@ -524,11 +524,12 @@ mod whole_function {
             Post::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
             Post::envelope("rule").sns_attribute("audit", "String", "yes"),
             Post::raw("unrecognised", "x"),
-            Post::envelope("undeliverable_protocol").subscription(LAMBDA_SUBSCRIPTION),
+            Post::envelope("undeliverable_protocol").subscription(OTHER_SUBSCRIPTION),
             Post::envelope("refused").sns_attribute("to", "String", "closed"),
             Post::envelope("permanent"),
             full,
         ];
+        world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "email", "orders@example.com", DLQ);
         world.cloud.script(|call| match call.op.as_str() {
             "SendMessageBatch" => {
                 let mut fates: Vec<_> = Vec::new();

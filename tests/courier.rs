@@ -13,22 +13,33 @@ use serde_json::json;
 use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
-use sns_redrive::target::{Courier, Destination, Parcel, Sent, Unmarkable};
+use sns_redrive::target::{
+    CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through, Unmarkable, Waiting,
+};
 use support::*;
 use tokio::time::Instant;
 
 /// A destination other than the endpoint of the letter's own subscription.
 fn elsewhere(to: &str) -> Destination {
-    Destination { arn: arn(to), own_endpoint: false }
+    Destination { endpoint: Endpoint::of_arn(arn(to)).unwrap(), subscription: None }
 }
 
 /// The endpoint of the letter's own subscription.
 fn endpoint(to: &str) -> Destination {
-    Destination { arn: arn(to), own_endpoint: true }
+    let through = Through { subscription: arn(SUBSCRIPTION), topic: TOPIC.to_owned(), content_type: None };
+    Destination { subscription: Some(through), ..elsewhere(to) }
 }
 
-fn courier(clients: Clients) -> Courier {
-    Courier::new(clients.sns, clients.sqs)
+fn courier(clients: &Clients) -> Courier {
+    Courier::new(clients, Reach::Public)
+}
+
+/// The message in a shipment for a topic or a queue.
+fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Parcel<'a>, CannotPack> {
+    match Shipment::pack(letter, to, retry)? {
+        Shipment::Message(parcel) => Ok(parcel),
+        other => panic!("{other:?} is no message"),
+    }
 }
 
 fn in_time() -> Instant {
@@ -37,10 +48,14 @@ fn in_time() -> Instant {
 
 /// Sends each letter to its destination as retry 1.
 async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Instant) -> Vec<Sent> {
-    let parcels: Vec<_> =
-        letters.iter().map(|(letter, to)| (&to.arn, Parcel::pack(letter, to, 1).unwrap())).collect();
-    let addressed: Vec<_> = parcels.iter().map(|(to, parcel)| (*to, parcel)).collect();
-    courier(clients).deliver(&addressed, until).await
+    let packed: Vec<_> =
+        letters.iter().map(|(letter, to)| (&to.endpoint, Shipment::pack(letter, to, 1).unwrap())).collect();
+    let not_before = Instant::now();
+    let waiting: Vec<_> = packed
+        .iter()
+        .map(|(to, shipment)| Waiting { to, shipment, not_before, at_once: usize::MAX })
+        .collect();
+    courier(&clients).deliver(&waiting, until).await
 }
 
 /// Sends all letters to one destination.
@@ -124,7 +139,7 @@ mod number_of_requests {
     async fn the_total_of_a_request_is_256_kib_for_topics_and_1_mib_for_queues() {
         for (to, limit) in [(TOPIC, 256 * 1024), (WORKER, 1024 * 1024)] {
             let two = |bytes: usize| ["a", "b"].map(|id| letter(&Post::raw(id, &"x".repeat(bytes)))).to_vec();
-            let around = Parcel::pack(&two(0)[0], &elsewhere(to), 1).unwrap().size();
+            let around = pack(&two(0)[0], &elsewhere(to), 1).unwrap().size();
             for (bytes, requests) in [(limit / 2 - around, 1), (limit / 2 - around + 1, 2)] {
                 let cloud = Cloud::new();
                 assert_eq!(send(&cloud, two(bytes), to).await, vec![Sent::Accepted; 2]);
@@ -378,8 +393,14 @@ mod content {
     /// The only entry of the only request.
     async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
         let cloud = Cloud::new();
-        let parcel = Parcel::pack(letter, &to, retry).unwrap();
-        let answers = courier(cloud.clients()).deliver(&[(&to.arn, &parcel)], in_time()).await;
+        let shipment = Shipment::pack(letter, &to, retry).unwrap();
+        let waiting = Waiting {
+            to: &to.endpoint,
+            shipment: &shipment,
+            not_before: Instant::now(),
+            at_once: usize::MAX,
+        };
+        let answers = courier(&cloud.clients()).deliver(&[waiting], in_time()).await;
         assert_eq!(answers, [Sent::Accepted]);
         let mut entries: Vec<_> = cloud.journal().into_iter().flat_map(|call| call.entries).collect();
         assert_eq!(entries.len(), 1);
@@ -547,9 +568,9 @@ mod content {
         let entry = sent(&letter, endpoint(WORKER), 1).await;
         assert_eq!(entry.attributes.keys().filter(|name| name.starts_with('a')).count(), 10);
         assert_eq!(entry.attributes.len(), 10);
-        assert!(Parcel::pack(&letter, &endpoint(WORKER), 1).unwrap().unmarked);
-        assert_eq!(Parcel::pack(&letter, &elsewhere(WORKER), 1), Err(Unmarkable));
-        assert_eq!(Parcel::pack(&letter, &elsewhere(TOPIC), 1), Err(Unmarkable));
+        assert!(pack(&letter, &endpoint(WORKER), 1).unwrap().unmarked);
+        assert_eq!(pack(&letter, &elsewhere(WORKER), 1), Err(CannotPack::Unmarkable(Unmarkable)));
+        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable(Unmarkable)));
     }
 
     /// SNS takes more than ten attributes, a raw subscription does not: it would drop the message.
@@ -559,7 +580,7 @@ mod content {
             (0..10).fold(Post::envelope("a"), |post, n| post.sns_attribute(&format!("a{n}"), "String", "x"));
         let letter = letter(&full);
         assert_eq!(sent(&letter, elsewhere(WORKER), 1).await.attributes.len(), 1);
-        assert_eq!(Parcel::pack(&letter, &elsewhere(TOPIC), 1), Err(Unmarkable));
+        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable(Unmarkable)));
     }
 }
 
@@ -567,8 +588,8 @@ mod fifo {
     use super::*;
 
     fn deduplication_id(post: &Post, to: &str, retry: u32) -> String {
-        let letter = letter(post);
-        let parcel = Parcel::pack(&letter, &elsewhere(to), retry).unwrap();
+        let (letter, to) = (letter(post), elsewhere(to));
+        let parcel = pack(&letter, &to, retry).unwrap();
         parcel.deduplication_id.unwrap()
     }
 
@@ -603,9 +624,8 @@ mod fifo {
     #[test]
     fn a_fifo_target_gets_the_letters_group_and_one_group_where_there_is_none() {
         for to in [FIFO_WORKER, FIFO_TOPIC] {
-            let group = |post: &Post| {
-                Parcel::pack(&letter(post), &elsewhere(to), 1).unwrap().group_id.map(str::to_owned)
-            };
+            let group =
+                |post: &Post| pack(&letter(post), &elsewhere(to), 1).unwrap().group_id.map(str::to_owned);
             assert_eq!(group(&Post::envelope("a").group("customer-17")).as_deref(), Some("customer-17"));
             assert_eq!(group(&Post::envelope("a")).as_deref(), Some("sns-redrive"));
         }
@@ -614,11 +634,11 @@ mod fifo {
     #[test]
     fn a_standard_target_gets_a_fair_queue_group_and_no_deduplication_id() {
         for to in [WORKER, TOPIC] {
-            let fair = letter(&Post::envelope("a").group("tenant-7"));
-            let parcel = Parcel::pack(&fair, &elsewhere(to), 1).unwrap();
+            let (fair, to) = (letter(&Post::envelope("a").group("tenant-7")), elsewhere(to));
+            let parcel = pack(&fair, &to, 1).unwrap();
             assert_eq!((parcel.group_id, parcel.deduplication_id), (Some("tenant-7"), None));
             let plain = letter(&Post::envelope("a"));
-            let parcel = Parcel::pack(&plain, &elsewhere(to), 1).unwrap();
+            let parcel = pack(&plain, &to, 1).unwrap();
             assert_eq!((parcel.group_id, parcel.deduplication_id), (None, None));
         }
     }

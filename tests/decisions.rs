@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{
-    ArchiveReason, Backoff, Decision, DeferReason, Deferral, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase,
-    Policy, QueueFacts, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, expiry_margin, step,
+    ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
+    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, expiry_margin, step,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -150,8 +150,7 @@ impl World {
     /// Lets the letter live until it leaves the queue.
     fn live_from(&self, sent: i64, receives: &mut impl Iterator<Item = Receiving>) -> Life {
         let policy = self.policy();
-        let facts =
-            QueueFacts { retention: self.retention, source_max_receives: None, ceiling: self.ceiling };
+        let facts = Facts { retention: self.retention, ceiling: self.ceiling, ..Facts::default() };
         let timeout = millis(self.timeout);
         let mut letter = letter(&self.record(sent));
         let mut life = Life::default();
@@ -170,7 +169,7 @@ impl World {
                 continue;
             }
             let mut now = receive + here.window;
-            let verdict = policy.decide(&letter, facts, at(now));
+            let verdict = policy.decide(&letter, &facts, at(now));
             let (decision, change_fails) = match verdict.decision {
                 Decision::Deliver(retry) => {
                     assert_eq!(retry.of, self.schedule.retries);
@@ -483,7 +482,7 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
         expected.push(expected[j - 1] + r(wait));
     }
     if now < points[0] - 1_000 {
-        return Step::Early { until: at(points[0]), retry: spent + 1 };
+        return Step::Early { until: at(points[0]) };
     }
     let reached = |j: &usize| now >= points[*j] - 1_000 && expected[*j] <= count;
     let last = (0..points.len()).filter(reached).max().unwrap_or(0);
@@ -546,7 +545,7 @@ fn step_at(seconds: f64, count: u32) -> Step {
 #[test]
 fn points_and_receives_decide_together_which_retry_it_is() {
     let attempt = |retry| Step::Attempt { retry };
-    let early = Step::Early { until: at(NOW + 10_000), retry: 1 };
+    let early = Step::Early { until: at(NOW + 10_000) };
     let hop = Step::Hop { until: at(NOW + 280_000), retry: 3 };
     for (seconds, count, expected, why) in [
         (0.0, 1, early, "its first receive, before its time"),
@@ -610,21 +609,25 @@ fn no_receive_is_too_strange_to_be_decided() {
 // ---------------------------------------------------------------------------------------------
 // What is decided of a letter
 
+/// A letter in a function's own dead-letter queue does not say which function that was.
+const NO_FUNCTION: Option<&str> =
+    Some("does not name the function that failed: give its rule that function as target");
+
 const BUILT_IN_RETRIES: u32 = Schedule::BUILT_IN.retries;
 
 fn deliver(number: u32, phase: Phase) -> Decision {
     Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase })
 }
 
-fn decisions_on(file: &str, facts: QueueFacts) -> Vec<Decision> {
+fn decisions_on(file: &str, facts: &Facts) -> Vec<Decision> {
     let policy = Policy::built_in();
     sample(file).iter().map(|letter| policy.decide(letter, facts, at(NOW)).decision).collect()
 }
 
 #[test]
 fn the_sample_events_are_decided_as_their_table_says() {
-    let facts = QueueFacts::default();
-    let moved = QueueFacts { source_max_receives: Some(3), ..facts };
+    let facts = Facts::default();
+    let moved = Facts { source_max_receives: Some(3), ..Facts::default() };
     let first = deliver(1, Phase::Immediate);
     let unrecognised = Decision::Archive(ArchiveReason::Unrecognised, Some("names no subscription"));
     let exhausted = Decision::Archive(ArchiveReason::Exhausted, None);
@@ -632,19 +635,19 @@ fn the_sample_events_are_decided_as_their_table_says() {
         ("envelope.json", vec![first.clone()]),
         ("raw.json", vec![unrecognised.clone()]),
         ("fifo.json", vec![first.clone(); 4]),
-        ("lambda-async.json", vec![first.clone()]),
+        ("lambda-async.json", vec![Decision::Archive(ArchiveReason::Unrecognised, NO_FUNCTION)]),
         ("lambda-destination.json", vec![first.clone()]),
         ("eventbridge.json", vec![first.clone()]),
         ("garbage.json", vec![unrecognised.clone(); 10]),
         ("late-retry.json", vec![deliver(9, Phase::Backoff)]),
         ("exhausted.json", vec![exhausted.clone()]),
     ] {
-        assert_eq!(decisions_on(file, facts), expected, "{file}");
+        assert_eq!(decisions_on(file, &facts), expected, "{file}");
     }
 
-    assert_eq!(decisions_on("sqs-consumer.json", moved), std::slice::from_ref(&first));
+    assert_eq!(decisions_on("sqs-consumer.json", &moved), std::slice::from_ref(&first));
 
-    let mixed = decisions_on("mixed.json", QueueFacts::default());
+    let mixed = decisions_on("mixed.json", &Facts::default());
     let early = &sample("mixed.json")[8];
     let wait = Schedule::BUILT_IN.wait(2, &Jitter::new(0.1, early.id.as_str())).unwrap();
     let due = at(early.sqs.sent.as_millisecond() + millis(wait));
@@ -669,8 +672,8 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
         (Some(1_000), deliver(1, Phase::Immediate)),
         (None, deliver(2, Phase::PreBackoff)),
     ] {
-        let facts = QueueFacts { source_max_receives, ..QueueFacts::default() };
-        let decision = policy.decide(moved, facts, at(NOW)).decision;
+        let facts = Facts { source_max_receives, ..Facts::default() };
+        let decision = policy.decide(moved, &facts, at(NOW)).decision;
         assert_eq!(decision, expected, "maxReceiveCount {source_max_receives:?}");
     }
 }
@@ -692,11 +695,9 @@ fn a_retry_knows_its_phase_over_the_whole_life_of_the_letter() {
     use Phase::{Backoff, Immediate, PostBackoff, PreBackoff};
     let policy = Policy::built_in();
     let phases: Vec<_> = (0..BUILT_IN_RETRIES)
-        .map(|spent| {
-            match policy.decide(&marked(spent, Some(NOW)), QueueFacts::default(), at(NOW)).decision {
-                Decision::Deliver(retry) => (retry.number, retry.phase),
-                other => panic!("{other:?}"),
-            }
+        .map(|spent| match policy.decide(&marked(spent, Some(NOW)), &Facts::default(), at(NOW)).decision {
+            Decision::Deliver(retry) => (retry.number, retry.phase),
+            other => panic!("{other:?}"),
         })
         .collect();
     let expected = [Immediate, PreBackoff, PreBackoff]
@@ -711,7 +712,7 @@ fn a_retry_knows_its_phase_over_the_whole_life_of_the_letter() {
 #[test]
 fn the_due_time_of_the_mark_comes_before_the_schedule() {
     let policy = Policy::built_in();
-    let decide = |due| policy.decide(&marked(1, Some(due)), QueueFacts::default(), at(NOW)).decision;
+    let decide = |due| policy.decide(&marked(1, Some(due)), &Facts::default(), at(NOW)).decision;
     assert_eq!(decide(NOW), deliver(2, Phase::PreBackoff));
     let wait = Deferral { hide: 6, due: at(NOW + 5_001), why: DeferReason::Early };
     assert_eq!(decide(NOW + 5_001), Decision::Defer(wait), "hidden by whole seconds, rounded up");
@@ -723,9 +724,9 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
         "minDelayTarget": 10, "maxDelayTarget": 200_000, "numRetries": 4, "numNoDelayRetries": 2,
         "numMaxDelayRetries": 1 } } } });
     let policy = Policy::parse(&document.to_string()).unwrap();
-    let facts = QueueFacts { retention: 14 * DAY, ..QueueFacts::default() };
+    let facts = Facts { retention: 14 * DAY, ..Facts::default() };
     let letter = marked(0, None);
-    let verdict = policy.decide(&letter, facts, at(NOW));
+    let verdict = policy.decide(&letter, &facts, at(NOW));
     let now = NOW + 2_345;
     let defer = |hide, wait| {
         Decision::Defer(Deferral { hide, due: at(now + millis(wait)), why: DeferReason::Failed })
@@ -747,7 +748,7 @@ fn only_a_permanent_failure_ends_a_schedule_early_and_only_where_the_rule_lets_i
         let document = json!({ "default": { "retryPermanent": retry_permanent } });
         let policy = Policy::parse(&document.to_string()).unwrap();
         let letter = marked(0, None);
-        let verdict = policy.decide(&letter, QueueFacts::default(), at(NOW));
+        let verdict = policy.decide(&letter, &Facts::default(), at(NOW));
         let failed = Retry { number, of: BUILT_IN_RETRIES, phase: Phase::Immediate };
         match verdict.after_failure(failed, class, at(NOW)) {
             Decision::Defer(deferral) => deferral.why.name(),
@@ -770,19 +771,19 @@ fn under(rule: &Value) -> Policy {
 
 #[test]
 fn a_letter_that_its_rule_archives_or_holds_is_never_attempted() {
-    let facts = QueueFacts::default();
+    let facts = Facts::default();
     let letter = marked(0, None);
     let archive = under(&json!({ "action": "archive" }));
     assert_eq!(
-        archive.decide(&letter, facts, at(NOW)).decision,
+        archive.decide(&letter, &facts, at(NOW)).decision,
         Decision::Archive(ArchiveReason::Rule, None)
     );
     let hold = under(&json!({ "action": "hold" }));
     let due = at(NOW + millis(VISIBILITY_CEILING));
     let held = Deferral { hide: VISIBILITY_CEILING, due, why: DeferReason::Hold };
-    assert_eq!(hold.decide(&letter, facts, at(NOW)).decision, Decision::Defer(held));
+    assert_eq!(hold.decide(&letter, &facts, at(NOW)).decision, Decision::Defer(held));
     let spent = marked(BUILT_IN_RETRIES, None);
-    assert_eq!(hold.decide(&spent, facts, at(NOW)).decision, Decision::Defer(held));
+    assert_eq!(hold.decide(&spent, &facts, at(NOW)).decision, Decision::Defer(held));
 }
 
 #[test]
@@ -803,18 +804,17 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
     lambda["messageAttributes"]["ErrorCode"] = text_attribute("200");
     let lambda = letter(&lambda);
 
-    let decide = |rule: &Value, letter: &Letter| match under(rule)
-        .decide(letter, QueueFacts::default(), at(NOW))
-        .decision
-    {
-        Decision::Deliver(retry) if retry.number == 1 => None,
-        Decision::Archive(ArchiveReason::Unrecognised, Some(detail)) => Some(detail),
-        other => panic!("{other:?}"),
-    };
+    let decide =
+        |rule: &Value, letter: &Letter| match under(rule).decide(letter, &Facts::default(), at(NOW)).decision
+        {
+            Decision::Deliver(retry) if retry.number == 1 => None,
+            Decision::Archive(ArchiveReason::Unrecognised, Some(detail)) => Some(detail),
+            other => panic!("{other:?}"),
+        };
     for (target, expected) in [
         // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS
         // moved, one of a Lambda function that holds no SNS event.
-        ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, None]),
+        ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, NO_FUNCTION]),
         ("subscription", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION]),
         ("source", [NO_SOURCE, NO_SOURCE, NO_SOURCE, None, NO_SOURCE]),
         ("topic", [None, None, NO_TOPIC, NO_TOPIC, NO_TOPIC]),
@@ -845,12 +845,12 @@ fn a_decision_depends_on_the_letter_and_the_time_only() {
 #[test]
 fn jitter_comes_from_the_letter_and_stays_below_the_delay() {
     let policy = Policy::built_in();
-    let facts = QueueFacts { retention: 14 * DAY, ..QueueFacts::default() };
+    let facts = Facts { retention: 14 * DAY, ..Facts::default() };
     let failed = Retry { number: 11, of: BUILT_IN_RETRIES, phase: Phase::PostBackoff };
     let hides = |id: String, count| {
         let mut record = record(&envelope("hello", &json!({})).replace("d3344452", &id));
         record["attributes"]["ApproximateReceiveCount"] = format!("{count}").into();
-        match policy.decide(&letter(&record), facts, at(NOW)).after_failure(
+        match policy.decide(&letter(&record), &facts, at(NOW)).after_failure(
             failed,
             FailureClass::Transient,
             at(NOW),
@@ -879,8 +879,13 @@ fn the_margin_is_an_hour_or_a_24th_of_a_short_retention() {
 }
 
 /// A queue that keeps letters for four days, and the last moment to which one sent now is hidden.
-const FOUR_DAYS: QueueFacts =
-    QueueFacts { retention: 4 * DAY, source_max_receives: None, ceiling: VISIBILITY_CEILING };
+const FOUR_DAYS: Facts = Facts {
+    retention: 4 * DAY,
+    source_max_receives: None,
+    ceiling: VISIBILITY_CEILING,
+    subscription_delivery: None,
+    discovered: None,
+};
 const LATEST: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 
 /// Two retries, two hours and more than a day after the failure before them.
@@ -893,13 +898,13 @@ const EXPIRING: Decision = Decision::Archive(ArchiveReason::Expiring, None);
 
 #[test]
 fn four_days_are_assumed_where_the_retention_is_not_known() {
-    assert_eq!(QueueFacts::default(), FOUR_DAYS);
+    assert_eq!(Facts::default(), FOUR_DAYS);
 }
 
 #[test]
 fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
     let (policy, letter) = (slow(), marked(0, Some(NOW)));
-    let verdict = policy.decide(&letter, FOUR_DAYS, at(NOW));
+    let verdict = policy.decide(&letter, &FOUR_DAYS, at(NOW));
     let after_failure = |now| {
         let failed = Retry { number: 1, of: 2, phase: Phase::Backoff };
         verdict.after_failure(failed, FailureClass::Transient, at(now))
@@ -915,7 +920,7 @@ fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
 
 #[test]
 fn a_letter_before_its_time_is_archived_where_it_would_wake_too_late() {
-    let decide = |due| slow().decide(&marked(0, Some(due)), FOUR_DAYS, at(LATEST - 60_000)).decision;
+    let decide = |due| slow().decide(&marked(0, Some(due)), &FOUR_DAYS, at(LATEST - 60_000)).decision;
     let hidden = Deferral { hide: 60, due: at(LATEST), why: DeferReason::Early };
     assert_eq!(decide(LATEST), Decision::Defer(hidden));
     assert_eq!(decide(LATEST + 1), EXPIRING);
@@ -926,7 +931,7 @@ fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
     let decide = |point: i64| {
         let mut letter = marked(0, Some(point));
         (letter.sqs.first_received, letter.sqs.receive_count) = (at(point), 2);
-        slow().decide(&letter, FOUR_DAYS, at(LATEST - 60_000)).decision
+        slow().decide(&letter, &FOUR_DAYS, at(LATEST - 60_000)).decision
     };
     let hidden = Deferral { hide: 60, due: at(LATEST), why: DeferReason::Hop };
     assert_eq!(decide(LATEST - 90_000_000), Decision::Defer(hidden));
@@ -936,7 +941,7 @@ fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
 #[test]
 fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
     let hold = under(&json!({ "action": "hold" }));
-    let decide = |now| hold.decide(&marked(0, None), FOUR_DAYS, at(now)).decision;
+    let decide = |now| hold.decide(&marked(0, None), &FOUR_DAYS, at(now)).decision;
     for (left, hide) in [(100 * 3_600, VISIBILITY_CEILING), (60, 60), (1, 1)] {
         let now = LATEST - millis(left);
         let due = at(now + millis(hide));
@@ -949,7 +954,7 @@ fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
 #[test]
 fn a_letter_that_is_due_is_attempted_however_late_it_is() {
     for late in [0, 3_599_999, 3_600_000, 30 * 86_400_000] {
-        let decision = slow().decide(&marked(0, None), FOUR_DAYS, at(LATEST + late)).decision;
+        let decision = slow().decide(&marked(0, None), &FOUR_DAYS, at(LATEST + late)).decision;
         let retry = Retry { number: 1, of: 2, phase: Phase::Backoff };
         assert_eq!(decision, Decision::Deliver(retry), "{late} ms too late to be hidden again");
     }

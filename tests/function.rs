@@ -35,12 +35,12 @@ mod samples {
         let unrecognised: &[&str] = &["archived unrecognised"; 10];
         let expected: BTreeMap<&str, &[&str]> = [
             ("envelope", &["delivered"][..]),
-            ("eventbridge", &["archived undeliverable_protocol"]),
+            ("eventbridge", &["delivered"]),
             ("exhausted", &["archived exhausted"]),
             ("fifo", &["delivered"; 4]),
             ("garbage", unrecognised),
-            ("lambda-async", &["archived undeliverable_protocol"]),
-            ("lambda-destination", &["archived undeliverable_protocol"]),
+            ("lambda-async", &["archived unrecognised"]),
+            ("lambda-destination", &["delivered"]),
             ("late-retry", &["delivered"]),
             ("raw", &["archived unrecognised"]),
             ("sqs-consumer", &["delivered"]),
@@ -50,10 +50,10 @@ mod samples {
                     "delivered",
                     "delivered",
                     "archived unrecognised",
-                    "archived undeliverable_protocol",
-                    "archived undeliverable_protocol",
+                    "archived unrecognised",
                     "delivered",
-                    "archived undeliverable_protocol",
+                    "delivered",
+                    "delivered",
                     "archived unrecognised",
                     "deferred early",
                     "archived exhausted",
@@ -85,7 +85,7 @@ mod samples {
     }
 
     #[tokio::test]
-    async fn a_mixed_batch_costs_six_kinds_of_call_one_of_each() {
+    async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
         let world = World::new(&[]);
         world.run_event(&sample("mixed")).await;
         assert_eq!(
@@ -96,6 +96,8 @@ mod samples {
                 format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
                 "SendMessageBatch orders-billing 1".to_owned(),
                 "SendMessageBatch orders-worker 2".to_owned(),
+                "Invoke orders-notifier 1".to_owned(),
+                "Invoke orders-projector 1".to_owned(),
                 "PutObject graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/\
                  20261101T120000Z-req-1.jsonl"
                     .to_owned(),
@@ -451,16 +453,24 @@ mod nothing_is_lost {
         let mut of_body = BTreeMap::new();
         for letter in letters_of(event) {
             let id = letter.sqs.message_id.clone();
-            let message = letter.notification.map(|sns| sns.message);
-            for body in [Some(letter.sqs.body), message].into_iter().flatten() {
-                assert_eq!(of_body.insert(body, id.clone()), None, "two letters with one body");
+            let message = letter.notification.map(|sns| [sns.message, sns.message_id]).into_iter().flatten();
+            for text in message.chain([letter.sqs.body]) {
+                assert_eq!(of_body.insert(text, id.clone()), None, "two letters with one body");
             }
         }
+        // A function gets SNS's message in an event of its own.
+        let message_of = |event: &str| {
+            let event: Value = serde_json::from_str(event).unwrap();
+            event.pointer("/Records/0/Sns/MessageId")?.as_str().map(str::to_owned)
+        };
         let (mut delivered, mut archived) = (BTreeSet::new(), BTreeSet::new());
         for call in cloud.journal() {
             let archive = ["graveyard", "orders-dlq"].contains(&call.to.as_str());
             let into = if archive { &mut archived } else { &mut delivered };
-            if matches!(call.op.as_str(), "SendMessageBatch" | "PublishBatch") {
+            if call.op == "Invoke" && !call.taken.is_empty() {
+                let event = &call.entries[0].body;
+                into.insert(of_body[&message_of(event).unwrap_or_else(|| event.clone())].clone());
+            } else if matches!(call.op.as_str(), "SendMessageBatch" | "PublishBatch") {
                 into.extend(call.taken.iter().map(|index| of_body[&call.entries[*index].body].clone()));
             }
         }
@@ -520,7 +530,7 @@ mod nothing_is_lost {
     fn assert_fifo(event: &Value, kept: &BTreeSet<String>, what: &str) {
         let mut blocked = BTreeSet::new();
         for record in event["Records"].as_array().unwrap() {
-            if record["eventSourceARN"] != FIFO_DLQ {
+            if !arn(record["eventSourceARN"].as_str().unwrap()).is_fifo() {
                 return;
             }
             let group = record["attributes"]["MessageGroupId"].as_str().unwrap().to_owned();
@@ -544,11 +554,12 @@ mod nothing_is_lost {
         ]
     }
 
-    const CALLS: [&str; 6] = [
+    const CALLS: [&str; 7] = [
         "GetQueueAttributes",
         "GetSubscriptionAttributes",
         "SendMessageBatch",
         "PublishBatch",
+        "Invoke",
         "ChangeMessageVisibilityBatch",
         "PutObject",
     ];
@@ -635,8 +646,8 @@ mod nothing_is_lost {
             1 => Reply::Fail(400, "Throttling", "slow"),
             2 => Reply::Fail(400, "InvalidParameterValue", "bad"),
             3 => Reply::Fail(500, "InternalError", "oh"),
-            // S3's 200 has no body that could be nonsense.
-            4 if call.op != "PutObject" => Reply::Nonsense(200, "<"),
+            // S3's 200 has no body that could be nonsense, and a function may answer anything.
+            4 if !["PutObject", "Invoke"].contains(&call.op.as_str()) => Reply::Nonsense(200, "<"),
             5 => Reply::Nonsense(502, ""),
             6 => Reply::Reset,
             7 => Reply::NoConnection,
@@ -644,6 +655,9 @@ mod nothing_is_lost {
             9 => some(EntryFate::Failed("InvalidMessageContents", "bad", true)),
             10 => some(EntryFate::Failed("InternalError", "oh", false)),
             11 => some(EntryFate::Failed("KMSDisabled", "no key", true)),
+            12 if call.op == "Invoke" && call.headers["x-amz-invocation-type"] == "RequestResponse" => {
+                Reply::FunctionError
+            }
             _ => Reply::Accept,
         }
     }
@@ -912,7 +926,7 @@ mod observe {
                 json!(["deliver", null, 1]),
                 json!(["deliver", null, 2]),
                 json!(["archive", "unrecognised", null]),
-                json!(["deliver", null, 1]),
+                json!(["archive", "unrecognised", null]),
                 json!(["deliver", null, 1]),
                 json!(["deliver", null, 1]),
                 json!(["deliver", null, 1]),
@@ -1026,4 +1040,21 @@ mod bad_events {
         assert_eq!(ran, Ran { kept: vec![], log: vec![], text: String::new(), metrics: String::new() });
         assert_eq!(world.cloud.journal(), []);
     }
+}
+
+/// Republishing reaches every subscriber. Where several of them fail, each leaves a letter of its own;
+/// those must not be republished in turn, or they would multiply with every retry.
+#[tokio::test]
+async fn what_our_own_republishing_made_goes_to_the_one_subscription_that_failed() {
+    let world = World::with_policy(&json!({ "default": { "target": "topic", "jitter": 0 } }));
+    let original = format!("sns-a/{SUBSCRIPTION}");
+    let own = Post::envelope("own").mark(&mark(1, &original, NOW - 3_600_000)).sent(NOW - 60_000);
+    let by_product = Post::envelope("by-product")
+        .subscription(BILLING_SUBSCRIPTION)
+        .mark(&mark(1, &original, NOW - 3_600_000))
+        .sent(NOW - 60_000);
+    let ran = world.run([&own, &by_product]).await;
+    assert_eq!(ran.outcomes(), ["own delivered", "by-product delivered"]);
+    assert_eq!(ran.letter("own")["target.arn"], TOPIC);
+    assert_eq!(ran.letter("by-product")["target.arn"], BILLING);
 }

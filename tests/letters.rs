@@ -170,7 +170,7 @@ fn a_letter_of_an_asynchronous_invocation() {
 #[test]
 fn a_record_of_an_on_failure_destination() {
     let letter = only("lambda-destination.json");
-    let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier:$LATEST");
+    let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier");
     assert_eq!(letter.origin, Origin::LambdaDestination { function });
     assert_eq!(letter.topic(), Some(&arn(TOPIC)));
     assert_eq!(letter.subscription(), Some(&arn(FUNCTION_SUBSCRIPTION)));
@@ -563,16 +563,28 @@ fn a_record_that_could_not_be_answered_for_is_refused_with_its_place() {
 }
 
 #[test]
-fn an_attribute_without_the_value_of_its_type_is_refused() {
-    for attribute in [
-        json!({ "stringListValues": [], "binaryListValues": [], "dataType": "String" }),
-        json!({ "stringValue": "x", "stringListValues": [], "binaryListValues": [], "dataType": "Binary" }),
-        json!({ "stringValue": "x", "stringListValues": [], "binaryListValues": [] }),
+fn an_attribute_without_the_value_of_its_type_is_empty_and_fails_no_batch() {
+    let text = |text: &str| AttributeValue::Text(text.into());
+    for (attribute, value) in [
+        (json!({ "stringListValues": [], "binaryListValues": [], "dataType": "String" }), text("")),
+        (json!({ "stringValue": "x", "dataType": "Binary" }), AttributeValue::Binary(Vec::new())),
+        (json!({ "stringValue": "x", "stringListValues": [], "binaryListValues": [] }), text("x")),
     ] {
-        let mut bad = record("hello");
-        bad["messageAttributes"]["a"] = attribute;
-        let field = "messageAttributes";
-        assert_eq!(refused(&json!({ "Records": [bad] })), BadEvent::Field { index: 0, field });
+        let mut odd = record("hello");
+        odd["messageAttributes"]["a"] = attribute;
+        assert_eq!(letter(&odd).sqs.attributes["a"].value, value);
+    }
+}
+
+#[test]
+fn what_is_no_id_is_taken_neither_from_a_mark_nor_from_a_message() {
+    for id in ["a b", "a\nb", "<script>", "{\"a\":1}", "\u{e4}"] {
+        let mark = Attribute::string(json!({ "v": 1, "spent": 3, "id": id, "first": 0 }).to_string());
+        assert_eq!(Mark::find(&[(MARK_ATTRIBUTE.to_owned(), mark)].into()), None, "{id}");
+        let mut body: Value = serde_json::from_str(&only("envelope.json").sqs.body).unwrap();
+        body["MessageId"] = id.into();
+        let found = letter(&record(&body.to_string()));
+        assert_eq!(found.id.as_str(), found.sqs.message_id, "{id}");
     }
 }
 

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{
-    Action, Backoff, BadPolicy, DeliveryPolicy, Policy, QueueFacts, Rule, Schedule, TargetSpec,
+    Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Policy, Rule,
+    Schedule, SubscriptionSpec, TargetSpec,
 };
 
 /// The example of the contract, whose `default` is the built-in policy.
@@ -45,8 +46,16 @@ fn default_of(section: &Value) -> Rule {
     rules(&parsed(&json!({ "default": section }))).remove(0)
 }
 
+/// The delivery policy of a rule that gives one itself.
+fn given(rule: &Rule) -> DeliveryPolicy {
+    match &rule.delivery {
+        DeliverySpec::Given(policy) => policy.clone(),
+        DeliverySpec::FromSubscription => panic!("{} goes by its subscription", rule.name),
+    }
+}
+
 fn schedule_of(delivery_policy: &Value) -> Schedule {
-    default_of(&json!({ "deliveryPolicy": delivery_policy })).delivery.schedule
+    given(&default_of(&json!({ "deliveryPolicy": delivery_policy }))).schedule
 }
 
 /// Every fault of a document: path and problem.
@@ -69,7 +78,7 @@ fn built_in_rule() -> Rule {
         name: "default".into(),
         action: Action::Redrive,
         target: TargetSpec::Origin,
-        delivery: DeliveryPolicy::of(Schedule {
+        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule {
             min: 60,
             max: 21_600,
             retries: 12,
@@ -77,11 +86,12 @@ fn built_in_rule() -> Rule {
             min_delay: 2,
             max_delay: 2,
             backoff: Backoff::Exponential,
-        }),
+        })),
         jitter: 0.1,
         allow_targets: None,
         retry_permanent: false,
-        subscription: None,
+        subscription: SubscriptionSpec::None,
+        verify_signature: false,
     }
 }
 
@@ -100,18 +110,18 @@ fn the_built_in_policy_is_the_default_of_the_contract_without_throttle_and_reque
 #[test]
 fn the_example_of_the_contract_says_what_it_says() {
     let default = Rule {
-        delivery: DeliveryPolicy {
+        delivery: DeliverySpec::Given(DeliveryPolicy {
             max_receives_per_second: Some(100),
             content_type: Some("application/json".into()),
-            ..built_in_rule().delivery
-        },
+            ..given(&built_in_rule())
+        }),
         ..built_in_rule()
     };
     let audit = Rule { name: "audit-is-never-retried".into(), action: Action::Archive, ..default.clone() };
     let billing = Rule {
         name: "billing-slowly".into(),
         target: TargetSpec::Topic,
-        delivery: DeliveryPolicy::of(Schedule::CUSTOMER_MANAGED),
+        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::CUSTOMER_MANAGED)),
         ..default.clone()
     };
     assert_eq!(rules(&Policy::parse(EXAMPLE).unwrap()), [default, audit, billing]);
@@ -121,26 +131,30 @@ fn the_example_of_the_contract_says_what_it_says() {
 fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let given = json!({
         "target": "topic", "action": "hold", "jitter": 0.5, "allowTargets": [TOPIC], "retryPermanent": true,
-        "subscription": SUBSCRIPTION, "deliveryPolicy": "http-default",
+        "subscription": SUBSCRIPTION, "verifySignature": true, "deliveryPolicy": "http-default",
     });
     let default = default_of(&given);
+    assert_eq!(default.subscription, SubscriptionSpec::Named(SUBSCRIPTION.parse().unwrap()));
+    assert!(default.verify_signature);
     let pattern = json!({ "origin": ["sns"] });
     let inheriting = json!({ "default": given, "rules": [{ "name": "r", "match": pattern }] });
     assert_eq!(rules(&parsed(&inheriting))[1], Rule { name: "r".into(), ..default });
 
     let contrary = json!({ "default": given, "rules": [{
         "name": "r", "match": pattern, "target": "source", "action": "redrive", "jitter": 0, "allowTargets": [],
-        "retryPermanent": false, "deliveryPolicy": "aws-managed",
+        "retryPermanent": false, "subscription": "discover", "verifySignature": false,
+        "deliveryPolicy": "aws-managed",
     }] });
     let expected = Rule {
         name: "r".into(),
         action: Action::Redrive,
         target: TargetSpec::Source,
-        delivery: DeliveryPolicy::of(Schedule::AWS_MANAGED),
+        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::AWS_MANAGED)),
         jitter: 0.0,
         allow_targets: Some(vec![]),
         retry_permanent: false,
-        subscription: SUBSCRIPTION.parse().ok(),
+        subscription: SubscriptionSpec::Discover,
+        verify_signature: false,
     };
     assert_eq!(rules(&parsed(&contrary))[1], expected);
 }
@@ -156,7 +170,7 @@ fn a_delivery_policy_replaces_the_whole_one_of_the_default() {
     });
     // What it omits stands at SNS's defaults, not at those of the default rule.
     let expected = DeliveryPolicy::of(Schedule { retries: 5, ..Schedule::HTTP_DEFAULT });
-    assert_eq!(rules(&parsed(&document))[1].delivery, expected);
+    assert_eq!(given(&rules(&parsed(&document))[1]), expected);
 }
 
 #[test]
@@ -174,7 +188,7 @@ fn attributes_that_a_document_omits_stand_at_the_defaults_of_sns() {
         [json!("http-default"), json!({}), json!({ "healthyRetryPolicy": {} }), json!({ "http": {} })]
     {
         let rule = default_of(&json!({ "deliveryPolicy": document }));
-        assert_eq!(rule.delivery, DeliveryPolicy::of(http_default.clone()), "{document}");
+        assert_eq!(given(&rule), DeliveryPolicy::of(http_default.clone()), "{document}");
     }
 }
 
@@ -202,7 +216,7 @@ fn both_shapes_of_sns_say_the_same() {
         json!({ "http": { "defaultHealthyRetryPolicy": healthy, "disableSubscriptionOverrides": true,
             "defaultThrottlePolicy": throttle, "defaultRequestPolicy": request } }),
     ] {
-        assert_eq!(default_of(&json!({ "deliveryPolicy": document })).delivery, expected, "{document}");
+        assert_eq!(given(&default_of(&json!({ "deliveryPolicy": document }))), expected, "{document}");
     }
 }
 
@@ -215,6 +229,8 @@ fn presets_and_backoff_functions_go_by_their_names() {
     ] {
         assert_eq!(schedule_of(&json!(preset)), schedule, "{preset}");
     }
+    let from_subscription = default_of(&json!({ "deliveryPolicy": "from-subscription" }));
+    assert_eq!(from_subscription.delivery, DeliverySpec::FromSubscription);
     for (name, function) in [
         ("linear", Backoff::Linear),
         ("arithmetic", Backoff::Arithmetic),
@@ -229,6 +245,8 @@ fn presets_and_backoff_functions_go_by_their_names() {
 #[test]
 fn targets_are_words_or_arns() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+    let function = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier";
+    let alias = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier:live";
     for (text, target) in [
         ("origin", TargetSpec::Origin),
         ("subscription", TargetSpec::Subscription),
@@ -236,6 +254,8 @@ fn targets_are_words_or_arns() {
         ("topic", TargetSpec::Topic),
         (TOPIC, TargetSpec::Arn(TOPIC.parse().unwrap())),
         (queue, TargetSpec::Arn(queue.parse().unwrap())),
+        (function, TargetSpec::Arn(function.parse().unwrap())),
+        (alias, TargetSpec::Arn(alias.parse().unwrap())),
     ] {
         assert_eq!(default_of(&json!({ "target": text })).target, target, "{text}");
     }
@@ -336,16 +356,16 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         ("default.retries", &format!("unknown key; known here: {known_default}")),
         (
             "default.subscription",
-            "must be the ARN of a subscription, not \"arn:aws:sns:eu-central-1:123456789012:orders\"",
+            "must be the ARN of a subscription, or discover, not \"arn:aws:sns:eu-central-1:123456789012:orders\"",
         ),
         (
             "default.target",
-            "must be origin, subscription, source, topic, or the ARN of a topic or queue, not \"nowhere\"",
+            "must be origin, subscription, source, topic, or the ARN of a topic, queue or function, not \"nowhere\"",
         ),
         ("defaults", "unknown key; known here: default, rules"),
         (
             "rules[0].deliveryPolicy",
-            "must be one of aws-managed, customer-managed, http-default, not \"forever\"",
+            "must be one of aws-managed, customer-managed, http-default, from-subscription, not \"forever\"",
         ),
         (
             "rules[0].match",
@@ -405,7 +425,7 @@ fn each_of_these_documents_has_one_fault() {
         |healthy: Value| json!({ "default": { "deliveryPolicy": { "healthyRetryPolicy": healthy } } });
     let rule = |rule: Value| json!({ "rules": [rule] });
     let sns = json!({ "origin": ["sns"] });
-    let function = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier";
+    let stream = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders";
     for (document, path) in [
         (json!([]), ""),
         (json!("policy"), ""),
@@ -414,7 +434,8 @@ fn each_of_these_documents_has_one_fault() {
         (json!({ "default": { "match": sns } }), "default.match"),
         (json!({ "default": { "target": 3 } }), "default.target"),
         (json!({ "default": { "target": SUBSCRIPTION } }), "default.target"),
-        (json!({ "default": { "target": function } }), "default.target"),
+        (json!({ "default": { "target": stream } }), "default.target"),
+        (json!({ "default": { "target": "discover" } }), "default.target"),
         (json!({ "default": { "target": "arn:aws:sqs:eu-central-1:123456789012" } }), "default.target"),
         (json!({ "default": { "target": "https://example.com" } }), "default.target"),
         (json!({ "default": { "jitter": "0.1" } }), "default.jitter"),
@@ -422,9 +443,10 @@ fn each_of_these_documents_has_one_fault() {
         (json!({ "default": { "allowTargets": TOPIC } }), "default.allowTargets"),
         (json!({ "default": { "subscription": "nobody" } }), "default.subscription"),
         (json!({ "default": { "deliveryPolicy": 5 } }), "default.deliveryPolicy"),
-        (json!({ "default": { "deliveryPolicy": "from-subscription" } }), "default.deliveryPolicy"),
+        (json!({ "default": { "deliveryPolicy": "from-topic" } }), "default.deliveryPolicy"),
         (json!({ "default": { "deliveryPolicy": { "http": 5 } } }), "default.deliveryPolicy.http"),
-        (json!({ "default": { "verifySignature": true } }), "default.verifySignature"),
+        (json!({ "default": { "verifySignature": "yes" } }), "default.verifySignature"),
+        (json!({ "default": { "subscription": "Discover" } }), "default.subscription"),
         (json!({ "default": { "fifo": "step-aside" } }), "default.fifo"),
         (json!({ "default": { "fifo": "sometimes" } }), "default.fifo"),
         (
@@ -578,7 +600,7 @@ fn no_document_is_too_strange_to_be_read() {
         };
         match Policy::parse(&document.to_string()) {
             Ok(policy) => {
-                let _ = policy.decide(&letter, QueueFacts::default(), at(NOW));
+                let _ = policy.decide(&letter, &Facts::default(), at(NOW));
             }
             Err(BadPolicy(faults)) => prop_assert!(!faults.is_empty()),
         }
@@ -606,7 +628,7 @@ fn rule_of(patterns: &[Value], letter: &Letter) -> String {
         .zip(patterns)
         .map(|(n, pattern)| json!({ "name": format!("rule {n}"), "match": pattern }))
         .collect();
-    parsed(&json!({ "rules": rules })).rule_for(letter).name.clone()
+    parsed(&json!({ "rules": rules })).rule_for(letter).unwrap().name.clone()
 }
 
 fn matches(pattern: &Value, letter: &Letter) -> bool {
@@ -743,7 +765,7 @@ fn no_message_hides_a_letter_from_a_rule() {
     let falls_under_it = |message: &str| {
         let attributes = json!({ "a": { "Type": "String", "Value": message }, "n": { "Type": "Number", "Value": message },
             "l": { "Type": "String.Array", "Value": message } });
-        policy.rule_for(&letter(&record(&envelope(message, &attributes)))).name == "audit"
+        policy.rule_for(&letter(&record(&envelope(message, &attributes)))).unwrap().name == "audit"
     };
     for depth in [1, 100, 126, 127, 128, 129, 10_000, 50_000] {
         for (open, close) in [("{\"a\":", "}"), ("[", "]")] {
@@ -770,4 +792,37 @@ fn no_message_hides_a_letter_from_a_rule() {
         prop_assert!(falls_under_it(&message));
         Ok(())
     });
+}
+
+// ---------------------------------------------------------------------------------------------
+// The work of matching
+
+#[test]
+fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
+    let document = json!({ "rules": [{
+        "name": "lists", "action": "archive",
+        "match": { "message": { "a": ["x"], "b": ["x"], "c": ["x"], "d": ["y"] } },
+    }] });
+    let policy = parsed(&document);
+    let letter = |size: usize| {
+        let list = vec!["x"; size];
+        let message = json!({ "a": list, "b": list, "c": list, "d": list }).to_string();
+        letter(&record(&envelope(&message, &json!({}))))
+    };
+    assert_eq!(policy.rule_for(&letter(17)).unwrap().name, "default");
+    assert_eq!(
+        policy.rule_for(&letter(18)).unwrap_err().to_string(),
+        "its lists are too long for the pattern of a rule"
+    );
+    let archived = policy.decide(&letter(200), &Facts::default(), at(NOW)).decision;
+    let detail = "its lists are too long for the pattern of a rule";
+    assert_eq!(archived, Decision::Archive(ArchiveReason::Unrecognised, Some(detail)));
+}
+
+#[test]
+fn long_lists_that_no_pattern_names_are_no_matter() {
+    let document = json!({ "rules": [{ "name": "tenant", "match": { "message": { "tenant": ["gold"] } } }] });
+    let message = json!({ "tenant": "gold", "lines": vec!["x"; 50_000] }).to_string();
+    let letter = letter(&record(&envelope(&message, &json!({}))));
+    assert_eq!(parsed(&document).rule_for(&letter).unwrap().name, "tenant");
 }

@@ -33,8 +33,9 @@ async fn archived_unsent(world: &World, post: &Post, reason: &str, detail: &str)
         [&json!("archived"), &json!(reason), &json!(detail), &json!(null)]
     );
     assert_eq!(ran.kept, [""; 0]);
-    assert_eq!(world.cloud.entries("SendMessageBatch"), []);
-    assert_eq!(world.cloud.entries("PublishBatch"), []);
+    for op in ["SendMessageBatch", "PublishBatch", "Invoke", "PutRecordBatch"] {
+        assert_eq!(world.cloud.calls(op), []);
+    }
     assert_eq!(world.cloud.calls("PutObject").len(), 1);
 }
 
@@ -98,25 +99,44 @@ mod checks {
     }
 
     #[tokio::test]
-    async fn other_protocols_than_sqs_are_undeliverable() {
+    async fn endpoints_that_only_sns_can_reach_are_undeliverable() {
         for (protocol, endpoint) in [
-            ("lambda", "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier"),
-            ("firehose", "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders"),
-            ("https", "https://example.com/orders"),
-            ("http", "http://example.com/orders"),
             ("email", "orders@example.com"),
             ("email-json", "orders@example.com"),
             ("sms", "+491700000000"),
             ("application", "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1"),
-            // An endpoint of SQS's protocol that is no queue.
+            ("carrier-pigeon", "orders-worker"),
+            // Endpoints that are none of their protocol.
             ("sqs", "orders-worker"),
-            // A queue of another protocol.
+            ("sqs", TOPIC),
             ("lambda", WORKER),
+            ("firehose", NOTIFIER),
         ] {
             let world = world_with("Protocol", protocol);
             world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", endpoint);
-            let detail = format!("subscriptions of the protocol {protocol} are no targets in this version");
+            let detail = format!("nobody but SNS can deliver by the protocol {protocol:?}");
             archived_unsent(&world, &Post::envelope("a"), "undeliverable_protocol", &detail).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn urls_that_nobody_can_post_to_are_undeliverable_and_say_why() {
+        let masked = "SNS masks the password of the endpoint (****), so nobody but SNS can post to it";
+        let no_http = "the endpoint is not an http or https URL";
+        for (endpoint, detail) in [
+            ("https://shop:****@example.com/orders", masked),
+            ("https://****@example.com/orders", masked),
+            ("https://:****@example.com/orders", masked),
+            ("ftp://example.com/orders", no_http),
+            ("file:///etc/passwd", no_http),
+            ("example.com/orders", no_http),
+            ("", no_http),
+        ] {
+            for protocol in ["http", "https"] {
+                let world = world_with("Protocol", protocol);
+                world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", endpoint);
+                archived_unsent(&world, &Post::envelope("a"), "undeliverable_protocol", detail).await;
+            }
         }
     }
 
@@ -314,12 +334,16 @@ mod asking {
         }
     }
 
+    /// An answer that says nothing is a check that could not be made, not a refusal.
     #[tokio::test]
-    async fn a_subscription_without_attributes_is_not_delivered_to() {
+    async fn an_answer_without_attributes_is_a_failed_attempt_and_is_not_kept() {
         let world = World::new(&[]);
         world.cloud.subscribe(SUBSCRIPTION, &[]);
-        let detail = "the subscription belongs to another topic";
-        archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a deferred failed"]);
+        assert_eq!(ran.letter("a")["error.code"], "NoAnswer");
+        world.run([&Post::envelope("b")]).await;
+        assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 2);
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use super::{Epitaph, Record};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter};
-use crate::target::{Courier, MAX_ATTRIBUTES, Parcel, Sent};
+use crate::target::{Courier, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Waiting};
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -24,16 +24,24 @@ pub(super) async fn store(
     records: &[Record],
     until: Instant,
 ) -> Vec<Result<(), Failure>> {
+    let to = Endpoint::Queue(queue.clone());
+    let letters = letters.iter().zip(records);
     let parcels: Vec<_> =
-        letters.iter().zip(records).map(|((letter, _), record)| parcel(letter, record, queue)).collect();
-    let addressed: Vec<_> = parcels.iter().map(|parcel| (queue, parcel)).collect();
-    let answers = courier.deliver(&addressed, until).await;
+        letters.map(|((letter, _), record)| Shipment::Message(parcel(letter, record, queue))).collect();
+    let not_before = Instant::now();
+    let waiting: Vec<_> = parcels
+        .iter()
+        .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
+        .collect();
+    let answers = courier.deliver(&waiting, until).await;
     answers
         .into_iter()
         .map(|sent| match sent {
             Sent::Accepted => Ok(()),
             Sent::Failed(failure) => Err(failure),
-            Sent::NotStarted => Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")),
+            Sent::NotStarted | Sent::Refused(_) => {
+                Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"))
+            }
         })
         .collect()
 }

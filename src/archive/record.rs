@@ -11,7 +11,7 @@
 //! | `reason`, `detail` | why, by name and in words |
 //! | `queueArn`, `message.messageId` | together they name the record: a crash can archive a letter twice |
 //! | `letterId`, `origin`, `topicArn`, `subscriptionArn` | as in the logs |
-//! | `rule`, `targetArn` | the rule it fell under, where it was to go |
+//! | `rule`, `targetArn`, `targetUrl` | the rule it fell under, where it was to go |
 //! | `retry` | `number` of the last one made and `of` how many; absent if none was made |
 //! | `error` | `code` and `class` of the last failure, `message` where an operator can mend it |
 //! | `cause` | `code` and `message` of the original error, where the origin tells it |
@@ -27,6 +27,7 @@ use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
 use crate::policy::{ArchiveReason, Retry};
+use crate::target::Endpoint;
 
 /// The format that this version writes.
 pub const RECORD_VERSION: u8 = 1;
@@ -41,7 +42,7 @@ pub struct Epitaph<'a> {
     /// The rule it fell under.
     pub rule: &'a str,
     /// Where it was to go.
-    pub target: Option<&'a Arn>,
+    pub target: Option<&'a Endpoint>,
     /// The last retry that was made.
     pub retry: Option<Retry>,
     /// Its failure.
@@ -78,6 +79,9 @@ pub struct Record {
     /// Where it was to go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_arn: Option<Arn>,
+    /// Where it was to go, without the query, if that was a web server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_url: Option<String>,
     /// The last retry that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RecordedRetry>,
@@ -173,7 +177,8 @@ impl Record {
             topic_arn: letter.topic().cloned(),
             subscription_arn: letter.subscription().cloned(),
             rule: epitaph.rule.to_owned(),
-            target_arn: epitaph.target.cloned(),
+            target_arn: epitaph.target.and_then(Endpoint::arn).cloned(),
+            target_url: epitaph.target.and_then(Endpoint::url),
             retry: epitaph.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
             error: epitaph.failure.map(|failure| RecordedError {
                 code: failure.code.clone(),
@@ -189,12 +194,14 @@ impl Record {
     }
 
     /// The record as one line, with its line end.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        // Strings, numbers and maps with string keys: serde_json cannot fail on them.
-        let mut line = serde_json::to_string(self).unwrap_or_default();
+    ///
+    /// # Errors
+    ///
+    /// None that a record of ours can cause; but a letter may be deleted only once its line is whole.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        let mut line = serde_json::to_string(self)?;
         line.push('\n');
-        line
+        Ok(line)
     }
 
     /// The archived letter's failure in short, for an attribute of a message: the record without

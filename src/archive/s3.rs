@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::Record;
 use crate::arn::Arn;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 
 /// Writes all records in one object. It is written only if no object of this key exists; that one
 /// does means that an earlier try of this very call succeeded, since the key holds the request id.
@@ -17,7 +17,8 @@ pub(super) async fn put(
     key: &str,
     records: &[Record],
 ) -> Result<(), Failure> {
-    let body: String = records.iter().map(Record::to_line).collect();
+    let body: Result<String, _> = records.iter().map(Record::to_line).collect();
+    let body = body.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
     let answer = s3
         .put_object()
         .bucket(bucket)

@@ -17,7 +17,14 @@ const VERSION: u8 = 1;
 
 /// Longer ids are none of ours. What is no longer than this travels in a mark and is read back; a
 /// letter with a longer one would start afresh each time it returns, and circulate for ever.
-pub(super) const MAX_ID_BYTES: usize = 512;
+const MAX_ID_BYTES: usize = 512;
+
+/// Whether a text can be a letter's id: it stands in every log line, so what a stranger put there
+/// must be no more than an id.
+pub(super) fn is_id(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ":/._-".contains(c);
+    (1..=MAX_ID_BYTES).contains(&text.len()) && text.chars().all(allowed)
+}
 
 /// What the mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +64,7 @@ impl Mark {
     #[must_use]
     pub fn find(attributes: &Attributes) -> Option<Self> {
         let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
-        if wire.v != VERSION || wire.id.is_empty() || wire.id.len() > MAX_ID_BYTES {
+        if wire.v != VERSION || !is_id(&wire.id) {
             return None;
         }
         Some(Self {

@@ -112,11 +112,9 @@ impl SqsMessage {
         let system: BTreeMap<_, _> = record.attributes.into_iter().collect();
         let time = |field| timestamp(&system, field).ok_or(missing(field));
         let count = |field| system.get(field).and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-        let mut attributes = Attributes::new();
-        for (name, attribute) in record.message_attributes {
-            let attribute = Attribute::from_record(attribute).ok_or(missing("messageAttributes"))?;
-            attributes.insert(name, attribute);
-        }
+        let attributes = record.message_attributes.into_iter();
+        let attributes =
+            attributes.map(|(name, attribute)| (name, Attribute::from_record(attribute))).collect();
         Ok(Self {
             message_id: filled(record.message_id).ok_or(missing("messageId"))?,
             receipt_handle: filled(record.receipt_handle).ok_or(missing("receiptHandle"))?,
@@ -184,14 +182,16 @@ impl Attribute {
         self.data_type.len() + value
     }
 
-    fn from_record(attribute: wire::SqsMessageAttribute) -> Option<Self> {
-        let data_type = attribute.data_type?;
+    /// SQS takes no attribute without type and value; one that came without would be no reason to fail
+    /// a batch.
+    fn from_record(attribute: wire::SqsMessageAttribute) -> Self {
+        let data_type = attribute.data_type.unwrap_or_else(|| "String".to_owned());
         let value = if is_binary(&data_type) {
-            AttributeValue::Binary(attribute.binary_value?.0)
+            AttributeValue::Binary(attribute.binary_value.unwrap_or_default().0)
         } else {
-            AttributeValue::Text(attribute.string_value?)
+            AttributeValue::Text(attribute.string_value.unwrap_or_default())
         };
-        Some(Self { data_type, value })
+        Self { data_type, value }
     }
 }
 

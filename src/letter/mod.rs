@@ -20,6 +20,7 @@ mod mark;
 mod message;
 mod notification;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -34,6 +35,10 @@ use crate::arn::Arn;
 
 /// Lambda keeps the first kilobyte of an error message; nobody needs more to see what failed.
 const MAX_CAUSE_CHARS: usize = 1024;
+
+/// A code is a status or the name of an exception. A function may put anything there, and it is
+/// logged, so it is kept short.
+const MAX_CODE_CHARS: usize = 128;
 
 /// A dead letter: one SQS message, understood as far as it can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +141,19 @@ impl Letter {
     }
 }
 
+/// The event that failed, as it was: inside a destination's record, or the body itself.
+#[must_use]
+pub fn original_event(letter: &Letter) -> Cow<'_, str> {
+    let body = letter.sqs.body.as_str();
+    match letter.origin {
+        Origin::LambdaDestination { .. } => notification::object::<Destination<'_>>(body)
+            .map_or(Cow::Borrowed(body), |wire| Cow::Borrowed(wire.request_payload.get())),
+        Origin::Sns | Origin::Sqs { .. } | Origin::LambdaAsync | Origin::EventBridge { .. } | Origin::Raw => {
+            Cow::Borrowed(body)
+        }
+    }
+}
+
 /// What can be told of a message's form.
 struct Reading {
     origin: Origin,
@@ -189,7 +207,9 @@ impl Reading {
         let code = response.error_type.or(wire.response_context.unwrap_or_default().function_error);
         let code = code.unwrap_or(wire.request_context.condition);
         Some(Self {
-            origin: Origin::LambdaDestination { function: wire.request_context.function_arn },
+            origin: Origin::LambdaDestination {
+                function: wire.request_context.function_arn.without_latest(),
+            },
             notification: Notification::from_lambda_event(wire.request_payload.get()),
             cause: Cause::new(Some(&code), response.error_message.as_deref()),
         })
@@ -243,8 +263,9 @@ where
 
 impl Cause {
     fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
-        let short = |text: &str| text.chars().take(MAX_CAUSE_CHARS).collect::<String>();
-        let (code, message) = (code.map(short), message.map(short));
+        let cut = |text: &str, most| text.chars().take(most).collect::<String>();
+        let code = code.map(|code| cut(code, MAX_CODE_CHARS));
+        let message = message.map(|message| cut(message, MAX_CAUSE_CHARS));
         (code.is_some() || message.is_some()).then_some(Self { code, message })
     }
 }
@@ -255,7 +276,7 @@ impl LetterId {
             return Self(mark.id.clone());
         }
         sns.and_then(|sns| Some(format!("{}/{}", sns.message_id, sns.subscription.as_ref()?)))
-            .filter(|id| id.len() <= mark::MAX_ID_BYTES)
+            .filter(|id| mark::is_id(id))
             .map_or_else(|| Self(sqs.message_id.clone()), Self)
     }
 

@@ -48,8 +48,6 @@ pub enum Step {
     Early {
         /// When its retry is due.
         until: Timestamp,
-        /// The retry that is due then.
-        retry: u32,
     },
     /// It is on its way through a wait longer than the ceiling.
     Hop {
@@ -82,7 +80,7 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
         expected += receives(seconds_until(receive.first_received, point), ceiling);
     }
     if !reached(point) {
-        return Step::Early { until: point, retry: spent + 1 };
+        return Step::Early { until: point };
     }
 
     // The largest n whose point has passed and whose receives have happened; at least 1. Points and

@@ -48,6 +48,8 @@ pub enum DeferReason {
     Hop,
     /// Its rule holds it.
     Hold,
+    /// Its target takes no more for now.
+    Throttled,
 }
 
 /// Why a letter is archived.
@@ -109,6 +111,7 @@ impl DeferReason {
             Self::Early => "early",
             Self::Hop => "hop",
             Self::Hold => "hold",
+            Self::Throttled => "throttled",
         }
     }
 }

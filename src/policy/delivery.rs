@@ -8,7 +8,8 @@
 
 use serde_json::Value;
 
-use super::fields::Fields;
+use super::DeliverySpec;
+use super::fields::{Faults, Fields};
 use super::schedule::{Backoff, MAX_DELAY_SECONDS, MAX_RETRIES, Schedule};
 
 /// A delivery policy: the schedule, and what else SNS's document can say.
@@ -36,32 +37,27 @@ impl DeliveryPolicy {
         Self { schedule, max_receives_per_second: None, content_type: None }
     }
 
-    /// Reads the field `deliveryPolicy`: a preset's name or a document.
-    pub(super) fn read(parent: &Fields<'_>) -> Option<Self> {
-        const KEY: &str = "deliveryPolicy";
-        if let Value::String(name) = parent.value(KEY)? {
-            if name == "from-subscription" {
-                parent.note(KEY, "\"from-subscription\" is not available in this version");
-                return None;
-            }
-            return parent
-                .choice(KEY, &PRESETS.each_ref().map(|(name, preset)| (*name, preset)))
-                .cloned()
-                .map(Self::of);
-        }
-        let document = parent.object(KEY)?;
-        let topic_level = document.object("http");
-        let policy = match &topic_level {
-            Some(http) => Self::read_policies(http, TOPIC_LEVEL),
-            None => Self::read_policies(&document, SUBSCRIPTION_LEVEL),
+    /// Reads what SNS gives as the `EffectiveDeliveryPolicy` of an HTTP/S subscription, in which the
+    /// topic's defaults and its `disableSubscriptionOverrides` are worked in already. SNS may add
+    /// fields, so unknown ones are passed over; `None` where it is no delivery policy.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
+    #[must_use]
+    pub fn from_effective(json: &str) -> Option<Self> {
+        let document: Value = serde_json::from_str(json).ok()?;
+        let faults = Faults::lenient();
+        let policy = Self::read_document(&Fields::new(&faults, "", &document));
+        faults.into_inner().is_empty().then_some(policy)
+    }
+
+    fn read_document(document: &Fields<'_>) -> Self {
+        let Some(http) = document.object("http") else {
+            return Self::read_policies(document, SUBSCRIPTION_LEVEL);
         };
-        if let Some(http) = topic_level {
-            // It decides between a topic's and a subscription's policy; here there is only one.
-            http.flag("disableSubscriptionOverrides");
-            http.finish();
-        }
-        document.finish();
-        Some(policy)
+        let policy = Self::read_policies(&http, TOPIC_LEVEL);
+        // It decides between a topic's and a subscription's policy; here there is only one.
+        http.flag("disableSubscriptionOverrides");
+        http.finish();
+        policy
     }
 
     fn read_policies(fields: &Fields<'_>, [healthy, throttle, request]: [&'static str; 3]) -> Self {
@@ -81,6 +77,23 @@ impl DeliveryPolicy {
     }
 }
 
+impl DeliverySpec {
+    /// Reads the field `deliveryPolicy`: a document, a preset's name, or `from-subscription`.
+    pub(super) fn read(parent: &Fields<'_>) -> Option<Self> {
+        const KEY: &str = "deliveryPolicy";
+        if parent.value(KEY)?.is_string() {
+            let given = |schedule: &Schedule| Self::Given(DeliveryPolicy::of(schedule.clone()));
+            let mut choices = PRESETS.each_ref().map(|(name, schedule)| (*name, Some(schedule))).to_vec();
+            choices.push(("from-subscription", None));
+            return Some(parent.choice(KEY, &choices)?.map_or(Self::FromSubscription, given));
+        }
+        let document = parent.object(KEY)?;
+        let policy = DeliveryPolicy::read_document(&document);
+        document.finish();
+        Some(Self::Given(policy))
+    }
+}
+
 const SUBSCRIPTION_LEVEL: [&str; 3] = ["healthyRetryPolicy", "throttlePolicy", "requestPolicy"];
 const TOPIC_LEVEL: [&str; 3] = ["defaultHealthyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy"];
 
@@ -97,6 +110,11 @@ fn read_schedule(fields: Fields<'_>) -> Schedule {
         max_delay: fields.number("numMaxDelayRetries", any, default.max_delay),
         backoff: fields.choice("backoffFunction", &backoffs).unwrap_or(default.backoff),
     };
+    if fields.has_faults() {
+        // What stands in for a bad number must not be complained about.
+        fields.finish();
+        return default;
+    }
     if schedule.min > schedule.max {
         let (min, max) = (schedule.min, schedule.max);
         fields.note("minDelayTarget", format!("must not be above maxDelayTarget: {min} is above {max}"));

@@ -6,7 +6,7 @@ use super::delivery::DeliveryPolicy;
 use super::fields::{Fault, Faults, Fields};
 use super::matcher::Matcher;
 use super::schedule::Schedule;
-use super::{Action, Policy, Rule, TargetSpec};
+use super::{Action, DeliverySpec, Policy, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 
 /// The name by which logs and archived records know the default.
@@ -82,9 +82,6 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
 /// What a rule leaves out comes from `base`; its delivery policy replaces the base's whole.
 fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
     let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
-    if given.flag("verifySignature") == Some(true) {
-        given.note("verifySignature", "is not available in this version");
-    }
     if given.choice("fifo", &[("block", false), ("step-aside", true)]) == Some(true) {
         given.note("fifo", "\"step-aside\" is not available in this version");
     }
@@ -92,11 +89,12 @@ fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
         name: base.name.clone(),
         action: given.choice("action", &actions).unwrap_or(base.action),
         target: read_target(given).unwrap_or_else(|| base.target.clone()),
-        delivery: DeliveryPolicy::read(given).unwrap_or_else(|| base.delivery.clone()),
+        delivery: DeliverySpec::read(given).unwrap_or_else(|| base.delivery.clone()),
         jitter: read_jitter(given).unwrap_or(base.jitter),
         allow_targets: read_allow_targets(given).or_else(|| base.allow_targets.clone()),
         retry_permanent: given.flag("retryPermanent").unwrap_or(base.retry_permanent),
-        subscription: read_subscription(given).or_else(|| base.subscription.clone()),
+        subscription: read_subscription(given).unwrap_or_else(|| base.subscription.clone()),
+        verify_signature: given.flag("verifySignature").unwrap_or(base.verify_signature),
     }
 }
 
@@ -108,13 +106,12 @@ fn read_target(given: &Fields<'_>) -> Option<TargetSpec> {
         "source" => TargetSpec::Source,
         "topic" => TargetSpec::Topic,
         _ => match text.parse::<Arn>() {
-            Ok(arn) if matches!(arn.kind(), ArnKind::Topic | ArnKind::Queue) => TargetSpec::Arn(arn),
-            Ok(arn) if arn.kind() == ArnKind::Function => {
-                given.note("target", "functions as targets are not available in this version");
-                return None;
+            Ok(arn) if matches!(arn.kind(), ArnKind::Topic | ArnKind::Queue | ArnKind::Function) => {
+                TargetSpec::Arn(arn)
             }
             _ => {
-                let problem = "must be origin, subscription, source, topic, or the ARN of a topic or queue";
+                let problem =
+                    "must be origin, subscription, source, topic, or the ARN of a topic, queue or function";
                 given.note("target", format!("{problem}, not {text:?}"));
                 return None;
             }
@@ -141,13 +138,16 @@ fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
     Some(texts)
 }
 
-fn read_subscription(given: &Fields<'_>) -> Option<Arn> {
+fn read_subscription(given: &Fields<'_>) -> Option<SubscriptionSpec> {
     let text = given.text("subscription")?;
+    if text == "discover" {
+        return Some(SubscriptionSpec::Discover);
+    }
     let arn = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Subscription);
     if arn.is_none() {
-        given.note("subscription", format!("must be the ARN of a subscription, not {text:?}"));
+        given.note("subscription", format!("must be the ARN of a subscription, or discover, not {text:?}"));
     }
-    arn
+    arn.map(SubscriptionSpec::Named)
 }
 
 impl Rule {
@@ -157,11 +157,12 @@ impl Rule {
             name: DEFAULT_RULE.to_owned(),
             action: Action::Redrive,
             target: TargetSpec::Origin,
-            delivery: DeliveryPolicy::of(Schedule::BUILT_IN),
+            delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::BUILT_IN)),
             jitter: 0.1,
             allow_targets: None,
             retry_permanent: false,
-            subscription: None,
+            subscription: SubscriptionSpec::None,
+            verify_signature: false,
         }
     }
 }

@@ -30,15 +30,23 @@ impl fmt::Display for Fault {
 
 /// Faults gathered while reading one document.
 #[derive(Debug, Default)]
-pub(super) struct Faults(RefCell<Vec<Fault>>);
+pub(super) struct Faults {
+    found: RefCell<Vec<Fault>>,
+    lenient: bool,
+}
 
 impl Faults {
+    /// For documents that others write: unknown keys are no faults.
+    pub(super) fn lenient() -> Self {
+        Self { lenient: true, ..Self::default() }
+    }
+
     pub(super) fn note(&self, path: impl Into<String>, problem: impl Into<String>) {
-        self.0.borrow_mut().push(Fault { path: path.into(), problem: problem.into() });
+        self.found.borrow_mut().push(Fault { path: path.into(), problem: problem.into() });
     }
 
     pub(super) fn into_inner(self) -> Vec<Fault> {
-        self.0.into_inner()
+        self.found.into_inner()
     }
 }
 
@@ -67,6 +75,11 @@ impl<'a> Fields<'a> {
 
     pub(super) fn note(&self, key: &str, problem: impl Into<String>) {
         self.faults.note(self.path(key), problem);
+    }
+
+    /// Whether a fault was found in this object.
+    pub(super) fn has_faults(&self) -> bool {
+        self.faults.found.borrow().iter().any(|fault| fault.path.starts_with(&self.path))
     }
 
     /// A field as it stands; `null` counts as absent.
@@ -130,7 +143,7 @@ impl<'a> Fields<'a> {
     pub(super) fn finish(self) {
         let asked = self.asked.take();
         for key in self.map.into_iter().flat_map(Map::keys) {
-            if !asked.contains(key.as_str()) {
+            if !self.faults.lenient && !asked.contains(key.as_str()) {
                 let known: Vec<_> = asked.iter().copied().collect();
                 self.note(key, format!("unknown key; known here: {}", known.join(", ")));
             }

@@ -25,10 +25,27 @@ const VIEW: [&str; 9] = [
     "error",
 ];
 
+/// Steps that matching one letter against one pattern may take. Where several fields of a pattern
+/// name lists, every combination of their entries is tried; without a bound, a small message could
+/// keep the function busy until Lambda ends it, and every other letter of its batch with it.
+const MAX_STEPS: usize = 100_000;
+
 /// The compiled patterns of a policy.
 #[derive(Default)]
 pub(super) struct Matcher {
     patterns: Option<Quamina<usize>>,
+    /// For each pattern the paths of its fields.
+    paths: Vec<Vec<Vec<String>>>,
+}
+
+/// A letter that cannot be matched against the patterns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Self::DETAIL)]
+pub struct Unmatchable;
+
+impl Unmatchable {
+    /// Why, in words.
+    pub(super) const DETAIL: &str = "its lists are too long for the pattern of a rule";
 }
 
 impl Matcher {
@@ -44,15 +61,45 @@ impl Matcher {
             return Err(mistake.to_owned());
         }
         let patterns = self.patterns.get_or_insert_with(Quamina::new);
-        patterns.add_pattern(rule, &pattern.to_string()).map_err(|error| format!("is not a pattern: {error}"))
+        let added = patterns.add_pattern(rule, &pattern.to_string());
+        added.map_err(|error| format!("is not a pattern: {error}"))?;
+        self.paths.push(paths(pattern));
+        Ok(())
     }
 
     /// The first rule whose pattern matches.
-    pub(super) fn first(&self, letter: &Letter) -> Option<usize> {
-        let patterns = self.patterns.as_ref()?;
-        // The view is JSON that was just written, so it cannot fail to be read.
-        let matches = patterns.matches_for_event(view(letter).to_string().as_bytes());
-        matches.unwrap_or_default().into_iter().min()
+    pub(super) fn first(&self, letter: &Letter) -> Result<Option<usize>, Unmatchable> {
+        let Some(patterns) = &self.patterns else { return Ok(None) };
+        let view = view(letter);
+        let steps = |paths: &Vec<Vec<String>>| {
+            let leaves = paths.iter().map(|path| leaves(&view, path).max(1));
+            leaves.fold(1, usize::saturating_mul)
+        };
+        if self.paths.iter().any(|paths| steps(paths) > MAX_STEPS) {
+            return Err(Unmatchable);
+        }
+        let matches = patterns.matches_for_event(view.to_string().as_bytes());
+        Ok(matches.map_err(|_| Unmatchable)?.into_iter().min())
+    }
+}
+
+/// The paths of a pattern's fields.
+fn paths(pattern: &Value) -> Vec<Vec<String>> {
+    let Some(fields) = pattern.as_object() else { return vec![Vec::new()] };
+    let below = |(name, value): (&String, &Value)| {
+        let name = name.clone();
+        paths(value).into_iter().map(move |path| std::iter::once(name.clone()).chain(path).collect())
+    };
+    fields.iter().flat_map(below).collect()
+}
+
+/// How many values stand at a path; lists are looked through, as the matcher does.
+fn leaves(value: &Value, path: &[String]) -> usize {
+    match (value, path) {
+        (Value::Array(values), _) => values.iter().map(|value| leaves(value, path)).sum(),
+        (Value::Object(fields), [name, rest @ ..]) => fields.get(name).map_or(0, |value| leaves(value, rest)),
+        (_, []) => 1,
+        (_, _) => 0,
     }
 }
 

@@ -13,6 +13,7 @@ mod fields;
 mod matcher;
 mod rule;
 mod schedule;
+mod way;
 
 use jiff::Timestamp;
 
@@ -21,12 +22,15 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::DeliveryPolicy;
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
-pub use rule::{Action, Rule, TargetSpec};
+pub use rule::{Action, DeliverySpec, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
+pub use way::Way;
 
+use crate::arn::Arn;
 use crate::failure::FailureClass;
-use crate::letter::{Letter, Origin};
+use crate::letter::Letter;
 use matcher::Matcher;
+pub use matcher::Unmatchable;
 
 /// The whole configuration: a default and a list of rules.
 #[derive(Debug)]
@@ -36,24 +40,34 @@ pub struct Policy {
     matcher: Matcher,
 }
 
-/// What is known of the queue that a letter lies in, and of the one it came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueFacts {
-    /// `MessageRetentionPeriod`, seconds.
+/// What SQS keeps messages for when nobody says otherwise: four days.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
+
+/// What is known of a letter from elsewhere: its queues and its subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `MessageRetentionPeriod` of the queue that it lies in, seconds.
     pub retention: u64,
     /// `maxReceiveCount` of the source queue of a letter that SQS moved, where it is known.
     pub source_max_receives: Option<u32>,
     /// The longest that a message is hidden at once, seconds.
     pub ceiling: u64,
+    /// The effective delivery policy of its subscription, where its rule asks for it.
+    pub subscription_delivery: Option<DeliveryPolicy>,
+    /// The only subscription that names its queue, where its rule asks for it.
+    pub discovered: Option<Arn>,
 }
 
-/// What SQS keeps messages for when nobody says otherwise: four days.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
-
-impl Default for QueueFacts {
+impl Default for Facts {
     fn default() -> Self {
-        Self { retention: DEFAULT_RETENTION, source_max_receives: None, ceiling: VISIBILITY_CEILING }
+        Self {
+            retention: DEFAULT_RETENTION,
+            source_max_receives: None,
+            ceiling: VISIBILITY_CEILING,
+            subscription_delivery: None,
+            discovered: None,
+        }
     }
 }
 
@@ -64,6 +78,10 @@ pub struct Verdict<'p> {
     pub rule: &'p Rule,
     /// What is to be done.
     pub decision: Decision,
+    /// Where a retry goes.
+    pub way: Way,
+    /// When retries go.
+    pub delivery: DeliveryPolicy,
     clock: LetterClock,
 }
 
@@ -84,9 +102,20 @@ impl Policy {
     }
 
     /// The rule for a letter: the first that matches, else the default.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmatchable`] where nobody can say in reasonable time. It is not left to the default then,
+    /// which might send what a rule would have kept.
+    pub fn rule_for(&self, letter: &Letter) -> Result<&Rule, Unmatchable> {
+        let first = self.matcher.first(letter)?;
+        Ok(first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default))
+    }
+
+    /// The rule for letters that no other rule matches.
     #[must_use]
-    pub fn rule_for(&self, letter: &Letter) -> &Rule {
-        self.matcher.first(letter).and_then(|index| self.rules.get(index)).unwrap_or(&self.default)
+    pub fn default_rule(&self) -> &Rule {
+        &self.default
     }
 
     /// The default, then the rules in their order.
@@ -96,11 +125,12 @@ impl Policy {
 
     /// Says what is to be done with a letter now.
     #[must_use]
-    pub fn decide(&self, letter: &Letter, facts: QueueFacts, now: Timestamp) -> Verdict<'_> {
-        let rule = self.rule_for(letter);
-        let clock = LetterClock::new(rule, letter, facts);
-        let decision = rule.decide(letter, facts, &clock, now);
-        Verdict { rule, decision, clock }
+    pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
+        let unmatchable = |_| {
+            let decision = Decision::Archive(ArchiveReason::Unrecognised, Some(Unmatchable::DETAIL));
+            Verdict { decision, ..self.default.decide(letter, facts, now) }
+        };
+        self.rule_for(letter).map_or_else(unmatchable, |rule| rule.decide(letter, facts, now))
     }
 }
 
@@ -112,70 +142,82 @@ impl Verdict<'_> {
             return Decision::Archive(ArchiveReason::Permanent, None);
         }
         let next = failed.number + 1;
-        let Some(wait) = self.rule.delivery.schedule.wait(next, &self.clock.jitter) else {
+        let Some(wait) = self.delivery.schedule.wait(next, &self.clock.jitter) else {
             return Decision::Archive(ArchiveReason::Exhausted, None);
         };
         self.clock.defer(now, plus(now, wait), DeferReason::Failed)
     }
+
+    /// Says what is to be done where the target takes no more for now: no attempt was made.
+    #[must_use]
+    pub fn put_off(&self, now: Timestamp, until: Timestamp) -> Decision {
+        self.clock.defer(now, until, DeferReason::Throttled)
+    }
 }
 
 impl Rule {
-    fn decide(&self, letter: &Letter, facts: QueueFacts, clock: &LetterClock, now: Timestamp) -> Decision {
-        match self.action {
-            Action::Archive => return Decision::Archive(ArchiveReason::Rule, None),
-            Action::Hold => return clock.hold(now),
-            Action::Redrive => {}
-        }
-        if let Some(detail) = self.no_way_for(letter) {
-            return Decision::Archive(ArchiveReason::Unrecognised, Some(detail));
-        }
-        let schedule = &self.delivery.schedule;
-        let brought_along = facts.source_max_receives.unwrap_or(0);
-        let receive = Receive {
-            now,
-            sent: letter.sqs.sent,
-            first_received: letter.sqs.first_received,
-            count: letter.sqs.receive_count.saturating_sub(brought_along).max(1),
-            spent: letter.spent(),
-            due: letter.mark.as_ref().and_then(|mark| mark.due),
-            ceiling: clock.ceiling,
+    /// Says what is to be done with a letter that falls under this rule.
+    #[must_use]
+    pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
+        let clock = LetterClock::new(self, letter, facts);
+        let delivery = self.delivery(facts);
+        let way = self.way(letter, facts.discovered.as_ref());
+        let decision = match (self.action, &way) {
+            (Action::Archive, _) => Decision::Archive(ArchiveReason::Rule, None),
+            (Action::Hold, _) => clock.hold(now),
+            (Action::Redrive, Way::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
+            (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),
         };
-        match step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0)) {
-            Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
-            Step::Early { until, .. } => clock.defer(now, until, DeferReason::Early),
-            Step::Hop { until, .. } => clock.defer(now, until, DeferReason::Hop),
-            Step::Attempt { retry } => Decision::Deliver(Retry {
-                number: retry,
-                of: schedule.retries,
-                phase: schedule.phase(retry).unwrap_or(Phase::PostBackoff),
-            }),
-        }
+        Verdict { rule: self, decision, way, delivery, clock }
     }
 
-    /// Why a letter cannot go where the rule sends it, when that shows before any call is made.
-    fn no_way_for(&self, letter: &Letter) -> Option<&'static str> {
-        let subscription = letter.subscription().or(self.subscription.as_ref());
-        match &self.target {
-            TargetSpec::Origin => match letter.origin {
-                Origin::Sns | Origin::Raw => subscription.is_none().then_some("names no subscription"),
-                Origin::Sqs { .. }
-                | Origin::LambdaAsync
-                | Origin::LambdaDestination { .. }
-                | Origin::EventBridge { .. } => None,
-            },
-            TargetSpec::Subscription => subscription.is_none().then_some("names no subscription"),
-            TargetSpec::Source => {
-                let moved = matches!(letter.origin, Origin::Sqs { .. });
-                (!moved).then_some("was not moved here by SQS, so it has no source queue")
+    /// When retries go. While a subscription's own policy is not known, SNS's longest stands in for
+    /// it, so that nothing is given up too early.
+    fn delivery(&self, facts: &Facts) -> DeliveryPolicy {
+        match (&self.delivery, &facts.subscription_delivery) {
+            (DeliverySpec::Given(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
+                policy.clone()
             }
-            TargetSpec::Topic => letter.topic().is_none().then_some("names no topic"),
-            TargetSpec::Arn(_) => None,
+            (DeliverySpec::FromSubscription, None) => DeliveryPolicy::of(Schedule::AWS_MANAGED),
         }
+    }
+}
+
+fn retry_or_wait(
+    schedule: &Schedule,
+    letter: &Letter,
+    facts: &Facts,
+    clock: &LetterClock,
+    now: Timestamp,
+) -> Decision {
+    let brought_along = facts.source_max_receives.unwrap_or(0);
+    let receive = Receive {
+        now,
+        sent: letter.sqs.sent,
+        first_received: letter.sqs.first_received,
+        count: letter.sqs.receive_count.saturating_sub(brought_along).max(1),
+        spent: letter.spent(),
+        due: letter.mark.as_ref().and_then(|mark| mark.due),
+        ceiling: clock.ceiling,
+    };
+    let deliver = |number| {
+        let phase = schedule.phase(number).unwrap_or(Phase::PostBackoff);
+        Decision::Deliver(Retry { number, of: schedule.retries, phase })
+    };
+    match step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0)) {
+        Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
+        Step::Early { until } => clock.defer(now, until, DeferReason::Early),
+        Step::Hop { until, retry } => match clock.defer(now, until, DeferReason::Hop) {
+            // Due already, and no time to come back once more for it.
+            Decision::Archive(..) if until <= now => deliver(retry),
+            decision => decision,
+        },
+        Step::Attempt { retry } => deliver(retry),
     }
 }
 
 impl LetterClock {
-    fn new(rule: &Rule, letter: &Letter, facts: QueueFacts) -> Self {
+    fn new(rule: &Rule, letter: &Letter, facts: &Facts) -> Self {
         Self {
             jitter: Jitter::new(rule.jitter, letter.id.as_str()),
             expires: plus(letter.sqs.sent, facts.retention),
@@ -202,6 +244,12 @@ impl LetterClock {
         }
         Decision::Defer(Deferral { hide, due, why })
     }
+}
+
+/// Whether a letter's queue would drop it within the margin, so that it must not wait any longer.
+#[must_use]
+pub fn is_expiring(letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
+    plus(now, expiry_margin(facts.retention)) > plus(letter.sqs.sent, facts.retention)
 }
 
 /// How long before its queue drops a letter it is archived rather than hidden, seconds: an hour,

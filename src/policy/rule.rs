@@ -13,7 +13,7 @@ pub struct Rule {
     /// Where retries go.
     pub target: TargetSpec,
     /// When they go.
-    pub delivery: DeliveryPolicy,
+    pub delivery: DeliverySpec,
     /// How far delays may be shortened, 0 to 1.
     pub jitter: f64,
     /// ARNs and URL prefixes that may be reached; `None` for whatever the target comes down to.
@@ -21,7 +21,9 @@ pub struct Rule {
     /// Whether the schedule goes on after a permanent failure.
     pub retry_permanent: bool,
     /// The subscription of letters that name none.
-    pub subscription: Option<Arn>,
+    pub subscription: SubscriptionSpec,
+    /// Whether a letter's signature must verify.
+    pub verify_signature: bool,
 }
 
 /// What a rule does with its letters.
@@ -46,6 +48,26 @@ pub enum TargetSpec {
     Source,
     /// The letter's topic: every subscriber.
     Topic,
-    /// This topic or queue.
+    /// This topic, queue or function.
     Arn(Arn),
+}
+
+/// The subscription of letters that name none, in the words of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriptionSpec {
+    /// There is none: such letters are archived.
+    None,
+    /// This one.
+    Named(Arn),
+    /// The only one that names the letter's queue as its dead-letter target.
+    Discover,
+}
+
+/// When retries go, in the words of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliverySpec {
+    /// By this policy.
+    Given(DeliveryPolicy),
+    /// By the effective delivery policy of the letter's subscription.
+    FromSubscription,
 }

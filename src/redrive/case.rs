@@ -6,21 +6,24 @@ use jiff::Timestamp;
 
 use super::{NotDone, Outcome, Report};
 use crate::archive::Epitaph;
-use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
-use crate::policy::{ArchiveReason, Decision, Deferral, QueueFacts, Retry, Verdict};
-use crate::target::Sent;
-use crate::telemetry;
+use crate::policy::{
+    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Rule, Verdict, Way,
+};
+use crate::target::{Endpoint, Sent};
 
 /// A letter on its way to an outcome.
 pub(super) struct Case<'p> {
     pub(super) letter: Letter,
-    pub(super) facts: QueueFacts,
+    pub(super) rule: &'p Rule,
+    pub(super) facts: Facts,
     pub(super) verdict: Option<Verdict<'p>>,
     pub(super) fate: Fate,
+    /// When the fate was decided; waits count from then.
+    pub(super) decided: Timestamp,
     pub(super) retry: Option<Retry>,
-    pub(super) target: Option<Arn>,
+    pub(super) target: Option<Endpoint>,
     pub(super) failure: Option<Failure>,
     pub(super) detail: Option<String>,
 }
@@ -40,18 +43,37 @@ pub(super) enum Fate {
     Observed(Decision),
 }
 
-impl Case<'_> {
-    pub(super) fn new(facts: QueueFacts, letter: Letter) -> Self {
-        Self {
+impl<'p> Case<'p> {
+    /// A letter under its rule; one that cannot be matched against the rules is for the archive.
+    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
+        let rule = policy.rule_for(&letter);
+        let mut case = Self {
             letter,
+            rule: rule.unwrap_or(policy.default_rule()),
             facts,
             verdict: None,
             fate: Fate::Open,
+            decided: Timestamp::UNIX_EPOCH,
             retry: None,
             target: None,
             failure: None,
             detail: None,
+        };
+        if let Err(unmatchable) = rule {
+            case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
         }
+        case
+    }
+
+    /// Whether the letter's subscription must be looked for.
+    pub(super) fn needs_discovery(&self) -> bool {
+        self.fate == Fate::Open && self.rule.asks_for_subscription(&self.letter)
+    }
+
+    /// The way to the subscription whose delivery policy the rule goes by, if it does.
+    pub(super) fn way_of_delivery_policy(&self) -> Option<Way> {
+        let asks = self.rule.delivery == DeliverySpec::FromSubscription;
+        asks.then(|| self.rule.way(&self.letter, self.facts.discovered.as_ref()))
     }
 
     /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
@@ -60,7 +82,8 @@ impl Case<'_> {
     }
 
     /// Takes a decision of the policy over.
-    pub(super) fn settle(&mut self, decision: &Decision) {
+    pub(super) fn settle(&mut self, decision: &Decision, now: Timestamp) {
+        self.decided = now;
         match decision {
             Decision::Deliver(retry) => self.fate = Fate::Due(*retry),
             Decision::Defer(deferral) => self.fate = Fate::Defer(*deferral),
@@ -81,14 +104,16 @@ impl Case<'_> {
                 self.fate = Fate::Delivered;
             }
             Sent::NotStarted => self.fate = Fate::OutOfTime,
+            Sent::Refused(detail) => self.archive(ArchiveReason::Refused, Some(detail.to_owned())),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
                 let next =
                     self.verdict.as_ref().map(|verdict| verdict.after_failure(retry, failure.class, now));
-                self.failure = Some(failure);
                 if let Some(next) = next {
-                    self.settle(&next);
+                    self.settle(&next, now);
                 }
+                self.detail = self.detail.take().or(failure.advice().map(str::to_owned));
+                self.failure = Some(failure);
             }
         }
     }
@@ -98,15 +123,11 @@ impl Case<'_> {
         Some(Epitaph {
             reason,
             detail: self.detail.as_deref(),
-            rule: self.rule(),
+            rule: &self.rule.name,
             target: self.target.as_ref(),
             retry: self.retry,
             failure: self.failure.as_ref(),
         })
-    }
-
-    fn rule(&self) -> &str {
-        self.verdict.as_ref().map_or("", |verdict| verdict.rule.name.as_str())
     }
 
     /// The outcome, now that archive and queue have answered.
@@ -121,18 +142,16 @@ impl Case<'_> {
             (Fate::Observed(decision), None) => Outcome::Observed(decision),
             (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
         };
-        if let Some((what, failure)) = &undone {
-            telemetry::not_done(&self.letter, *what, failure);
-        }
         let receives = self.letter.sqs.receive_count;
         let brought_along = self.facts.source_max_receives.unwrap_or(0);
         let expires = self.letter.sqs.sent.as_second().saturating_add_unsigned(self.facts.retention);
         Report {
-            rule: self.rule().to_owned(),
+            rule: self.rule.name.clone(),
             outcome,
             retry: self.retry,
             target: self.target,
-            failure: self.failure.or(undone.map(|(_, failure)| failure)),
+            failure: self.failure,
+            undone: undone.map(|(_, failure)| failure),
             detail: self.detail,
             arrived: self.letter.mark.is_none() && receives.saturating_sub(brought_along) <= 1,
             expires_in: expires.saturating_sub(now.as_second()),

@@ -9,9 +9,12 @@
 //! not leave by delivery holds the rest of its group. A standard queue is one round.
 
 mod case;
+mod deliver;
 mod outcome;
 mod queues;
 mod route;
+mod signatures;
+mod throttle;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -22,17 +25,21 @@ pub use outcome::{NotDone, Outcome, Report, response};
 
 use crate::archive::{Archive, Batch, Epitaph};
 use crate::arn::Arn;
+use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
-use crate::policy::{ArchiveReason, Policy, QueueFacts, Retry, VISIBILITY_CEILING};
+use crate::policy::{
+    ArchiveReason, DeliveryPolicy, Facts, Policy, VISIBILITY_CEILING, Way, is_expiring, plus, seconds_until,
+};
 use crate::settings::Mode;
-use crate::target::{Courier, Destination, Known, Parcel, Sent, Subscriptions};
-use crate::telemetry;
+use crate::signature::Certificates;
+use crate::target::{Courier, Reach, Subscriptions};
 use crate::visibility::{Hiding, hide};
 use case::{Case, Fate, blocked_groups, rounds};
 use queues::{QueueAttributes, Queues};
-use route::{Route, Way, route, subscriptions, way};
+use route::subscriptions;
+use throttle::Throttle;
 
 /// Everything that handling a batch takes.
 #[derive(Debug)]
@@ -46,6 +53,8 @@ pub struct Redrive {
     courier: Courier,
     subscriptions: Subscriptions,
     queues: Queues,
+    certificates: Certificates,
+    throttle: Throttle,
     clock: Clock,
 }
 
@@ -60,10 +69,14 @@ pub struct Parts {
     pub mode: Mode,
     /// The queue whose marks are believed on where a letter came from.
     pub requeue: Option<Arn>,
-    /// The client for queues.
-    pub sqs: aws_sdk_sqs::Client,
-    /// The client for topics and subscriptions.
-    pub sns: aws_sdk_sns::Client,
+    /// The AWS clients.
+    pub clients: Clients,
+    /// SNS's certificates, for rules that verify signatures.
+    pub certificates: Certificates,
+    /// Which addresses HTTP/S posts may reach.
+    pub reach: Reach,
+    /// How many instances of the function may run at once; they share rate limits.
+    pub instances: u32,
     /// The time.
     pub clock: Clock,
 }
@@ -81,16 +94,20 @@ impl Redrive {
     /// Joins the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { policy, archive, mode, requeue, sqs, sns, clock } = parts;
+        let Parts { policy, archive, mode, requeue, clients, certificates, reach, instances, clock } = parts;
+        let courier = Courier::new(&clients, reach);
+        let Clients { sns, sqs, .. } = clients;
         Self {
             policy,
             archive,
             mode,
             requeue,
             ceiling: VISIBILITY_CEILING,
-            courier: Courier::new(sns.clone(), sqs.clone()),
+            courier,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
+            certificates,
+            throttle: Throttle::new(instances),
             sqs,
             clock,
         }
@@ -105,14 +122,18 @@ impl Redrive {
 
     /// Handles a batch; the reports are in its order. Never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
-        let time = Budget::until(invocation.deadline);
+        let time = Budget::until(invocation.deadline, messages.len());
         let letters: Vec<_> = messages.into_iter().map(Letter::parse).collect();
         let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) else {
             return Vec::new();
         };
         let attributes = self.queues.look_up(queues_of(&letters), half_of(time.deliver)).await;
-        let mut cases: Vec<_> =
-            letters.into_iter().map(|letter| Case::new(self.facts(&letter, &attributes), letter)).collect();
+        let mut cases: Vec<_> = letters
+            .into_iter()
+            .map(|letter| Case::new(&self.policy, self.facts(&letter, &attributes), letter))
+            .collect();
+        self.discover(&mut cases, half_of(time.deliver)).await;
+        self.read_delivery_policies(&mut cases, half_of(time.deliver)).await;
         for round in rounds(&cases) {
             self.decide(&mut cases, &round);
             if self.mode == Mode::Active {
@@ -135,19 +156,55 @@ impl Redrive {
         reports.collect()
     }
 
-    fn facts(&self, letter: &Letter, attributes: &HashMap<Arn, QueueAttributes>) -> QueueFacts {
+    fn facts(&self, letter: &Letter, attributes: &HashMap<Arn, QueueAttributes>) -> Facts {
         let of = |arn: &Arn| attributes.get(arn).copied().unwrap_or_default();
         let source = letter.sqs.source_queue();
-        let default = QueueFacts::default();
-        QueueFacts {
+        let default = Facts::default();
+        Facts {
             retention: of(&letter.sqs.queue).retention.unwrap_or(default.retention),
             source_max_receives: source.and_then(|source| of(&source).max_receives),
             ceiling: self.ceiling,
+            ..default
+        }
+    }
+
+    /// Finds the subscription of letters that name none, where their rule asks for it. Letters for
+    /// which nobody can say yet stay in their queue untouched, as long as that keeps them: the search
+    /// goes on next time.
+    async fn discover(&self, cases: &mut [Case<'_>], until: Instant) {
+        for case in cases.iter_mut().filter(|case| case.needs_discovery()) {
+            let dlq = self.dead_letter_queue(&case.letter);
+            let failure = match self.subscriptions.discover(dlq, until).await {
+                Ok(found) => {
+                    case.facts.discovered = found;
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            if self.mode == Mode::Active && is_expiring(&case.letter, &case.facts, self.clock.now()) {
+                let why = "its subscription could not be searched for in time";
+                case.archive(ArchiveReason::Expiring, Some(why.to_owned()));
+            } else {
+                case.fate = Fate::OutOfTime;
+            }
+            case.failure = Some(failure);
+        }
+    }
+
+    /// Reads the delivery policies of subscriptions, for rules that go by them.
+    async fn read_delivery_policies(&self, cases: &mut [Case<'_>], until: Instant) {
+        let ways: Vec<_> = cases.iter().map(Case::way_of_delivery_policy).collect();
+        let known = self.subscriptions.look_up(subscriptions(ways.iter().flatten()), until).await;
+        for (case, way) in cases.iter_mut().zip(&ways) {
+            let Some(Way::ThroughSubscription(arn)) = way else { continue };
+            let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
+            let json = subscription.delivery_policy.as_deref();
+            case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);
         }
     }
 
     /// Asks the policy about the letters of a round, but for those behind another of their group.
-    fn decide<'p>(&'p self, cases: &mut [Case<'p>], round: &[usize]) {
+    fn decide(&self, cases: &mut [Case<'_>], round: &[usize]) {
         let now = self.clock.now();
         let blocked = blocked_groups(cases);
         for &index in round {
@@ -157,95 +214,17 @@ impl Redrive {
                 case.fate = Fate::Held;
                 continue;
             }
-            let verdict = self.policy.decide(&case.letter, case.facts, now);
+            if case.fate != Fate::Open {
+                continue;
+            }
+            let verdict = case.rule.decide(&case.letter, &case.facts, now);
             let decision = verdict.decision.clone();
             case.verdict = Some(verdict);
             match self.mode {
                 Mode::Observe => case.fate = Fate::Observed(decision),
-                Mode::Active => case.settle(&decision),
+                Mode::Active => case.settle(&decision, now),
             }
         }
-    }
-
-    /// Sends the letters of a round that are due.
-    async fn deliver(&self, cases: &mut [Case<'_>], round: &[usize], until: Instant) {
-        let due: Vec<(usize, Retry, Way)> = round
-            .iter()
-            .filter_map(|&index| {
-                let case = &cases[index];
-                let (Fate::Due(retry), Some(verdict)) = (&case.fate, &case.verdict) else { return None };
-                Some((index, *retry, way(verdict.rule, &case.letter)))
-            })
-            .collect();
-        let asked = subscriptions(due.iter().map(|(_, _, way)| way));
-        let known = self.subscriptions.look_up(asked, half_of(until)).await;
-
-        let mut ready: Vec<(usize, Retry, Destination)> = Vec::new();
-        for (index, retry, way) in &due {
-            if let Some(destination) = self.address(&mut cases[*index], *retry, way, &known) {
-                ready.push((*index, *retry, destination));
-            }
-        }
-        let mut sent: Vec<(usize, Retry, Sent)> = Vec::new();
-        let mut unmarkable = Vec::new();
-        {
-            let mut parcels = Vec::new();
-            for (index, retry, destination) in &ready {
-                match Parcel::pack(&cases[*index].letter, destination, retry.number) {
-                    Ok(parcel) => parcels.push((*index, *retry, &destination.arn, parcel)),
-                    Err(error) => unmarkable.push((*index, error.to_string())),
-                }
-            }
-            for (index, ..) in parcels.iter().filter(|(.., parcel)| parcel.unmarked) {
-                telemetry::unmarked(&cases[*index].letter);
-            }
-            let addressed: Vec<_> = parcels.iter().map(|(_, _, to, parcel)| (*to, parcel)).collect();
-            let answers = self.courier.deliver(&addressed, until).await;
-            sent.extend(
-                parcels.iter().zip(answers).map(|((index, retry, ..), answer)| (*index, *retry, answer)),
-            );
-        }
-        for (index, detail) in unmarkable {
-            cases[index].archive(ArchiveReason::Unmarkable, Some(detail));
-        }
-        let now = self.clock.now();
-        for (index, retry, answer) in sent {
-            cases[index].answered(retry, answer, now);
-        }
-    }
-
-    /// Finds the destination of a letter that is due, or settles what becomes of it instead.
-    fn address(
-        &self,
-        case: &mut Case<'_>,
-        retry: Retry,
-        way: &Way,
-        known: &HashMap<Arn, Known>,
-    ) -> Option<Destination> {
-        let verdict = case.verdict.as_ref()?;
-        let dlq = self.dead_letter_queue(&case.letter);
-        match route(way, verdict.rule, &case.letter, dlq, known) {
-            Route::Send(destination) => {
-                case.target = Some(destination.arn.clone());
-                Some(destination)
-            }
-            Route::Archive(reason, detail) => {
-                case.archive(reason, Some(detail));
-                None
-            }
-            Route::Unknown(sent) => {
-                case.answered(retry, sent, self.clock.now());
-                None
-            }
-        }
-    }
-
-    /// The queue that a letter was dead-lettered to: the event source, unless that is the requeue;
-    /// only there is the mark believed.
-    fn dead_letter_queue<'a>(&self, letter: &'a Letter) -> &'a Arn {
-        let from_requeue = self.requeue.as_ref() == Some(&letter.sqs.queue);
-        let marked = letter.mark.as_ref().and_then(|mark| mark.dlq.as_ref());
-        marked.filter(|_| from_requeue).unwrap_or(&letter.sqs.queue)
     }
 
     /// Archives; what the archive did not take is in the answer.
@@ -274,12 +253,14 @@ impl Redrive {
         queue: &Arn,
         until: Instant,
     ) -> HashMap<usize, (NotDone, Failure)> {
+        let now = self.clock.now();
         let (indexes, hidings): (Vec<_>, Vec<_>) = cases
             .iter()
             .enumerate()
             .filter_map(|(index, case)| {
+                // Deliveries took their time: what is sent is what is left of the wait.
                 let seconds = match &case.fate {
-                    Fate::Defer(deferral) => deferral.hide,
+                    Fate::Defer(deferral) => seconds_until(now, plus(case.decided, deferral.hide)),
                     Fate::Held => 0,
                     _ => return None,
                 };
@@ -309,12 +290,14 @@ struct Budget {
 }
 
 impl Budget {
-    /// A fifth of the time, 10 s at most, is kept for archive and hiding, and half a second of that
-    /// for the answer: a letter whose retry was cut off must still be hidden.
-    fn until(deadline: Instant) -> Self {
+    /// A fifth of the time, 10 s at most, is kept for archive and hiding: a letter whose retry was cut
+    /// off must still be hidden. Of that, half a second and more for many letters is kept for the log
+    /// lines and the answer.
+    fn until(deadline: Instant, letters: usize) -> Self {
         let left = deadline.saturating_duration_since(Instant::now());
         let kept = (left / 5).min(Duration::from_secs(10));
-        let answer = (kept / 4).min(Duration::from_millis(500));
+        let lines = Duration::from_micros(200).saturating_mul(u32::try_from(letters).unwrap_or(u32::MAX));
+        let answer = (kept / 2).min(Duration::from_millis(500) + lines);
         let before = |duration| deadline.checked_sub(duration).unwrap_or(deadline);
         Self { deliver: before(kept), finish: before(answer) }
     }

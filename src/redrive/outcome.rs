@@ -2,10 +2,10 @@
 
 use aws_lambda_events::sqs::SqsBatchResponse;
 
-use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Decision, Deferral, Retry};
+use crate::target::Endpoint;
 
 /// What became of a letter. Every letter of a batch ends in exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,16 +42,18 @@ pub enum NotDone {
 pub struct Report {
     /// The letter.
     pub letter: Letter,
-    /// The rule it fell under; empty where the policy was not asked.
+    /// The rule it fell under.
     pub rule: String,
     /// What became of it.
     pub outcome: Outcome,
     /// The retry that was made, if one was.
     pub retry: Option<Retry>,
     /// Where it was to go, as far as that was worked out.
-    pub target: Option<Arn>,
-    /// What went wrong, where something did: with the delivery, else with archive or hiding.
+    pub target: Option<Endpoint>,
+    /// What went wrong with the delivery, where something did.
     pub failure: Option<Failure>,
+    /// What went wrong with the archive or with hiding.
+    pub undone: Option<Failure>,
     /// More about it, in words.
     pub detail: Option<String>,
     /// Whether this is its first receive, and it was never sent by us.

@@ -117,8 +117,11 @@ impl Queues {
             .map_err(|error| Failure::of_call(&error))?;
         let text = |name| answer.attributes().and_then(|attributes| attributes.get(&name));
         let redrive = text(QueueAttributeName::RedrivePolicy);
+        let retention = text(QueueAttributeName::MessageRetentionPeriod).and_then(|text| text.parse().ok());
+        // Every queue has one, so an answer without it is none.
+        let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
         Ok(QueueAttributes {
-            retention: text(QueueAttributeName::MessageRetentionPeriod).and_then(|text| text.parse().ok()),
+            retention: Some(retention.ok_or_else(unread)?),
             max_receives: redrive.and_then(|json| max_receives(json)),
         })
     }

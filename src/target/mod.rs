@@ -1,45 +1,77 @@
 //! Where retries go.
 //!
-//! [`Parcel`] is what is sent, [`Courier`] sends it: many parcels in few batch requests, several
-//! requests at a time, and an answer for every single parcel. One file per kind of destination
-//! knows its service's request; nothing here knows of policies or schedules.
+//! [`Shipment`] is what is sent, [`Courier`] sends it: many shipments in few requests, several
+//! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
+//! service's request; nothing here knows of policies or schedules.
 
+mod endpoint;
+mod event;
+mod function;
+mod guard;
+mod http;
 mod packing;
 mod parcel;
 mod queue;
+mod shipment;
+mod stream;
 mod subscription;
 mod topic;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use futures_util::stream::{self, StreamExt};
-use tokio::time::{Instant, timeout_at};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
+pub use endpoint::{BadUrl, Destination, Endpoint, HttpUrl, Through};
+pub use event::Invoke;
+pub use guard::Reach;
+pub use http::{HttpClient, Post};
 pub use packing::{MAX_ENTRIES, runs};
-pub use parcel::{Destination, MAX_ATTRIBUTES, Parcel, Unmarkable};
+pub use parcel::{MAX_ATTRIBUTES, Parcel, Unmarkable};
+pub use shipment::{CannotPack, Shipment};
 pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 
-use crate::arn::{Arn, ArnKind};
+use crate::clients::Clients;
 use crate::failure::{Failure, FailureClass};
 
 /// Requests under way at once. At 10 ms each this is 16,000 messages a second, more than one
 /// function can prepare, and still few connections.
 pub const CONCURRENT_REQUESTS: usize = 16;
 
-/// Sends parcels to topics and queues.
+/// Sends shipments to their endpoints.
 #[derive(Debug, Clone)]
 pub struct Courier {
     sns: aws_sdk_sns::Client,
     sqs: aws_sdk_sqs::Client,
+    lambda: aws_sdk_lambda::Client,
+    firehose: aws_sdk_firehose::Client,
+    http: Arc<HttpClient>,
 }
 
-/// What became of one parcel.
+/// A shipment that waits for its turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting<'a> {
+    /// Where it goes.
+    pub to: &'a Endpoint,
+    /// What is sent, packed for this kind of endpoint.
+    pub shipment: &'a Shipment<'a>,
+    /// Its turn.
+    pub not_before: Instant,
+    /// How many may go in one request with it; the service's own limit holds as well.
+    pub at_once: usize,
+}
+
+/// What became of one shipment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     /// The service has taken it.
     Accepted,
     /// It was not taken, or nobody can say: a time-out may hide a success.
     Failed(Failure),
+    /// It may not go there, as only the attempt showed; why, in words.
+    Refused(&'static str),
     /// There was no time to begin.
     NotStarted,
 }
@@ -47,72 +79,115 @@ pub enum Sent {
 impl Courier {
     /// A courier on these clients.
     #[must_use]
-    pub fn new(sns: aws_sdk_sns::Client, sqs: aws_sdk_sqs::Client) -> Self {
-        Self { sns, sqs }
+    pub fn new(clients: &Clients, reach: Reach) -> Self {
+        Self {
+            sns: clients.sns.clone(),
+            sqs: clients.sqs.clone(),
+            lambda: clients.lambda.clone(),
+            firehose: clients.firehose.clone(),
+            http: Arc::new(HttpClient::new(reach)),
+        }
     }
 
-    /// Sends every parcel to its destination and says what became of each, in the same order.
+    /// Sends every shipment to its endpoint and says what became of each, in the same order.
     ///
-    /// Parcels for one destination share requests and keep their order within them. No request
-    /// begins after `until`; one that is under way then counts as timed out. What the service
-    /// refuses as a whole for reasons of its content is sent again one by one, so that one bad
-    /// parcel does not take its neighbours along.
-    pub async fn deliver(&self, parcels: &[(&Arn, &Parcel<'_>)], until: Instant) -> Vec<Sent> {
-        let mut by_destination: BTreeMap<&Arn, Vec<usize>> = BTreeMap::new();
-        for (index, (to, _)) in parcels.iter().enumerate() {
-            by_destination.entry(to).or_default().push(index);
+    /// Shipments for one endpoint share requests where the service has batches, and keep their order
+    /// within them; a request waits for the last turn of its shipments. None begins after `until`;
+    /// one that is under way then counts as timed out. What a service refuses as a whole for reasons
+    /// of its content is sent again one by one, so that one bad letter does not take its neighbours
+    /// along.
+    pub async fn deliver(&self, waiting: &[Waiting<'_>], until: Instant) -> Vec<Sent> {
+        let mut by_endpoint: BTreeMap<&Endpoint, Vec<usize>> = BTreeMap::new();
+        for (index, Waiting { to, .. }) in waiting.iter().enumerate() {
+            by_endpoint.entry(to).or_default().push(index);
         }
-        let requests = by_destination.into_iter().flat_map(|(to, indexes)| {
-            let sizes: Vec<_> = indexes.iter().map(|index| parcels[*index].1.size()).collect();
-            let runs = runs(&sizes, max_request_bytes(to));
+        let requests = by_endpoint.into_iter().flat_map(|(to, indexes)| {
+            let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment.size()).collect();
+            let (entries, bytes) = request_limits(to);
+            let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);
+            let runs = runs(&sizes, entries.min(at_once), bytes);
             runs.into_iter().map(move |run| (to, indexes[run].to_vec()))
         });
-        let answers = stream::iter(requests.collect::<Vec<_>>())
-            .map(|(to, indexes)| async move {
-                let request: Vec<_> = indexes.iter().map(|index| parcels[*index].1).collect();
-                let answers = self.request(to, &request, until).await;
-                indexes.into_iter().zip(answers).collect::<Vec<_>>()
+        // Only requests whose turn has come hold a place among those under way.
+        let places = Semaphore::new(CONCURRENT_REQUESTS);
+        let under_way: FuturesUnordered<_> = requests
+            .map(|(to, indexes)| {
+                let places = &places;
+                async move {
+                    let turn = indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(until);
+                    sleep_until(turn).await;
+                    // The semaphore is never closed.
+                    let _place = places.acquire().await;
+                    let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
+                    let answers = self.request(to, &request, until).await;
+                    indexes.into_iter().zip(answers).collect::<Vec<_>>()
+                }
             })
-            .buffer_unordered(CONCURRENT_REQUESTS)
-            .collect::<Vec<_>>()
-            .await;
+            .collect();
+        let answers: Vec<_> = under_way.collect().await;
 
-        let mut sent = vec![Sent::NotStarted; parcels.len()];
+        let mut sent = vec![Sent::NotStarted; waiting.len()];
         for (index, answer) in answers.into_iter().flatten() {
             sent[index] = answer;
         }
         sent
     }
 
-    async fn request(&self, to: &Arn, parcels: &[&Parcel<'_>], until: Instant) -> Vec<Sent> {
-        let mut answers = self.request_once(to, parcels, until).await;
+    async fn request(&self, to: &Endpoint, shipments: &[&Shipment<'_>], until: Instant) -> Vec<Sent> {
+        let mut answers = self.request_once(to, shipments, until).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
-        if answers.refused_whole && parcels.len() > 1 && answers.sent.iter().all(content) {
+        if answers.refused_whole && shipments.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
-            for parcel in parcels {
-                answers.sent.extend(self.request_once(to, &[parcel], until).await.sent);
+            for shipment in shipments {
+                answers.sent.extend(self.request_once(to, &[shipment], until).await.sent);
             }
         }
         answers.sent
     }
 
-    async fn request_once(&self, to: &Arn, parcels: &[&Parcel<'_>], until: Instant) -> Answers {
+    async fn request_once(&self, to: &Endpoint, shipments: &[&Shipment<'_>], until: Instant) -> Answers {
         if Instant::now() >= until {
-            return Answers::all(parcels.len(), &Sent::NotStarted, false);
+            return Answers::all(shipments.len(), &Sent::NotStarted, false);
         }
-        let call = async {
-            match to.kind() {
-                ArnKind::Topic => topic::publish(&self.sns, to, parcels).await,
-                _ => queue::send(&self.sqs, to, parcels).await,
-            }
-        };
-        match timeout_at(until, call).await {
+        match timeout_at(until, self.call(to, shipments)).await {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
-            Ok(Err(failure)) => Answers::all(parcels.len(), &Sent::Failed(failure), true),
+            Ok(Err(failure)) => Answers::all(shipments.len(), &Sent::Failed(failure), true),
             Err(_) => {
                 let timeout = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-                Answers::all(parcels.len(), &Sent::Failed(timeout), false)
+                Answers::all(shipments.len(), &Sent::Failed(timeout), false)
+            }
+        }
+    }
+
+    /// One request, all of whose shipments were packed for this kind of endpoint.
+    async fn call(&self, to: &Endpoint, shipments: &[&Shipment<'_>]) -> Result<Vec<Sent>, Failure> {
+        let messages = || {
+            shipments.iter().filter_map(|shipment| match shipment {
+                Shipment::Message(parcel) => Some(parcel),
+                _ => None,
+            })
+        };
+        match (to, shipments) {
+            (Endpoint::Topic(topic), _) => {
+                topic::publish(&self.sns, topic, &messages().collect::<Vec<_>>()).await
+            }
+            (Endpoint::Queue(queue), _) => {
+                queue::send(&self.sqs, queue, &messages().collect::<Vec<_>>()).await
+            }
+            (Endpoint::Stream(stream), _) => {
+                let records = shipments.iter().filter_map(|shipment| match shipment {
+                    Shipment::Record(body) => Some(body.as_ref()),
+                    _ => None,
+                });
+                stream::put(&self.firehose, stream, &records.collect::<Vec<_>>()).await
+            }
+            (Endpoint::Function(function), [Shipment::Event(event)]) => {
+                function::call(&self.lambda, function, event).await.map(|()| vec![Sent::Accepted])
+            }
+            (Endpoint::Http(url), [Shipment::Post(post)]) => Ok(vec![self.http.post(url, post).await]),
+            (Endpoint::Function(_) | Endpoint::Http(_), _) => {
+                Err(Failure::ours(FailureClass::Permanent, "NotBuildable"))
             }
         }
     }
@@ -130,11 +205,13 @@ impl Answers {
     }
 }
 
-/// The greatest total of one batch request.
-fn max_request_bytes(to: &Arn) -> usize {
-    match to.kind() {
-        ArnKind::Topic => topic::MAX_REQUEST_BYTES,
-        _ => queue::MAX_REQUEST_BYTES,
+/// Entries and bytes of one request.
+fn request_limits(to: &Endpoint) -> (usize, usize) {
+    match to {
+        Endpoint::Topic(_) => (MAX_ENTRIES, topic::MAX_REQUEST_BYTES),
+        Endpoint::Queue(_) => (MAX_ENTRIES, queue::MAX_REQUEST_BYTES),
+        Endpoint::Stream(_) => (stream::MAX_REQUEST_RECORDS, stream::MAX_REQUEST_BYTES),
+        Endpoint::Function(_) | Endpoint::Http(_) => (1, usize::MAX),
     }
 }
 

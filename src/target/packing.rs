@@ -4,21 +4,21 @@
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub const MAX_ENTRIES: usize = 10;
 
-/// Splits messages of the given sizes into runs of at most [`MAX_ENTRIES`] whose total respects
+/// Splits messages of the given sizes into runs of at most `max_entries` whose total respects
 /// `max_bytes`. A message that is larger on its own gets a request of its own, since only the
 /// service knows its real limit. Order is kept.
 ///
 /// ```
 /// use sns_redrive::target::runs;
 /// let sizes = [60, 50, 40, 200, 10];
-/// assert_eq!(runs(&sizes, 100), [0..1, 1..3, 3..4, 4..5]);
+/// assert_eq!(runs(&sizes, 10, 100), [0..1, 1..3, 3..4, 4..5]);
 /// ```
 #[must_use]
-pub fn runs(sizes: &[usize], max_bytes: usize) -> Vec<std::ops::Range<usize>> {
+pub fn runs(sizes: &[usize], max_entries: usize, max_bytes: usize) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (index, size) in sizes.iter().enumerate() {
-        let full = index - start == MAX_ENTRIES || bytes + size > max_bytes;
+        let full = index - start == max_entries || bytes + size > max_bytes;
         if full && index > start {
             runs.push(start..index);
             (start, bytes) = (index, 0);
@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn ten_small_messages_make_one_request_and_eleven_make_two() {
-        assert_eq!(runs(&[1; 10], 100).len(), 1);
-        assert_eq!(runs(&[1; 11], 100), [0..10, 10..11]);
-        assert_eq!(runs(&[], 100), []);
+        assert_eq!(runs(&[1; 10], 10, 100).len(), 1);
+        assert_eq!(runs(&[1; 11], 10, 100), [0..10, 10..11]);
+        assert_eq!(runs(&[], 10, 100), []);
     }
 
     proptest! {
@@ -49,7 +49,7 @@ mod tests {
         fn every_message_is_in_one_request_within_both_limits(
             sizes in proptest::collection::vec(0_usize..150, 0..60)
         ) {
-            let runs = runs(&sizes, 100);
+            let runs = runs(&sizes, 10, 100);
             let covered: Vec<_> = runs.iter().cloned().flatten().collect();
             prop_assert_eq!(covered, (0..sizes.len()).collect::<Vec<_>>());
             for run in runs {

@@ -37,47 +37,42 @@ pub struct Parcel<'a> {
     pub unmarked: bool,
 }
 
-/// Where a parcel goes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Destination {
-    /// A topic or a queue.
-    pub arn: Arn,
-    /// Whether it is the endpoint queue of the letter's own subscription: only there may a letter
-    /// travel without its mark.
-    pub own_endpoint: bool,
-}
-
 /// The mark would be the eleventh attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
 pub struct Unmarkable;
 
 impl<'a> Parcel<'a> {
-    /// Packs a letter for retry number `retry`.
+    /// Packs a letter for retry number `retry` to a topic or a queue.
     ///
     /// A topic gets the message as it was published; a queue gets the stored body, byte for byte.
+    /// Only towards the endpoint of its own subscription may a letter go without its mark.
     ///
     /// # Errors
     ///
     /// [`Unmarkable`] where the mark does not fit and the letter must not travel without it.
-    pub fn pack(letter: &'a Letter, to: &Destination, retry: u32) -> Result<Self, Unmarkable> {
-        let published = letter.notification.as_ref().filter(|_| to.arn.kind() == ArnKind::Topic);
+    pub fn pack(letter: &'a Letter, to: &Arn, own_endpoint: bool, retry: u32) -> Result<Self, Unmarkable> {
+        let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
         let (body, subject, attributes) = match published {
             Some(sns) => (&sns.message, sns.subject.as_deref(), &sns.attributes),
             None => (&letter.sqs.body, None, &letter.sqs.attributes),
         };
-        let mut attributes = without_mark(attributes);
+        // What EventBridge says of its failure stands in attributes; the event itself had none.
+        let mut attributes = match letter.origin {
+            Origin::EventBridge { .. } => BTreeMap::new(),
+            _ => without_mark(attributes),
+        };
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
         // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
         // a mark it would go there for ever.
         let comes_back = matches!(letter.origin, Origin::Sqs { .. });
-        if unmarked && (!to.own_endpoint || comes_back) {
+        if unmarked && (!own_endpoint || comes_back) {
             return Err(Unmarkable);
         }
         if !unmarked {
             attributes.insert(MARK_ATTRIBUTE, Cow::Owned(next_mark(letter, retry).to_attribute()));
         }
-        let fifo = to.arn.is_fifo();
+        let fifo = to.is_fifo();
         let group_id = letter.sqs.group_id();
         Ok(Self {
             body: Cow::Borrowed(body),
@@ -109,7 +104,7 @@ fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
 }
 
 /// The mark of a letter that goes out as retry number `retry`.
-fn next_mark(letter: &Letter, retry: u32) -> Mark {
+pub(super) fn next_mark(letter: &Letter, retry: u32) -> Mark {
     Mark {
         spent: retry,
         id: letter.id.as_str().to_owned(),

@@ -20,7 +20,8 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::Sent;
-use crate::arn::{Arn, ArnKind};
+use super::endpoint::{Endpoint, HttpUrl};
+use crate::arn::Arn;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 
@@ -46,18 +47,17 @@ pub struct Subscription {
     pub dead_letter_target: Option<String>,
     /// Whether it still waits to be confirmed.
     pub pending: bool,
+    /// `EffectiveDeliveryPolicy`, JSON; HTTP/S only.
+    pub delivery_policy: Option<String>,
 }
 
 /// Whether a letter may go to its subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// To this queue.
-    Queue(Arn),
-    /// The protocol is none that can be delivered to.
-    Undeliverable {
-        /// SNS's name of the protocol.
-        protocol: String,
-    },
+    /// To this place.
+    Endpoint(Endpoint),
+    /// Its endpoint is none that can be delivered to; why, in words.
+    Undeliverable(String),
     /// It may not.
     Refused(Refusal),
 }
@@ -88,25 +88,58 @@ impl Subscription {
         if self.pending {
             return Check::Refused(Refusal::Pending);
         }
-        match self.endpoint.parse::<Arn>() {
-            Ok(queue) if self.protocol == "sqs" && queue.kind() == ArnKind::Queue => Check::Queue(queue),
-            _ => Check::Undeliverable { protocol: self.protocol.clone() },
+        self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
+    }
+
+    /// The `Content-Type` of its posts by its own request policy.
+    #[must_use]
+    pub fn content_type(&self) -> Option<String> {
+        let policy: Policy = serde_json::from_str(self.delivery_policy.as_deref()?).ok()?;
+        policy.request_policy?.header_content_type
+    }
+
+    /// The endpoint by its protocol.
+    fn reachable(&self) -> Result<Endpoint, String> {
+        let protocol = self.protocol.as_str();
+        let arn = || self.endpoint.parse::<Arn>().ok().and_then(Endpoint::of_arn);
+        match (protocol, arn()) {
+            ("http" | "https", _) => {
+                HttpUrl::parse(&self.endpoint).map(Endpoint::Http).map_err(|bad| bad.to_string())
+            }
+            ("sqs", Some(queue @ Endpoint::Queue(_))) => Ok(queue),
+            ("lambda", Some(function @ Endpoint::Function(_))) => Ok(function),
+            ("firehose", Some(stream @ Endpoint::Stream(_))) => Ok(stream),
+            _ => Err(format!("nobody but SNS can deliver by the protocol {protocol:?}")),
         }
     }
 
-    fn from_attributes(attributes: &HashMap<String, String>) -> Self {
+    fn from_attributes(attributes: &HashMap<String, String>) -> Option<Self> {
         let text = |name: &str| attributes.get(name).cloned().unwrap_or_default();
         let redrive = attributes.get("RedrivePolicy");
-        Self {
+        Some(Self {
             protocol: text("Protocol"),
             endpoint: text("Endpoint"),
-            topic: text("TopicArn"),
+            topic: attributes.get("TopicArn")?.clone(),
             dead_letter_target: redrive
                 .and_then(|json| serde_json::from_str::<RedrivePolicy>(json).ok())
                 .map(|policy| policy.dead_letter_target_arn),
             pending: text("PendingConfirmation") == "true",
-        }
+            delivery_policy: attributes.get("EffectiveDeliveryPolicy").cloned(),
+        })
     }
+}
+
+/// What an effective delivery policy says of requests.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    request_policy: Option<RequestPolicy>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestPolicy {
+    header_content_type: Option<String>,
 }
 
 /// SNS's own `RedrivePolicy` attribute of a subscription.
@@ -137,6 +170,23 @@ pub struct Subscriptions {
     sns: aws_sdk_sns::Client,
     clock: Clock,
     kept: Mutex<HashMap<Arn, Kept>>,
+    search: tokio::sync::Mutex<Search>,
+}
+
+/// How far the search through all subscriptions has come.
+#[derive(Debug, Default)]
+struct Search {
+    begun: bool,
+    next_page: Option<String>,
+    waiting: Vec<Arn>,
+    /// Every subscription that has a dead-letter target, with it.
+    found: Vec<(String, Arn)>,
+}
+
+impl Search {
+    fn is_done(&self) -> bool {
+        self.begun && self.waiting.is_empty() && self.next_page.is_none()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -153,7 +203,7 @@ impl Subscriptions {
     /// Nothing is asked before it is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
-        Self { sns, clock, kept: Mutex::default() }
+        Self { sns, clock, kept: Mutex::default(), search: tokio::sync::Mutex::default() }
     }
 
     /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
@@ -181,6 +231,46 @@ impl Subscriptions {
         Ok(answer)
     }
 
+    /// Looks through all subscriptions of the account for those that name `dlq` as their dead-letter
+    /// target: the answer is the one that does, or `None` where there is none or more than one.
+    ///
+    /// That takes a call for every subscription, within a small quota, so it is done once in the
+    /// life of a process, for all queues; a search that is cut off by `until` goes on where it
+    /// stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] while the search is not at its end.
+    pub async fn discover(&self, dlq: &Arn, until: Instant) -> Result<Option<Arn>, Failure> {
+        let mut search = self.search.lock().await;
+        let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
+        while !search.is_done() {
+            timeout_at(until, self.search_on(&mut search)).await.unwrap_or_else(|_| late())?;
+        }
+        let mut named = search.found.iter().filter(|(target, _)| target == dlq.as_str());
+        let (first, second) = (named.next(), named.next());
+        Ok(first.filter(|_| second.is_none()).map(|(_, subscription)| subscription.clone()))
+    }
+
+    /// Looks at one subscription, or reads one page of them.
+    async fn search_on(&self, search: &mut Search) -> Result<(), Failure> {
+        if let Some(arn) = search.waiting.last() {
+            // Asked for here rather than through what is kept: a whole account would push that out.
+            let target = self.ask(arn).await?.and_then(|subscription| subscription.dead_letter_target);
+            search.found.extend(target.map(|target| (target, arn.clone())));
+            search.waiting.pop();
+            return Ok(());
+        }
+        let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
+        let page = page.map_err(|error| Failure::of_call(&error))?;
+        // One that is not confirmed has no ARN yet.
+        let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
+        search.waiting.extend(arns);
+        search.next_page = page.next_token().map(str::to_owned);
+        search.begun = true;
+        Ok(())
+    }
+
     async fn ask(&self, arn: &Arn) -> Result<Option<Subscription>, Failure> {
         let region = Region::new(arn.region().to_owned());
         let answer = self
@@ -192,7 +282,11 @@ impl Subscriptions {
             .send()
             .await;
         match answer {
-            Ok(answer) => Ok(answer.attributes().map(Subscription::from_attributes)),
+            Ok(answer) => {
+                // An answer that says nothing is none; what does not exist is said to be not found.
+                let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
+                answer.attributes().and_then(Subscription::from_attributes).ok_or_else(unread).map(Some)
+            }
             Err(SdkError::ServiceError(error)) if error.err().is_not_found_exception() => Ok(None),
             Err(error) => Err(Failure::of_call(&error)),
         }

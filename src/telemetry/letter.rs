@@ -6,6 +6,7 @@ use tracing::Level;
 use crate::arn::Arn;
 use crate::policy::{Decision, Deferral};
 use crate::redrive::{Outcome, Report};
+use crate::target::Endpoint;
 
 /// What a line says beyond the letter itself.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub fn letter(report: &Report, request_id: &str) {
             let ending = Ending::of(&report.outcome);
             let retry = report.retry.or(planned(&report.outcome));
             let failure = report.failure.as_ref();
+            let target = report.target.as_ref();
+            let undone = report.undone.as_ref();
             tracing::event!(
                 $level,
                 request_id,
@@ -39,16 +42,21 @@ pub fn letter(report: &Report, request_id: &str) {
                 queue.arn = letter.sqs.queue.as_str(),
                 topic.arn = letter.topic().map(Arn::as_str),
                 subscription.arn = letter.subscription().map(Arn::as_str),
-                target.arn = report.target.as_ref().map(Arn::as_str),
+                target.arn = target.and_then(Endpoint::arn).map(Arn::as_str),
+                target.url = target.and_then(Endpoint::url),
                 rule = Some(report.rule.as_str()).filter(|rule| !rule.is_empty()),
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
                 delay_s = ending.delay_s,
                 due = ending.due.map(tracing::field::display),
+                cause.code = letter.cause.as_ref().and_then(|cause| cause.code.as_deref()),
                 error.code = failure.map(|failure| failure.code.as_str()),
                 error.class = failure.map(|failure| failure.class.name()),
                 error.message = failure.and_then(|failure| failure.message.as_deref()),
+                undone.code = undone.map(|failure| failure.code.as_str()),
+                undone.class = undone.map(|failure| failure.class.name()),
+                undone.message = undone.and_then(|failure| failure.message.as_deref()),
                 "letter"
             );
         }};

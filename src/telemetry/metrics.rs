@@ -15,6 +15,7 @@ use metrique::writer::format::Format;
 use metrique::{CloseValue, RootEntry};
 
 use crate::arn::Arn;
+use crate::failure::FailureClass;
 use crate::policy::ArchiveReason;
 use crate::redrive::{Outcome, Report};
 
@@ -66,6 +67,14 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     archived_unmarkable: u64,
     #[metrics(unit = Count)]
+    failures_throttling: u64,
+    #[metrics(unit = Count)]
+    failures_transient: u64,
+    #[metrics(unit = Count)]
+    failures_permanent: u64,
+    #[metrics(unit = Count)]
+    failures_mendable: u64,
+    #[metrics(unit = Count)]
     highest_retry: u64,
     #[metrics(unit = Second)]
     seconds_to_expiry: Option<u64>,
@@ -86,6 +95,9 @@ pub fn summarise(
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
     let ended = |name: &str| count(&|report| report.outcome.name() == name);
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
+    let failed = |class| {
+        count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
+    };
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     let expiry = reports.iter().map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
     Metrics {
@@ -111,6 +123,10 @@ pub fn summarise(
         archived_refused: archived(ArchiveReason::Refused),
         archived_permanent: archived(ArchiveReason::Permanent),
         archived_unmarkable: archived(ArchiveReason::Unmarkable),
+        failures_throttling: failed(FailureClass::Throttling),
+        failures_transient: failed(FailureClass::Transient),
+        failures_permanent: failed(FailureClass::Permanent),
+        failures_mendable: failed(FailureClass::Mendable),
         highest_retry: highest.unwrap_or(0),
         seconds_to_expiry: expiry,
         duration: u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0),

@@ -20,7 +20,6 @@ pub use metrics::{Metrics, summarise};
 use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
-use crate::redrive::NotDone;
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +94,7 @@ pub(crate) fn queue_unreadable(queue: &Arn, failure: &Failure) {
         error.code = failure.code,
         error.class = failure.class.name(),
         error.message = failure.message,
-        "queue attributes cannot be read; what was read last holds, else a retention of four days"
+        "queue attributes cannot be read; what was read last holds, else a retention of four days and no maxReceiveCount"
     );
 }
 
@@ -105,18 +104,5 @@ pub(crate) fn unmarked(letter: &Letter) {
         letter.id = letter.id.as_str(),
         sqs.message_id = letter.sqs.message_id,
         "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
-    );
-}
-
-/// Archive or queue did not do their part; the letter stays where it is.
-pub(crate) fn not_done(letter: &Letter, what: NotDone, failure: &Failure) {
-    tracing::error!(
-        letter.id = letter.id.as_str(),
-        sqs.message_id = letter.sqs.message_id,
-        reason = what.name(),
-        error.code = failure.code,
-        error.class = failure.class.name(),
-        error.message = failure.message,
-        "the letter could not be put away and stays in its queue"
     );
 }

@@ -1,4 +1,4 @@
-//! The SDK's HTTP connector, with SNS, SQS and S3 behind it.
+//! The SDK's HTTP connector, with SNS, SQS, S3, Lambda and Firehose behind it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,15 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use sns_redrive::clients::Clients;
 
 use super::{
     BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, FIFO_WORKER,
-    LAMBDA_SUBSCRIPTION, SUBSCRIPTION, TOPIC, WORKER,
+    LAMBDA_SUBSCRIPTION, NOTIFIER, SUBSCRIPTION, TOPIC, WORKER,
 };
 
 /// One request as the service read it.
@@ -32,11 +34,12 @@ pub struct Call {
     pub op: String,
     /// The host it was sent to.
     pub host: String,
-    /// The name of the queue or topic, the ARN of the subscription, or `bucket/key`.
+    /// The name of the queue, topic, stream or function, the ARN of the subscription, the token of the
+    /// page, or `bucket/key`.
     pub to: String,
-    /// The entries of a batch request.
+    /// The entries of a batch request; the event of an `Invoke`.
     pub entries: Vec<Entry>,
-    /// The headers of a `PutObject` that mean something.
+    /// The headers of a `PutObject` or an `Invoke` that mean something.
     pub headers: BTreeMap<String, String>,
     /// The body of a `PutObject`.
     pub object: String,
@@ -76,6 +79,8 @@ pub enum Reply {
     Hang,
     /// Takes it, after a while.
     Slow(Duration),
+    /// Runs the function, which fails.
+    FunctionError,
 }
 
 /// What a 200 says of an entry that was not taken.
@@ -98,6 +103,7 @@ struct State {
     subscriptions: BTreeMap<String, BTreeMap<String, String>>,
     queues: BTreeMap<String, BTreeMap<String, String>>,
     objects: BTreeMap<String, String>,
+    page: usize,
     script: Script,
     in_flight: usize,
     peak: usize,
@@ -111,6 +117,7 @@ impl Cloud {
             subscriptions: BTreeMap::new(),
             queues: BTreeMap::new(),
             objects: BTreeMap::new(),
+            page: 100,
             script: Arc::new(|_| Reply::Accept),
             in_flight: 0,
             peak: 0,
@@ -118,27 +125,10 @@ impl Cloud {
         for (subscription, topic, protocol, endpoint, dlq) in [
             (SUBSCRIPTION, TOPIC, "sqs", WORKER, DLQ),
             (BILLING_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ),
-            (
-                LAMBDA_SUBSCRIPTION,
-                TOPIC,
-                "lambda",
-                "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier",
-                DLQ,
-            ),
+            (LAMBDA_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ),
             (FIFO_SUBSCRIPTION, FIFO_TOPIC, "sqs", FIFO_WORKER, FIFO_DLQ),
         ] {
-            cloud.subscribe(
-                subscription,
-                &[
-                    ("SubscriptionArn", subscription),
-                    ("TopicArn", topic),
-                    ("Protocol", protocol),
-                    ("Endpoint", endpoint),
-                    ("RedrivePolicy", &format!(r#"{{"deadLetterTargetArn":"{dlq}"}}"#)),
-                    ("PendingConfirmation", "false"),
-                    ("RawMessageDelivery", "false"),
-                ],
-            );
+            cloud.subscribe_endpoint(subscription, topic, protocol, endpoint, dlq);
         }
         for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue"] {
             cloud.queue(name, &[("MessageRetentionPeriod", "1209600")]);
@@ -151,6 +141,27 @@ impl Cloud {
     /// Adds or replaces a subscription.
     pub fn subscribe(&self, arn: &str, attributes: &[(&str, &str)]) {
         self.state().subscriptions.insert(arn.to_owned(), owned(attributes));
+    }
+
+    /// Adds or replaces a subscription, confirmed and not raw.
+    pub fn subscribe_endpoint(&self, arn: &str, topic: &str, protocol: &str, endpoint: &str, dlq: &str) {
+        self.subscribe(
+            arn,
+            &[
+                ("SubscriptionArn", arn),
+                ("TopicArn", topic),
+                ("Protocol", protocol),
+                ("Endpoint", endpoint),
+                ("RedrivePolicy", &format!(r#"{{"deadLetterTargetArn":"{dlq}"}}"#)),
+                ("PendingConfirmation", "false"),
+                ("RawMessageDelivery", "false"),
+            ],
+        );
+    }
+
+    /// Lists so many subscriptions a page; SNS lists 100.
+    pub fn pages_of(&self, subscriptions: usize) {
+        self.state().page = subscriptions;
     }
 
     /// Changes one attribute of a subscription.
@@ -274,6 +285,7 @@ impl Cloud {
                 tokio::time::sleep(time).await;
                 Ok(self.take(index, &call, &[]))
             }
+            Reply::FunctionError => Ok(function_answer(&call, Some("Unhandled"))),
             Reply::Fail(status, code, message) => Ok(refusal(&call.op, status, code, message)),
             Reply::Nonsense(status, body) => Ok(response(status, body.to_owned())),
             Reply::Reset => Err(ConnectorError::io("connection reset by peer".into())),
@@ -289,6 +301,11 @@ impl Cloud {
                 Some(attributes) => response(200, subscription_answer(attributes)),
                 None => refusal(&call.op, 404, "NotFound", "Subscription does not exist"),
             },
+            "ListSubscriptions" => response(200, state.list(&call.to)),
+            "Invoke" => {
+                state.journal[index].taken = vec![0];
+                function_answer(call, None)
+            }
             "GetQueueAttributes" => match state.queues.get(&call.to) {
                 Some(attributes) => response(200, json!({ "Attributes": attributes }).to_string()),
                 None => refusal(
@@ -314,6 +331,25 @@ impl Cloud {
                 response(200, batch_answer(&call.op, &all))
             }
         }
+    }
+}
+
+impl State {
+    /// A page of subscriptions; the token is the number of those before it.
+    fn list(&self, token: &str) -> String {
+        let before: usize = if token.is_empty() { 0 } else { token.parse().unwrap() };
+        let page = self.subscriptions.iter().skip(before).take(self.page);
+        let members = page.map(|(arn, attributes)| {
+            let pending = attributes.get("PendingConfirmation").is_some_and(|it| it == "true");
+            // SNS gives one that is not confirmed no ARN.
+            let arn = if pending { "PendingConfirmation" } else { arn };
+            ["<member><SubscriptionArn>", arn, "</SubscriptionArn></member>"].concat()
+        });
+        let members = members.collect::<Vec<_>>().concat();
+        let after = before + self.page;
+        let more = self.subscriptions.len() > after;
+        let token = if more { format!("<NextToken>{after}</NextToken>") } else { String::new() };
+        sns_answer("ListSubscriptions", &format!("<Subscriptions>{members}</Subscriptions>{token}"))
     }
 }
 
@@ -381,7 +417,8 @@ fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Reads a request in the protocol of its service: SNS takes forms, SQS JSON, S3 plain bodies.
+/// Reads a request in the protocol of its service: SNS takes forms, SQS and Firehose JSON, Lambda and
+/// S3 plain bodies.
 async fn read(mut request: HttpRequest) -> Call {
     let header = |request: &HttpRequest, name: &str| request.headers().get(name).map(str::to_owned);
     let uri = request.uri().to_owned();
@@ -391,7 +428,7 @@ async fn read(mut request: HttpRequest) -> Call {
     let target = header(&request, "x-amz-target");
     let chunked = header(&request, "content-encoding").is_some_and(|it| it.contains("aws-chunked"));
     let is_form = header(&request, "content-type").is_some_and(|it| it.contains("form-urlencoded"));
-    let kept = ["if-none-match", "content-type", "if-match"];
+    let kept = ["if-none-match", "content-type", "if-match", "x-amz-invocation-type"];
     let headers = kept
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), header(&request, name)?)))
@@ -407,7 +444,16 @@ async fn read(mut request: HttpRequest) -> Call {
         object: String::new(),
         taken: Vec::new(),
     };
-    if let Some(target) = target {
+    if let Some(op) = target.as_ref().and_then(|target| target.strip_prefix("Firehose_20150804.")) {
+        op.clone_into(&mut call.op);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        body["DeliveryStreamName"].as_str().unwrap().clone_into(&mut call.to);
+        let records = body["Records"].as_array().unwrap().iter();
+        call.entries = records
+            .map(|record| STANDARD.decode(record["Data"].as_str().unwrap()).unwrap())
+            .map(|data| Entry { body: String::from_utf8(data).unwrap(), ..Entry::default() })
+            .collect();
+    } else if let Some(target) = target {
         target.strip_prefix("AmazonSQS.").unwrap().clone_into(&mut call.op);
         let body: Value = serde_json::from_slice(&body).unwrap();
         let url = body["QueueUrl"].as_str().unwrap();
@@ -422,8 +468,15 @@ async fn read(mut request: HttpRequest) -> Call {
             topic.clone_into(&mut call.to);
             call.entries = sns_entries(&form);
         } else {
-            call.to.clone_from(&form["SubscriptionArn"]);
+            let of = ["SubscriptionArn", "NextToken"].iter().find_map(|name| form.get(*name));
+            call.to = of.cloned().unwrap_or_default();
         }
+    } else if let Some(rest) = path.strip_prefix("2015-03-31/functions/") {
+        "Invoke".clone_into(&mut call.op);
+        let arn = percent_decode_str(rest.strip_suffix("/invocations").unwrap()).decode_utf8().unwrap();
+        call.to = arn.strip_prefix("arn:aws:lambda:eu-central-1:123456789012:function:").unwrap().to_owned();
+        call.headers = headers;
+        call.entries = vec![Entry { body: String::from_utf8(body).unwrap(), ..Entry::default() }];
     } else {
         "PutObject".clone_into(&mut call.op);
         let place = path.split('?').next().unwrap();
@@ -508,8 +561,40 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
+/// What Lambda answers: at once for an event, with the function's own answer for a request.
+fn function_answer(call: &Call, error: Option<&str>) -> HttpResponse {
+    let event = call.headers.get("x-amz-invocation-type").is_some_and(|kind| kind == "Event");
+    if event {
+        return response(202, String::new());
+    }
+    let body = error.map_or("null", |_| r#"{"errorMessage":"relay S3CR3T is down","errorType":"Error"}"#);
+    let mut answer = response(200, body.to_owned());
+    if let Some(error) = error {
+        answer.headers_mut().insert("x-amz-function-error", error.to_owned());
+    }
+    answer
+}
+
+/// Firehose answers in the order of the records, and not at all for those after a missing one.
+fn stream_answer(all: &[(usize, Option<EntryFate>)]) -> String {
+    let answered = all.iter().take_while(|(_, fate)| *fate != Some(EntryFate::Missing));
+    let answers: Vec<_> = answered
+        .map(|(index, fate)| match fate {
+            Some(EntryFate::Failed(code, message, _)) => {
+                json!({ "ErrorCode": code, "ErrorMessage": message })
+            }
+            _ => json!({ "RecordId": format!("new-{index}") }),
+        })
+        .collect();
+    let failed = all.iter().filter(|(_, fate)| fate.is_some()).count();
+    json!({ "FailedPutCount": failed, "RequestResponses": answers }).to_string()
+}
+
 /// The lists of a batch answer, in another order than the request's: AWS promises none.
 fn batch_answer(op: &str, all: &[(usize, Option<EntryFate>)]) -> String {
+    if op == "PutRecordBatch" {
+        return stream_answer(all);
+    }
     let json = op != "PublishBatch";
     let mut successful = Vec::new();
     let mut failed = Vec::new();
@@ -547,9 +632,9 @@ fn batch_answer(op: &str, all: &[(usize, Option<EntryFate>)]) -> String {
 
 fn subscription_answer(attributes: &BTreeMap<String, String>) -> String {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    let entries = attributes
-        .iter()
-        .map(|(key, value)| format!("<entry><key>{key}</key><value>{}</value></entry>", escaped(value)));
+    let entries = attributes.iter().map(|(key, value)| {
+        ["<entry><key>", key, "</key><value>", &escaped(value), "</value></entry>"].concat()
+    });
     let entries = entries.collect::<Vec<_>>().concat();
     sns_answer("GetSubscriptionAttributes", &format!("<Attributes>{entries}</Attributes>"))
 }
@@ -564,7 +649,12 @@ fn sns_answer(op: &str, result: &str) -> String {
 /// An error in the form of the operation's service.
 fn refusal(op: &str, status: u16, code: &str, message: &str) -> HttpResponse {
     match op {
-        "PublishBatch" | "GetSubscriptionAttributes" => response(
+        "Invoke" => {
+            let mut answer = response(status, json!({ "Type": "User", "Message": message }).to_string());
+            answer.headers_mut().insert("x-amzn-errortype", code.to_owned());
+            answer
+        }
+        "PublishBatch" | "GetSubscriptionAttributes" | "ListSubscriptions" => response(
             status,
             format!(
                 "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\

@@ -6,10 +6,12 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of this")]
 
 mod cloud;
+mod http;
 mod post;
 mod world;
 
 pub use cloud::{Call, Cloud, Entry, EntryFate, Reply};
+pub use http::{Answer, Request, Server};
 pub use post::{Post, event, sample, sample_names, samples};
 pub use world::{Ran, World};
 
@@ -28,6 +30,9 @@ pub const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 pub const FIFO_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker.fifo";
 pub const BILLING: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
 pub const ARCHIVE_QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:graveyard";
+pub const NOTIFIER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier";
+pub const PROJECTOR: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders-projector";
+pub const STREAM: &str = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders";
 pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
 pub const FIFO_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders.fifo";
 
@@ -38,6 +43,9 @@ pub const BILLING_SUBSCRIPTION: &str =
     "arn:aws:sns:eu-central-1:123456789012:orders:632be099-8c45-4e84-a963-95515684f2e0";
 pub const LAMBDA_SUBSCRIPTION: &str =
     "arn:aws:sns:eu-central-1:123456789012:orders:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
+/// A subscription that tests point wherever they need it.
+pub const OTHER_SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders:7d0f6a1c-5c2e-4b0e-9a55-0d4f1c2b3a49";
 pub const FIFO_SUBSCRIPTION: &str =
     "arn:aws:sns:eu-central-1:123456789012:orders.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
 
@@ -75,6 +83,18 @@ pub fn letter_id(id: &str) -> String {
 /// Our mark as it is written.
 pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
     json!({ "v": 1, "spent": spent, "id": letter_id, "first": first, "gen": 0 })
+}
+
+/// The names of the operations in a journal, in the order of the requests.
+pub fn operations(cloud: &Cloud) -> Vec<String> {
+    cloud.journal().into_iter().map(|call| call.op).collect()
+}
+
+/// What lies in the archive, one record per letter.
+pub fn archived(cloud: &Cloud) -> Vec<Value> {
+    let objects = cloud.objects();
+    let lines = objects.values().flat_map(|object| object.lines());
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The text of our mark, in the order of its fields.

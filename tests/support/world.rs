@@ -7,11 +7,16 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
+use sns_redrive::archive::Archive;
 use sns_redrive::clock::Clock;
+use sns_redrive::failure::Failure;
 use sns_redrive::function::Function;
 use sns_redrive::letter::BadEvent;
-use sns_redrive::redrive::Redrive;
-use sns_redrive::settings::Settings;
+use sns_redrive::policy::Policy;
+use sns_redrive::redrive::{Parts, Redrive};
+use sns_redrive::settings::{Mode, Settings};
+use sns_redrive::signature::{CertificateUrl, Certificates};
+use sns_redrive::target::Reach;
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -71,6 +76,30 @@ impl World {
         };
         let function = Function::new(settings, cloud.clients(), clock, sink);
         Self { cloud, function, now, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
+    }
+
+    /// The function with a policy, and certificates by URL from `fetch`.
+    pub fn with_certificates(
+        policy: &Value,
+        fetch: impl Fn(&CertificateUrl) -> Result<String, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        let world = Self::new(&[]);
+        let now = Arc::clone(&world.now);
+        let clock = Clock::from_fn(move || at(now.load(Ordering::Relaxed)));
+        let clients = world.cloud.clients();
+        let (bucket, prefix) = ("graveyard".to_owned(), "dead-letters".to_owned());
+        let parts = Parts {
+            policy: Policy::parse(&policy.to_string()).unwrap(),
+            archive: Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
+            mode: Mode::Active,
+            requeue: None,
+            certificates: Certificates::new(clock.clone(), move |url| std::future::ready(fetch(&url))),
+            clients,
+            reach: Reach::Public,
+            instances: 1,
+            clock,
+        };
+        world.map_redrive(|_| Redrive::new(parts))
     }
 
     /// Changes the part that handles batches.

@@ -5,9 +5,7 @@
 //! variant of the SDK's error. An error nobody knows counts as one for an operator to mend: it goes
 //! on along the schedule, since only what is surely permanent may end it.
 
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use aws_smithy_runtime_api::client::result::SdkError;
-use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+mod aws;
 
 /// What a failure means for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +54,8 @@ const TRANSIENT: &[&str] = &[
     "InternalError",
     "InternalErrorException",
     "InternalFailure",
+    "ServiceException",
+    "ServiceUnavailableException",
     "ServiceUnavailable",
     "ConditionalRequestConflict",
     "OperationAborted",
@@ -73,8 +73,12 @@ const PERMANENT: &[&str] = &[
     "InvalidMessageContents",
     "UnsupportedOperation",
     "InvalidAddress",
+    "InvalidArgumentException",
     "MessageTooLong",
     "BatchRequestTooLong",
+    "InvalidRequestContentException",
+    "RequestTooLargeException",
+    "UnsupportedMediaTypeException",
 ];
 
 /// For an operator to mend; every code of KMS but its throttling belongs here too.
@@ -83,6 +87,7 @@ const MENDABLE: &[&str] = &[
     "NotFoundException",
     "NonExistentQueue",
     "QueueDoesNotExist",
+    "ResourceNotFoundException",
     "NoSuchBucket",
     "AuthorizationError",
     "AuthorizationErrorException",
@@ -92,35 +97,46 @@ const MENDABLE: &[&str] = &[
     "InvalidSecurityException",
 ];
 
-impl Failure {
-    /// Classifies the failure of a whole call.
-    pub fn of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Self {
-        match error {
-            SdkError::ServiceError(service) => {
-                let status = service.raw().status().as_u16();
-                let metadata = service.err().meta();
-                Self::of_service(metadata.code(), metadata.message(), Some(status))
-            }
-            SdkError::TimeoutError(_) => Self::ours(FailureClass::Transient, "Timeout"),
-            SdkError::DispatchFailure(dispatch) if dispatch.is_timeout() => {
-                Self::ours(FailureClass::Transient, "Timeout")
-            }
-            SdkError::DispatchFailure(_) => Self::ours(FailureClass::Transient, "Unreachable"),
-            SdkError::ResponseError(response) => {
-                let status = response.raw().status().as_u16();
-                Self::of_service(None, None, Some(status))
-            }
-            // A request that cannot even be built will not be built next time.
-            SdkError::ConstructionFailure(_) => Self::ours(FailureClass::Permanent, "NotBuildable"),
-            _ => Self::ours(FailureClass::Transient, "Unknown"),
-        }
-    }
+/// Query-protocol codes of SQS begin with it.
+const SQS_PREFIX: &str = "AWS.SimpleQueueService.";
 
+fn is_kms(code: &str) -> bool {
+    code.to_ascii_lowercase().starts_with("kms")
+}
+
+impl Failure {
     /// Classifies one entry of a batch call's `Failed` list.
     #[must_use]
     pub fn of_entry(code: &str, message: Option<&str>, sender_fault: bool) -> Self {
         let status = if sender_fault { 400 } else { 500 };
         Self::of_service(Some(code), message, Some(status))
+    }
+
+    /// What an operator can do about it, for failures that somebody has to mend.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
+        match code {
+            "NonExistentQueue"
+            | "QueueDoesNotExist"
+            | "NotFound"
+            | "NotFoundException"
+            | "ResourceNotFoundException" => Some("the target does not exist"),
+            "AccessDenied"
+            | "AccessDeniedException"
+            | "AuthorizationError"
+            | "AuthorizationErrorException" => {
+                Some("the function's role or the target's policy does not allow it")
+            }
+            "NoRootCertificates" => Some("the system has no root certificates"),
+            _ if self.class == FailureClass::Mendable && is_kms(code) => {
+                Some("the target's key cannot be used: see the key's policy and state")
+            }
+            _ if self.class == FailureClass::Mendable && code.starts_with("Http3") => {
+                Some("the endpoint redirects, and SNS follows no redirects")
+            }
+            _ => None,
+        }
     }
 
     /// A failure that no service reported.
@@ -131,9 +147,8 @@ impl Failure {
 
     fn of_service(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Self {
         // Query-protocol services may prefix codes: `AWS.SimpleQueueService.NonExistentQueue`.
-        let bare = code.map(|code| code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code));
-        let mendable =
-            bare.is_some_and(|code| MENDABLE.contains(&code) || code.to_ascii_lowercase().starts_with("kms"));
+        let bare = code.map(|code| code.strip_prefix(SQS_PREFIX).unwrap_or(code));
+        let mendable = bare.is_some_and(|code| MENDABLE.contains(&code) || is_kms(code));
         let class = match (bare, status) {
             (Some(code), _) if THROTTLING.contains(&code) => FailureClass::Throttling,
             (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,

@@ -1,0 +1,148 @@
+//! The retries of a batch: who may go where, whose turn it is, and what came of it.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use super::case::{Case, Fate};
+use super::route::{Route, route, subscriptions};
+use super::throttle::Turn;
+use super::{Redrive, half_of};
+use crate::arn::Arn;
+use crate::letter::Letter;
+use crate::policy::{ArchiveReason, Retry};
+use crate::target::{CannotPack, Destination, Endpoint, Known, Sent, Shipment, Waiting};
+use crate::telemetry;
+
+/// A letter with a destination.
+struct Ready {
+    index: usize,
+    retry: Retry,
+    destination: Destination,
+    not_before: Instant,
+    at_once: usize,
+}
+
+impl Redrive {
+    /// Sends the letters of a round that are due.
+    pub(super) async fn deliver(&self, cases: &mut [Case<'_>], round: &[usize], until: Instant) {
+        let due: Vec<(usize, Retry)> = round
+            .iter()
+            .filter_map(|&index| match cases[index].fate {
+                Fate::Due(retry) => Some((index, retry)),
+                _ => None,
+            })
+            .collect();
+        let due = self.verify(cases, due, until).await;
+        let ways = due.iter().filter_map(|(index, _)| Some(&cases[*index].verdict.as_ref()?.way));
+        let known = self.subscriptions.look_up(subscriptions(ways), half_of(until)).await;
+        let mut ready = Vec::new();
+        let mut waiting = HashMap::new();
+        for (index, retry) in due {
+            let Some(destination) = self.address(&mut cases[index], retry, &known) else { continue };
+            let turn = self.turn(&mut cases[index], &destination, until, &mut waiting);
+            let Some((not_before, at_once)) = turn else { continue };
+            ready.push(Ready { index, retry, destination, not_before, at_once });
+        }
+        self.send(cases, &ready, until).await;
+    }
+
+    /// Finds the destination of a letter that is due, or settles what becomes of it instead.
+    fn address(&self, case: &mut Case<'_>, retry: Retry, known: &HashMap<Arn, Known>) -> Option<Destination> {
+        let dlq = self.dead_letter_queue(&case.letter);
+        match route(case.verdict.as_ref()?, &case.letter, dlq, known) {
+            Route::Send(destination) => {
+                case.target = Some(destination.endpoint.clone());
+                Some(destination)
+            }
+            Route::Archive(reason, detail) => {
+                case.archive(reason, Some(detail));
+                None
+            }
+            Route::Unknown(sent) => {
+                case.answered(retry, sent, self.clock.now());
+                None
+            }
+        }
+    }
+
+    /// When a letter may go by its rule's throttle policy, and with how many others; one whose turn
+    /// comes too late is put off, which is no attempt.
+    fn turn(
+        &self,
+        case: &mut Case<'_>,
+        destination: &Destination,
+        until: Instant,
+        waiting: &mut HashMap<Endpoint, u32>,
+    ) -> Option<(Instant, usize)> {
+        let (start, now) = (Instant::now(), self.clock.now());
+        let verdict = case.verdict.as_ref()?;
+        let Some(rate) = verdict.delivery.max_receives_per_second else { return Some((start, usize::MAX)) };
+        match self.throttle.turn(&destination.endpoint, rate, now, later(now, until - start), waiting) {
+            Turn::Taken(turn) => {
+                let not_before = start + turn.duration_since(now).unsigned_abs();
+                Some((not_before, self.throttle.at_once(rate)))
+            }
+            Turn::Later(turn) => {
+                let put_off = verdict.put_off(now, turn);
+                case.settle(&put_off, now);
+                None
+            }
+        }
+    }
+
+    async fn send(&self, cases: &mut [Case<'_>], ready: &[Ready], until: Instant) {
+        let mut sent: Vec<(usize, Retry, Sent)> = Vec::new();
+        let mut unpackable: Vec<(usize, CannotPack)> = Vec::new();
+        {
+            let mut shipments = Vec::new();
+            for one in ready {
+                match Shipment::pack(&cases[one.index].letter, &one.destination, one.retry.number) {
+                    Ok(shipment) => shipments.push((one, shipment)),
+                    Err(error) => unpackable.push((one.index, error)),
+                }
+            }
+            for (one, _) in shipments.iter().filter(|(_, shipment)| shipment.is_unmarked()) {
+                telemetry::unmarked(&cases[one.index].letter);
+            }
+            let waiting: Vec<_> = shipments
+                .iter()
+                .map(|(one, shipment)| Waiting {
+                    to: &one.destination.endpoint,
+                    shipment,
+                    not_before: one.not_before,
+                    at_once: one.at_once,
+                })
+                .collect();
+            let answers = self.courier.deliver(&waiting, until).await;
+            sent.extend(
+                shipments.iter().zip(answers).map(|((one, _), answer)| (one.index, one.retry, answer)),
+            );
+        }
+        for (index, error) in unpackable {
+            let reason = match error {
+                CannotPack::Unmarkable(_) => ArchiveReason::Unmarkable,
+                CannotPack::NotJson => ArchiveReason::Unrecognised,
+            };
+            cases[index].archive(reason, Some(error.to_string()));
+        }
+        let now = self.clock.now();
+        for (index, retry, answer) in sent {
+            cases[index].answered(retry, answer, now);
+        }
+    }
+
+    /// The queue that a letter was dead-lettered to: the event source, unless that is the requeue;
+    /// only there is the mark believed.
+    pub(super) fn dead_letter_queue<'a>(&self, letter: &'a Letter) -> &'a Arn {
+        let from_requeue = self.requeue.as_ref() == Some(&letter.sqs.queue);
+        let marked = letter.mark.as_ref().and_then(|mark| mark.dlq.as_ref());
+        marked.filter(|_| from_requeue).unwrap_or(&letter.sqs.queue)
+    }
+}
+
+fn later(now: Timestamp, by: std::time::Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,115 @@
+//! Where SNS keeps its certificates, and nothing else.
+//!
+//! The URL comes from the letter and is fetched by the function, so it is an attacker's way out:
+//! to a certificate of his own, or to an address inside the network. It is not parsed and then
+//! judged, which is where parsers disagree; it is compared with the one form that SNS writes.
+
+use std::fmt;
+
+use super::SignatureFault;
+use crate::arn::{Arn, ArnKind};
+
+/// The URL of one of SNS's signing certificates:
+/// `https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem`, in China with
+/// `.com.cn`. No value of this type leads to any other host, path, scheme or port.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CertificateUrl(String);
+
+/// Hexadecimal digits of the name at most; SNS uses 32.
+const MAX_DIGITS: usize = 64;
+
+impl CertificateUrl {
+    /// The URL, if it is one of SNS in the region of `topic`.
+    ///
+    /// # Errors
+    ///
+    /// [`SignatureFault::ForeignCertificateUrl`] for every other text, and for topics in partitions
+    /// where SNS has other hosts than `amazonaws.com` and `amazonaws.com.cn`.
+    pub fn of(text: &str, topic: &Arn) -> Result<Self, SignatureFault> {
+        let digits = Place::of(topic).and_then(|Place { region, suffix }| {
+            text.strip_prefix("https://sns.")?
+                .strip_prefix(region)?
+                .strip_prefix('.')?
+                .strip_prefix(suffix)?
+                .strip_prefix("/SimpleNotificationService-")?
+                .strip_suffix(".pem")
+        });
+        let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        match digits {
+            Some(digits) if (1..=MAX_DIGITS).contains(&digits.len()) && digits.bytes().all(is_digit) => {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err(SignatureFault::ForeignCertificateUrl),
+        }
+    }
+
+    /// The whole URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CertificateUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for CertificateUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The region of a topic and the domain of its partition, both fit to stand in a host name.
+pub(super) struct Place<'a> {
+    region: &'a str,
+    suffix: &'static str,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn of(topic: &'a Arn) -> Option<Self> {
+        let suffix = match topic.partition() {
+            "aws" | "aws-us-gov" => "amazonaws.com",
+            "aws-cn" => "amazonaws.com.cn",
+            _ => return None,
+        };
+        let region = topic.region();
+        (topic.kind() == ArnKind::Topic && is_region(region)).then_some(Self { region, suffix })
+    }
+
+    /// The names to which AWS issues SNS's signing certificates: the global one, the regional ones
+    /// of opt-in regions, and the older regional ones of China and `GovCloud`, whose two regions
+    /// share one.
+    /// <https://github.com/aws/aws-sdk-java-v2/blob/master/services-custom/sns-message-manager/src/main/java/software/amazon/awssdk/messagemanager/sns/internal/SnsHostProvider.java>
+    pub(super) fn certificate_names(&self) -> [String; 4] {
+        let Self { region, suffix } = self;
+        let old = if *region == "us-gov-east-1" { "us-gov-west-1" } else { region };
+        [
+            format!("sns.{suffix}"),
+            format!("sns.{region}.{suffix}"),
+            format!("sns-signing.{region}.{suffix}"),
+            format!("sns-{old}.{suffix}"),
+        ]
+    }
+}
+
+/// Whether this is a region's name, such as `eu-central-1` or `us-gov-west-1`. The topic's ARN is
+/// the letter's too, and `sns.s3.amazonaws.com` would be somebody's bucket, as `sns.s3-eu-west-1`
+/// was: no digits but at the end.
+fn is_region(text: &str) -> bool {
+    let letters = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase());
+    let parts: Vec<_> = text.split('-').collect();
+    match parts.as_slice() {
+        [area, middle @ .., number] => {
+            (2..=4).contains(&area.len())
+                && letters(area)
+                && (1..=2).contains(&middle.len())
+                && middle.iter().all(letters)
+                && (1..=2).contains(&number.len())
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,229 @@
+//! Web servers: a POST as SNS makes it.
+//!
+//! The body is the stored one, byte for byte, so an envelope's signature still verifies. Headers,
+//! time-out and the reading of answers are SNS's.
+//! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
+//! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::time::{Instant, timeout_at};
+
+use super::Sent;
+use super::endpoint::{HttpUrl, Through};
+use super::guard::{GuardedResolver, NotAllowed, Reach};
+use crate::failure::{Failure, FailureClass};
+use crate::letter::Letter;
+
+/// How long SNS waits for an answer.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// An answer's body is read so that its connection can be used again, but not more of it than this.
+const MAX_ANSWER_BYTES: usize = 4 * 1024;
+
+/// The agent that SNS calls itself.
+const AGENT: &str = "Amazon Simple Notification Service Agent";
+
+/// What SNS says of a body when nobody says otherwise.
+const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=UTF-8";
+
+/// A post of one letter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Post<'a> {
+    /// The stored body.
+    pub body: &'a str,
+    /// Name and value of each header but `Host` and `Content-Length`.
+    pub headers: Vec<(&'static str, &'a str)>,
+}
+
+impl<'a> Post<'a> {
+    /// Packs a letter. One that was delivered raw carries no id of SNS; SQS's stands in for it.
+    pub(super) fn pack(letter: &'a Letter, through: Option<&'a Through>) -> Self {
+        let envelope = letter.notification.as_ref();
+        let message_id = envelope.map_or(&letter.sqs.message_id, |sns| &sns.message_id);
+        let content_type = through.and_then(|through| through.content_type.as_deref());
+        let mut headers =
+            vec![("x-amz-sns-message-type", "Notification"), ("x-amz-sns-message-id", message_id.as_str())];
+        if let Some(through) = through {
+            headers.push(("x-amz-sns-topic-arn", &through.topic));
+            headers.push(("x-amz-sns-subscription-arn", through.subscription.as_str()));
+        }
+        if envelope.is_none() {
+            headers.push(("x-amz-sns-rawdelivery", "true"));
+        }
+        headers.push((CONTENT_TYPE.as_str(), content_type.unwrap_or(DEFAULT_CONTENT_TYPE)));
+        headers.push((USER_AGENT.as_str(), AGENT));
+        Self { body: &letter.sqs.body, headers }
+    }
+
+    fn request(&self, url: &HttpUrl) -> Result<Request<Full<Bytes>>, http::Error> {
+        let body = Full::new(Bytes::copy_from_slice(self.body.as_bytes()));
+        let mut request = Request::builder().method(Method::POST).uri(url.as_str());
+        for (name, value) in &self.headers {
+            request = request.header(HeaderName::from_static(name), HeaderValue::from_str(value)?);
+        }
+        request.body(body)
+    }
+}
+
+/// Posts to web servers, and reads small files from them.
+pub struct HttpClient {
+    reach: Reach,
+    // Made when first needed: reading the certificates of the system takes longer than a cold start
+    // should, and most functions never post.
+    client: OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>,
+}
+
+impl HttpClient {
+    /// A client that reaches only what `reach` allows.
+    #[must_use]
+    pub fn new(reach: Reach) -> Self {
+        Self { reach, client: OnceLock::new() }
+    }
+
+    /// Posts.
+    pub(super) async fn post(&self, url: &HttpUrl, post: &Post<'_>) -> Sent {
+        let Ok(request) = post.request(url) else {
+            return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
+        };
+        let answer = self.send(url, request, MAX_ANSWER_BYTES).await;
+        match answer.and_then(|(status, _)| verdict(status).map_err(Sent::Failed)) {
+            Ok(()) => Sent::Accepted,
+            Err(sent) => sent,
+        }
+    }
+
+    /// Reads a file of at most `max_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] where it cannot be had.
+    pub async fn get(&self, url: &HttpUrl, max_bytes: usize) -> Result<Bytes, Failure> {
+        let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
+        let request = Request::get(url.as_str()).body(Full::default()).map_err(not_buildable)?;
+        match self.send(url, request, max_bytes).await {
+            Ok((status, body)) => {
+                verdict(status)?;
+                body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
+            }
+            Err(Sent::Failed(failure)) => Err(failure),
+            Err(_) => Err(Failure::ours(FailureClass::Mendable, "AddressNotAllowed")),
+        }
+    }
+
+    /// One request; redirects are not followed. The body is missing where it is too long or broken.
+    async fn send(
+        &self,
+        url: &HttpUrl,
+        request: Request<Full<Bytes>>,
+        max_bytes: usize,
+    ) -> Result<(StatusCode, Option<Bytes>), Sent> {
+        // The resolver is not asked about addresses, so they are checked here.
+        if !self.reach.allows_host(url.host().as_ref()) {
+            return Err(Sent::Refused(NotAllowed::DETAIL));
+        }
+        let client = self.client().map_err(Sent::Failed)?;
+        let until = Instant::now() + TIMEOUT;
+        let answer = timeout_at(until, client.request(request)).await;
+        let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
+        let answer = answer.map_err(late)?.map_err(|error| no_connection(&error))?;
+        // The status tells what became of the letter, however the body ends.
+        let status = answer.status();
+        let body = timeout_at(until, Limited::new(answer.into_body(), max_bytes).collect()).await;
+        Ok((status, body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes)))
+    }
+
+    fn client(
+        &self,
+    ) -> Result<&Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>, Failure> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let provider = rustls::crypto::ring::default_provider();
+        let tls = HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(provider)
+            .map_err(|_| Failure::ours(FailureClass::Mendable, "NoRootCertificates"))?;
+        let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(TIMEOUT));
+        let https = tls.https_or_http().enable_http1().wrap_connector(http);
+        Ok(self.client.get_or_init(|| Client::builder(TokioExecutor::new()).build(https)))
+    }
+}
+
+/// SNS's own reading of an answer: 5xx and 429 are tried again, every other 4xx is for good. What
+/// SNS says nothing about, redirects above all, is for an operator to mend.
+fn verdict(status: StatusCode) -> Result<(), Failure> {
+    let class = match status.as_u16() {
+        200..=299 => return Ok(()),
+        429 => FailureClass::Throttling,
+        400..=499 => FailureClass::Permanent,
+        100..=101 | 500..=599 => FailureClass::Transient,
+        _ => FailureClass::Mendable,
+    };
+    Err(Failure::ours(class, &format!("Http{}", status.as_u16())))
+}
+
+fn no_connection(error: &hyper_util::client::legacy::Error) -> Sent {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        // An I/O error does not name what it wraps as its source.
+        let wrapped = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if wrapped.is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotAllowed>) {
+            return Sent::Refused(NotAllowed::DETAIL);
+        }
+        source = inner.source();
+    }
+    Sent::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
+}
+
+/// Hides the body.
+impl std::fmt::Debug for Post<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "post of {} bytes", self.body.len())
+    }
+}
+
+impl std::fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpClient").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_as_sns_reads_them() {
+        let class = |status| verdict(StatusCode::from_u16(status).unwrap()).map_err(|failure| failure.class);
+        for (status, expected) in [
+            (200, Ok(())),
+            (204, Ok(())),
+            (100, Err(FailureClass::Transient)),
+            (101, Err(FailureClass::Transient)),
+            (301, Err(FailureClass::Mendable)),
+            (307, Err(FailureClass::Mendable)),
+            (400, Err(FailureClass::Permanent)),
+            (403, Err(FailureClass::Permanent)),
+            (404, Err(FailureClass::Permanent)),
+            (408, Err(FailureClass::Permanent)),
+            (410, Err(FailureClass::Permanent)),
+            (429, Err(FailureClass::Throttling)),
+            (500, Err(FailureClass::Transient)),
+            (503, Err(FailureClass::Transient)),
+            (599, Err(FailureClass::Transient)),
+        ] {
+            assert_eq!(class(status), expected, "{status}");
+        }
+    }
+}

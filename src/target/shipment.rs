@@ -1,0 +1,73 @@
+//! What is sent, in the form that its destination takes.
+
+use std::borrow::Cow;
+
+use super::endpoint::{Destination, Endpoint};
+use super::event::{Invoke, invoke};
+use super::http::Post;
+use super::parcel::{Parcel, Unmarkable, next_mark};
+use crate::letter::Letter;
+
+/// A letter, packed for one kind of endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shipment<'a> {
+    /// For a topic or a queue.
+    Message(Parcel<'a>),
+    /// For a function.
+    Event(Invoke<'a>),
+    /// For a web server.
+    Post(Post<'a>),
+    /// For a stream: the stored body as it is.
+    Record(Cow<'a, str>),
+}
+
+/// Why a letter cannot be packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotPack {
+    /// The mark does not fit.
+    #[error(transparent)]
+    Unmarkable(#[from] Unmarkable),
+    /// A function takes JSON only.
+    #[error("holds no JSON, which the event of a function must be")]
+    NotJson,
+}
+
+impl<'a> Shipment<'a> {
+    /// Packs a letter for retry number `retry`.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotPack`] where the destination has no form for this letter.
+    pub fn pack(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Self, CannotPack> {
+        match &to.endpoint {
+            Endpoint::Topic(arn) | Endpoint::Queue(arn) => {
+                let own_endpoint = to.subscription.is_some();
+                Ok(Self::Message(Parcel::pack(letter, arn, own_endpoint, retry)?))
+            }
+            Endpoint::Function(_) => {
+                let subscription = to.subscription.as_ref().map(|through| &through.subscription);
+                let event = invoke(letter, subscription, &next_mark(letter, retry));
+                event.map(Self::Event).ok_or(CannotPack::NotJson)
+            }
+            Endpoint::Stream(_) => Ok(Self::Record(Cow::Borrowed(&letter.sqs.body))),
+            Endpoint::Http(_) => Ok(Self::Post(Post::pack(letter, to.subscription.as_ref()))),
+        }
+    }
+
+    /// What it counts for in the size limit of its request, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Message(parcel) => parcel.size(),
+            Self::Event(event) => event.payload.len(),
+            Self::Post(post) => post.body.len(),
+            Self::Record(body) => body.len(),
+        }
+    }
+
+    /// Whether the mark had to be left out, being the eleventh attribute.
+    #[must_use]
+    pub fn is_unmarked(&self) -> bool {
+        matches!(self, Self::Message(parcel) if parcel.unmarked)
+    }
+}

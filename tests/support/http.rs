@@ -1,0 +1,211 @@
+//! A web server on loopback: it keeps what it was sent, byte for byte, and answers as told.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// One request as it came over the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// `POST / HTTP/1.1`.
+    pub line: String,
+    /// The headers by lower-case name.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: String,
+    /// The connection it came by, counted from 0.
+    pub connection: usize,
+}
+
+/// What the server does with a request.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// This status, with a short body where it may have one.
+    Status(u16),
+    /// This status, and the connection is closed though nothing said so.
+    StatusAndClose(u16),
+    /// These bytes; the connection stays open.
+    Bytes(String),
+    /// This status, and a body that never ends.
+    Endless(u16),
+    /// This status and the promise of a body, then nothing.
+    Stalled(u16),
+    /// Nothing; the connection stays open.
+    Silence,
+    /// Nothing; the connection is closed.
+    Close,
+    /// This status, after a while.
+    Late(Duration, u16),
+}
+
+/// The server; it runs as long as the test.
+#[derive(Debug, Clone)]
+pub struct Server {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Request>>>,
+    connections: Arc<Mutex<usize>>,
+}
+
+type Script = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
+
+impl Server {
+    /// A server that answers every request with this status.
+    pub fn answering(status: u16) -> Self {
+        Self::scripted(move |_| Answer::Status(status))
+    }
+
+    /// A server that answers by the number of the request, from 0.
+    pub fn scripted(script: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start(Arc::new(script), Some)
+    }
+
+    /// The same with TLS. `chain` and `key` are PEM.
+    pub fn with_tls(chain: &str, key: &str, status: u16) -> Self {
+        let chain: Vec<_> =
+            CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        Self::start(Arc::new(move |_| Answer::Status(status)), move |mut stream| {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            // A client that does not trust the certificate ends the handshake.
+            while tls.is_handshaking() {
+                tls.complete_io(&mut stream).ok()?;
+            }
+            Some(StreamOwned::new(tls, stream))
+        })
+    }
+
+    fn start<S: Read + Write>(
+        script: Script,
+        wrap: impl Fn(TcpStream) -> Option<S> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            seen: Arc::default(),
+            connections: Arc::default(),
+        };
+        let (running, wrap) = (server.clone(), Arc::new(wrap));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { continue };
+                let connection = {
+                    let mut connections = running.connections.lock().unwrap_or_else(PoisonError::into_inner);
+                    *connections += 1;
+                    *connections - 1
+                };
+                let (running, wrap, script) = (running.clone(), Arc::clone(&wrap), Arc::clone(&script));
+                std::thread::spawn(move || {
+                    if let Some(stream) = wrap(stream) {
+                        running.serve(connection, stream, &script);
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    /// Its URL with this host, without a path.
+    pub fn url_of(&self, scheme: &str, host: &str) -> String {
+        format!("{scheme}://{host}:{}", self.address.port())
+    }
+
+    /// `http://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        self.url_of("http", "127.0.0.1")
+    }
+
+    /// Every request so far.
+    pub fn seen(&self) -> Vec<Request> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, connection: usize, mut stream: impl Read + Write, script: &Script) {
+        while let Some(request) = read(&mut stream, connection) {
+            let number = {
+                let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.push(request);
+                seen.len() - 1
+            };
+            let answer = match script(number) {
+                Answer::Late(time, status) => {
+                    std::thread::sleep(time);
+                    Answer::Status(status)
+                }
+                other => other,
+            };
+            match answer {
+                Answer::Status(204) => put(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n"),
+                Answer::Status(status) | Answer::Late(_, status) => {
+                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                }
+                Answer::StatusAndClose(status) => {
+                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                    return;
+                }
+                Answer::Bytes(bytes) => put(&mut stream, &bytes),
+                Answer::Endless(status) => {
+                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\n\r\n"));
+                    while stream.write_all(&[b'x'; 1024]).is_ok() {}
+                    return;
+                }
+                Answer::Stalled(status) => {
+                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 9\r\n\r\nok"));
+                    wait_for_end(&mut stream);
+                    return;
+                }
+                Answer::Silence => {
+                    wait_for_end(&mut stream);
+                    return;
+                }
+                Answer::Close => return,
+            }
+        }
+    }
+}
+
+fn put(stream: &mut impl Write, text: &str) {
+    let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
+}
+
+fn wait_for_end(stream: &mut impl Read) {
+    while stream.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+}
+
+/// The next request; `None` at the end of the connection.
+fn read(stream: &mut impl Read, connection: usize) -> Option<Request> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let mut lines = head.trim_end().split("\r\n");
+    let line = lines.next().unwrap().to_owned();
+    let mut headers = BTreeMap::new();
+    for (name, value) in lines.map(|line| line.split_once(": ").unwrap()) {
+        assert_eq!(headers.insert(name.to_lowercase(), value.to_owned()), None, "{name} twice");
+    }
+    let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).ok()?;
+    Some(Request { line, headers, body: String::from_utf8(body).unwrap(), connection })
+}
