@@ -22,7 +22,7 @@ which:
 
 test: unit stack ## Every test
 
-unit: build ## The Rust tests
+unit: ## The Rust tests
 	cargo test
 
 stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
@@ -42,10 +42,10 @@ format: $(VENV)/installed ## Format the Rust and the Python code
 	cargo fmt
 	$(VENV)/bin/ruff format --config local/ruff.toml local tests
 
-# Binary and tests in one command, and never one without the other: dev-dependencies switch on features of the AWS SDK
-# crates, so that cargo would compile these twice, once for `cargo build --bin` and once for `cargo test`.
+# The same profile and features as `cargo test`, so that the AWS SDK is compiled once for both: no dev-dependency may switch
+# on a feature of its crates.
 build:
-	cargo build --bins --tests
+	cargo build --bin sns-redrive
 
 # --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
 $(VENV)/installed: local/requirements.txt

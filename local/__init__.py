@@ -1,10 +1,12 @@
 """The local stack: SQS, SNS, S3, CloudFormation, CloudWatch and Lambda on this machine, without Docker and without an
 AWS account. The demo, `make invoke` and the tests of `tests/stack` run on it.
 
-stack.py    starts and stops it, and hands out clients
-deploy.py   builds the function and deploys template.yaml itself
-sns.py      topics and subscribers, and the dead letters that SNS would write
-letters.py  what the function's log tells about a letter
-demo.py     `make demo`
-invoke.py   `make invoke`
+stack.py        starts and stops it, and hands out clients
+deploy.py       builds the function and deploys template.yaml itself
+subscribers.py  queues, web servers and functions that are subscribed to a topic
+web.py          the web server among them, which records what it gets
+sns.py          the dead letters that SNS would write
+letters.py      what the function's log tells about a letter
+demo.py         `make demo`
+invoke.py       `make invoke`
 """

@@ -1,8 +1,9 @@
 """`make demo`: the main job, told as one story.
 
-Two topics have subscribers that SNS cannot reach. What SNS gives up on lies in the dead-letter queue, and the function,
-deployed by template.yaml, retries it on a schedule of seconds: until the subscriber is repaired, or until the schedule
-ends. The demo checks its own story: a letter that is missing or changed makes the exit code 1.
+A topic has four subscribers: two queues, a web server and a function. Three of them break. What SNS gives up on lies in
+the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter at
+the one subscriber that failed: until that one is repaired, or until the schedule ends. The demo checks its own story: a
+message that is missing, changed or there twice makes the exit code 1.
 """
 
 import json
@@ -14,9 +15,11 @@ from datetime import UTC, datetime
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.deploy import deploy
-from local.letters import Letter, sentence
-from local.sns import dead_letter, envelope, subscribe
+from local.letters import Letter, sentence, sort_of
+from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
+from local.subscribers import function_arn, subscribe, subscribe_function, subscribe_web
+from local.web import WebServer
 
 # All four phases in 42 seconds.
 DELAYS = [0, 2, 2, 2, 4, 8, 12, 12]
@@ -53,8 +56,8 @@ def main():
     stop_on_signals()
     screen = Screen()
     try:
-        with Stack() as stack:
-            sound = Story(stack, screen).tell()
+        with Stack() as stack, WebServer() as web:
+            sound = Story(stack, web, screen).tell()
     except KeyboardInterrupt:
         screen.say("Interrupted. Nothing is left running.")
         return 130
@@ -86,16 +89,18 @@ class Screen:
 
 
 class Story:
-    def __init__(self, stack, screen):
+    def __init__(self, stack, web, screen):
         self.stack = stack
+        self.web = web
         self.screen = screen
+        self.published = []
         self.letters = []
         self.alarms_seen = []
 
     def tell(self):
         self.set_up()
-        self.break_subscribers()
-        self.write_dead_letters()
+        self.break_and_publish()
+        self.write_other_letters()
         self.watch(until=lambda: time.time() > self.arrived + REPAIR_AFTER)
         self.repair()
         self.watch(until=lambda: all(letter.outcome for letter in self.letters), at_most=120)
@@ -106,46 +111,75 @@ class Story:
 
     def set_up(self):
         screen, sns = self.screen, self.stack.client("sns")
-        screen.title("1. A topic with a broken subscriber")
+        screen.title("1. A topic with four subscribers")
         screen.say(f"the local stack answers on {self.stack.endpoint}")
-        orders = sns.create_topic(Name="orders")["TopicArn"]
-        payments = sns.create_topic(Name="payments")["TopicArn"]
-        names = ["billing", "legacy", "ledger", "audit"]
+        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("orders", "returns", "payments")]
+        self.orders, returns, payments = topics
+        queues = ["billing", "warehouse", "legacy", "ledger", "audit"]
         self.deployment = deploy(
             self.stack,
             "demo",
             say=screen.more,
-            TopicArns=[orders, payments],
-            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in names],
+            # The web server is on this machine. The template does not allow that.
+            settings={"ALLOW_LOOPBACK_HTTP": "true"},
+            TopicArns=topics,
+            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in queues],
+            TargetFunctionArns=[function_arn("notifier")],
             TargetTopicArns=[payments],
             RedrivePolicy=POLICY,
         )
         screen.say("template.yaml is deployed: dead-letter queue, function, archive bucket, alarm")
-        topics = [orders, orders, payments, payments]
-        self.billing, self.legacy, self.ledger, self.audit = (
+        queue_topics = [self.orders, self.orders, returns, payments, payments]
+        self.billing, self.warehouse, self.legacy, self.ledger, self.audit = (
             subscribe(self.stack, name, topic, self.deployment.queue_arn)
-            for name, topic in zip(names, topics, strict=True)
+            for name, topic in zip(queues, queue_topics, strict=True)
         )
-        screen.say("subscribed: billing and legacy to orders, ledger and audit to payments")
+        common = (self.orders, self.deployment.queue_arn, self.web)
+        self.shop = subscribe_web(self.stack, "shop", *common)
+        self.notifier = subscribe_function(self.stack, "notifier", *common)
+        screen.say("subscribed to orders: the queues billing and warehouse, the web server shop, the function notifier")
+        screen.more("and legacy to returns; ledger and audit to payments, whose letters go to everyone by a rule")
         screen.say(f"retries wait {', '.join(str(delay) for delay in DELAYS)} seconds")
         self.feed_alarm(0)
 
-    def break_subscribers(self):
-        self.billing.unplug()
-        self.legacy.unplug()
-        self.screen.say("the queues of billing and legacy are deleted")
-
-    def write_dead_letters(self):
+    def break_and_publish(self):
         screen = self.screen
         screen.title("2. SNS gives up, the function does not")
-        for name, subscriber in [
-            ("order-1", self.billing),
-            ("order-2", self.billing),
-            ("order-3", self.billing),
-            ("poison", self.legacy),
-            ("payment", self.ledger),
+        self.billing.unplug()
+        self.legacy.unplug()
+        screen.say("the queues of billing and legacy are deleted")
+        self.publish("order-1")
+        screen.say("order-1 is published: warehouse, shop and notifier get it, billing does not")
+        self.shop.unplug()
+        self.notifier.unplug()
+        screen.say("the web server shop answers 503, the function notifier is deleted")
+        self.publish("order-2")
+        screen.say("order-2 is published: only warehouse gets it")
+
+    def publish(self, name):
+        """Publishes to all, and waits until those got it that can: SNS delivers to web servers and functions later."""
+        message, subject, attributes = content(name)
+        attributes = {key: {"DataType": kind, "StringValue": value} for key, (kind, value) in attributes.items()}
+        sns = self.stack.client("sns")
+        answer = sns.publish(TopicArn=self.orders, Message=message, Subject=subject, MessageAttributes=attributes)
+        self.published.append(answer["MessageId"])
+        expected = len(self.published)
+        wait_until(lambda: len(self.shop.posts()) == expected, 10, "SNS's post to shop")
+        if not self.shop.is_broken():
+            wait_until(lambda: len(self.notifier.posts()) == expected, 10, "SNS's call of notifier")
+
+    def write_other_letters(self):
+        screen = self.screen
+        first, second = self.published
+        for name, subscriber, message_id in [
+            ("order-1", self.billing, first),
+            ("order-2", self.billing, second),
+            ("order-2", self.shop, second),
+            ("order-2", self.notifier, second),
+            ("return", self.legacy, None),
+            ("payment", self.ledger, None),
         ]:
-            self.put(name, subscriber)
+            self.put(name, subscriber, message_id)
         self.arrived = self.letters[0].arrived
         screen.say(f"{len(self.letters)} letters are in the dead-letter queue: {self.names(self.letters)}")
         screen.more("written as SNS would write them: the local stack does no dead-lettering")
@@ -154,8 +188,9 @@ class Story:
         wait_until(lambda: self.alarm() == "ALARM", 10, "the alarm to go off")
 
     def repair(self):
-        self.billing.repair()
-        self.screen.say(self.screen.style("billing is repaired: its queue exists again", 1))
+        for subscriber in (self.billing, self.shop, self.notifier):
+            subscriber.repair()
+        self.screen.say(self.screen.style("billing, shop and notifier are repaired; legacy is not", 1))
 
     def wait_for_calm(self):
         remaining = self.arrived + ALARM_PERIOD - time.time()
@@ -182,17 +217,13 @@ class Story:
 
     # --- what happens in them
 
-    def put(self, name, subscriber):
+    def put(self, name, subscriber, message_id):
+        message, subject, attributes = content(name)
         body = envelope(
-            subscriber.topic_arn,
-            subscriber.subscription_arn,
-            json.dumps({"id": name, "note": "50 € für Jürgen"}, ensure_ascii=False),
-            subject=f"Event {name}",
-            attributes={"tenant": ("String", "gold"), "amount": ("Number", "49.90")},
+            subscriber.topic_arn, subscriber.subscription_arn, message, subject, attributes, message_id=message_id
         )
         arrived = time.time()
-        message_id = dead_letter(self.deployment, body)
-        self.letters.append(Letter(name, subscriber, body, message_id, arrived))
+        self.letters.append(Letter(name, subscriber, body, dead_letter(self.deployment, body), arrived))
 
     def watch(self, until, at_most=60):
         """Tells what the function logs, until the story goes on."""
@@ -215,10 +246,11 @@ class Story:
         for letter in self.letters:
             lines = self.deployment.outcomes(letter.message_id)
             for line in lines[len(letter.lines) :]:
-                news.setdefault(sentence(line), []).append(letter)
+                news.setdefault(sort_of(line), []).append((letter, line))
             letter.lines = lines
-        for what, letters in news.items():
-            self.screen.say(f"{self.names(letters)}: {what}")
+        for told in news.values():
+            letters, lines = zip(*told, strict=True)
+            self.screen.say(f"{self.names(letters)}: {sentence(lines)}")
 
     def feed_alarm(self, arrivals):
         self.stack.client("cloudwatch").put_metric_data(
@@ -244,17 +276,18 @@ class Story:
         return state
 
     def names(self, letters):
-        return ", ".join(letter.name for letter in letters)
+        return ", ".join(dict.fromkeys(letter.name for letter in letters))
 
     # --- the end
 
     def print_table(self):
-        print("  letter    retry  phase         planned       real  outcome")
+        print("  letter   target    retry  phase         planned       real  outcome")
         for letter in self.letters:
             name = letter.name
             for retry in letter.retries():
+                target = retry["target"] if name else ""
                 print(
-                    f"  {name:<8}  {retry['number']}/{retry['of']:<3}  {retry['phase']:<12}"
+                    f"  {name:<7}  {target:<8}  {retry['number']}/{retry['of']:<3}  {retry['phase']:<12}"
                     f"{retry['planned']:>7.1f} s  {retry['real']:>7.1f} s  {retry['result']}"
                 )
                 name = ""
@@ -271,15 +304,25 @@ class Story:
 
     def checks(self):
         """Each claim of the story, and whether it holds."""
-        orders, poison, payment = self.letters[:3], self.letters[3], self.letters[4]
-        delivered = [message["Body"] for message in self.billing.receive()]
+        *orders, poison, payment = self.letters
+        received = self.received()
+        for name, kind in [
+            ("warehouse", "a queue that never failed"),
+            ("billing", "a queue"),
+            ("shop", "a web server"),
+            ("notifier", "a function"),
+        ]:
+            ids = [json.loads(body)["MessageId"] for body in received[name]]
+            yield f"{name}, {kind}, has order-1 and order-2, each exactly once", sorted(ids) == sorted(self.published)
         yield (
-            "billing has its three letters, each once, unchanged byte for byte",
-            sorted(delivered) == sorted(letter.body for letter in orders),
+            "what came from the dead-letter queue to billing and shop is unchanged byte for byte",
+            all(letter.body in received[letter.subscriber.name] for letter in orders[:3]),
         )
+        yield "shop got it with SNS's headers", self.has_headers(self.shop.posts()[-1])
+        yield "notifier got the event that SNS would send, and the mark", self.has_event(orders[3])
         archived = [(record["reason"], record["message"]["body"]) for record in self.archived]
         yield (
-            "the archive holds the poison letter, unchanged, and nothing else",
+            "the archive holds the return, unchanged, and nothing else",
             archived == [("exhausted", poison.body)],
         )
         yield (
@@ -287,7 +330,7 @@ class Story:
             all(self.has_republished(subscriber, payment) for subscriber in (self.ledger, self.audit)),
         )
         yield (
-            f"the poison letter was tried {len(DELAYS)} times, numbered without a gap",
+            f"the return was tried {len(DELAYS)} times, numbered without a gap",
             [retry["number"] for retry in poison.retries()] == list(range(1, len(DELAYS) + 1)),
         )
         planned = [line["delay_s"] for line in poison.lines if "retry.number" in line and "delay_s" in line]
@@ -300,6 +343,29 @@ class Story:
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]
 
+    def received(self):
+        """The bodies that each subscriber of orders got. A function gets its event a moment after it was accepted."""
+        wait_until(lambda: len(self.notifier.posts()) >= len(self.published), 10, "the call of notifier")
+        return {s.name: s.bodies() for s in (self.warehouse, self.billing, self.shop, self.notifier)}
+
+    def has_headers(self, post):
+        return [post.header(f"x-amz-sns-{name}") for name in ("message-type", "message-id", "subscription-arn")] == [
+            "Notification",
+            self.published[1],
+            self.shop.subscription_arn,
+        ]
+
+    def has_event(self, letter):
+        [record] = self.notifier.events()[-1]["Records"]
+        original, sns = json.loads(letter.body), record["Sns"]
+        mark = json.loads(sns["MessageAttributes"].pop(MARK)["Value"])
+        same = ("MessageId", "TopicArn", "Subject", "Message", "Timestamp", "Signature", "MessageAttributes")
+        return (
+            all(sns[name] == original[name] for name in same)
+            and record["EventSubscriptionArn"] == self.notifier.subscription_arn
+            and mark["spent"] > 0
+        )
+
     def has_republished(self, subscriber, letter):
         received = [json.loads(message["Body"]) for message in subscriber.receive()]
         original = json.loads(letter.body)
@@ -310,6 +376,12 @@ class Story:
             == received[0]["MessageAttributes"]
             and json.loads(received[0]["MessageAttributes"][MARK]["Value"])["spent"] == 1
         )
+
+
+def content(name):
+    """Message, subject and attributes."""
+    message = json.dumps({"id": name, "note": "50 € für Jürgen"}, ensure_ascii=False)
+    return message, f"Event {name}", {"tenant": ("String", "gold"), "amount": ("Number", "49.90")}
 
 
 if __name__ == "__main__":

@@ -92,8 +92,11 @@ class Deployment:
         return self.stack.bootstraps(self.code_sha)
 
 
-def deploy(stack, name, say=lambda _line: None, bootstrap=None, **parameters):
-    """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out."""
+def deploy(stack, name, say=lambda _line: None, bootstrap=None, settings=None, **parameters):
+    """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out.
+
+    `settings` are environment variables of the function that the template never sets, by name.
+    """
     package = package_of(bootstrap or built_function(), name)
     bucket = f"packages-{name}"
     s3 = stack.client("s3")
@@ -102,6 +105,9 @@ def deploy(stack, name, say=lambda _line: None, bootstrap=None, **parameters):
 
     values = {key: written(value) for key, value in parameters.items()}
     template = with_batch_names(with_numbers(expand(f"s3://{bucket}/{name}.zip", values), values))
+    for resource in template["Resources"].values():
+        if settings and resource["Type"] == "AWS::Lambda::Function":
+            resource["Properties"]["Environment"]["Variables"] |= settings
     for what in leave_out(template):
         say(f"not on the local stack: {what}")
 

@@ -1,7 +1,7 @@
 """`make invoke`: runs the built function on one of the events of `events/`, and prints its answer and its log.
 
-Around it stands the world that the events speak of: the topics, the queues behind the subscriptions, and the
-dead-letter queue with the function of template.yaml on it.
+Around it stands the world that the events speak of: the topics, the queues and functions that letters may go to, and
+the dead-letter queue with the function of template.yaml on it.
 """
 
 import argparse
@@ -15,8 +15,9 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.deploy import deploy
-from local.sns import create_queue
 from local.stack import ACCOUNT, REGION, ROOT, Stack, StackError, stop_on_signals, wait_until
+from local.subscribers import create_function, create_queue, function_arn
+from local.web import WebServer
 
 # The moment that the events' timestamps belong to: 2026-11-01T12:00:00Z. See events/README.md.
 EVENTS_NOW = 1793534400000
@@ -28,6 +29,8 @@ SUBSCRIPTIONS = {
     "42f6a085-cc9a-44f4-b486-a8ff9c06c475": ("orders", "lambda", "function:orders-notifier"),
     "c741ca07-c97a-40d7-b428-731c4aeebc23": ("orders.fifo", "sqs", "orders-worker.fifo"),
 }
+
+FUNCTIONS = ["orders-notifier", "orders-projector"]
 
 # The queue that SQS moved letters from, with the maxReceiveCount of the events.
 SOURCE_QUEUES = {
@@ -46,8 +49,8 @@ def main():
     chosen = arguments.parse_args()
     stop_on_signals()
     try:
-        with Stack() as stack:
-            return invoke(stack, (ROOT / chosen.event).read_text(), chosen.mode)
+        with Stack() as stack, WebServer() as web:
+            return invoke(stack, web, (ROOT / chosen.event).read_text(), chosen.mode)
     except KeyboardInterrupt:
         return 130
     except (StackError, TimeoutError, OSError, BotoCoreError, ClientError) as error:
@@ -55,11 +58,13 @@ def main():
         return 1
 
 
-def invoke(stack, text, mode):
+def invoke(stack, web, text, mode):
     dead_letter_queue = json.loads(text)["Records"][0]["eventSourceARN"]
     fourteen_days = {"MessageRetentionPeriod": "1209600"}
     for name in ("orders-dlq", dead_letter_queue.rsplit(":", 1)[1]):
         queue_url, _ = create_queue(stack, name, arn("sns", "orders*"), **fourteen_days)
+    for function in FUNCTIONS:
+        create_function(stack, function, web)
     renamed = subscribe_all(stack, dead_letter_queue)
     deployment = deploy(
         stack,
@@ -68,6 +73,7 @@ def invoke(stack, text, mode):
         TopicArns=arn("sns", "*"),
         TargetTopicArns=arn("sns", "*"),
         TargetQueueArns=arn("sqs", "*"),
+        TargetFunctionArns=function_arn("*"),
         RedriveMode=mode,
     )
     event = as_of_now(text, renamed)

@@ -1,9 +1,10 @@
 """What the function's log tells about a letter, for the demo's progress lines and its table."""
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from local.sns import Subscriber
+from local.subscribers import Subscriber
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Letter:
         return final[-1] if final else None
 
     def retries(self):
-        """Each attempt: number, of, phase, planned and real seconds after the arrival, what came of it."""
+        """Each attempt: number, of, phase, target, planned and real seconds after the arrival, what came of it."""
         planned = self.arrived
         for line in self.lines:
             if "retry.number" in line:
@@ -31,6 +32,7 @@ class Letter:
                     "number": line["retry.number"],
                     "of": line["retry.of"],
                     "phase": line["retry.phase"],
+                    "target": place(line),
                     "planned": planned - self.arrived,
                     "real": moment(line["timestamp"]) - self.arrived,
                     "result": result_of(line),
@@ -39,20 +41,32 @@ class Letter:
                 planned = moment(line["due"])
 
 
-def sentence(line):
-    """A log line in words."""
+def sentence(lines):
+    """Log lines that tell of the same, for several letters, in words."""
+    line = lines[0]
+    places = ", ".join(dict.fromkeys(map(place, lines)))
     attempt = ""
     if "retry.number" in line:
         attempt = f"retry {line['retry.number']} of {line['retry.of']} ({line['retry.phase']}) "
     match line["outcome"]:
         case "delivered":
-            return f"{attempt}delivered to {line.get('target.arn', '?').rsplit(':', 1)[1]}"
+            return f"{attempt}delivered to {places}"
         case "archived":
-            return f"{attempt}archived, {line.get('reason')}"
+            return f"{attempt}failed at {places}; archived, {line.get('reason')}"
         case "deferred" if attempt:
-            return f"{attempt}failed, {short(line.get('error.code'))}; the next in {line.get('delay_s')} s"
+            return f"{attempt}failed at {places}; the next in {line.get('delay_s')} s"
         case outcome:
             return f"{attempt}{outcome}, {line.get('reason', 'no reason')}"
+
+
+def sort_of(line):
+    """Equal for lines that can be told in one sentence."""
+    return tuple(line.get(name) for name in ("outcome", "reason", "retry.number", "delay_s"))
+
+
+def place(line):
+    """`billing` of a queue's or function's ARN, or of a URL."""
+    return re.split("[:/]", line.get("target.arn") or line.get("target.url") or "?")[-1]
 
 
 def result_of(line):

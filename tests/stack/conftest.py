@@ -7,6 +7,7 @@ import pytest
 from world import World
 
 from local.stack import Stack, stop_on_signals
+from local.web import WebServer
 
 NUMBERS = itertools.count(1)
 
@@ -18,7 +19,13 @@ def stack():
         yield running
 
 
+@pytest.fixture(scope="session")
+def web():
+    with WebServer() as running:
+        yield running
+
+
 @pytest.fixture
-def world(stack, request):
+def world(stack, web, request):
     short = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:30].strip("-")
-    return World(stack, f"{short}-{next(NUMBERS)}")
+    return World(stack, web, f"{short}-{next(NUMBERS)}")

@@ -117,6 +117,25 @@ def test_topic_delivers_to_every_subscriber_with_the_attributes(world):
     }
 
 
+def test_copy_that_fails_at_another_subscriber_goes_to_that_one_alone(world):
+    topic = world.topic()
+    deployment = world.deploy(
+        policy(retries=3, delay=1, immediate=3, target="topic"), topic, queues=["other"], TargetTopicArns=[topic]
+    )
+    billing = world.subscribe("billing", topic, deployment.queue_arn)
+    other = world.subscribe("other", topic, deployment.queue_arn)
+    body = envelope(topic, billing.subscription_arn, MESSAGE, subject="Order placed", attributes=PUBLISHED)
+    dead_letter(deployment, body)
+    assert len(arrived(billing)) == 1
+
+    copy = fails_again(other, arrived(other))
+    letter = dead_letter(deployment, copy)
+
+    assert outcome(deployment, letter, "delivered")["target.arn"] == other.queue_arn
+    assert [message["Body"] for message in arrived(other)] == [copy]
+    assert billing.receive() == [], "published again it would have come here"
+
+
 def fails_again(subscriber, received):
     """What SNS puts into the dead-letter queue when the republished message cannot be delivered either."""
     [message] = received

@@ -1,15 +1,21 @@
 """What a test needs: a deployment of its own, subscribers, and a way to wait for what becomes of a letter."""
 
+import json
+
 from local.deploy import deploy
-from local.sns import create_queue, subscribe
 from local.stack import ACCOUNT, REGION, wait_until
+from local.subscribers import create_queue, function_arn, subscribe, subscribe_function, subscribe_web
+
+# The template has no parameter for it: nothing on AWS is on loopback.
+LOOPBACK = {"ALLOW_LOOPBACK_HTTP": "true"}
 
 
 class World:
     """Names of its own for one test, so that no test sees another's letters."""
 
-    def __init__(self, stack, prefix):
+    def __init__(self, stack, web, prefix):
         self.stack = stack
+        self.web = web
         self.prefix = prefix
 
     def name(self, what):
@@ -25,13 +31,15 @@ class World:
         """A dead-letter queue that exists before the deployment."""
         return create_queue(self.stack, self.name("own-dlq"), topic_arn)[1]
 
-    def deploy(self, policy, topic_arn, queues=(), **parameters):
-        """`queues` are the ones that letters may be sent to, by this test's short names."""
+    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, **parameters):
+        """`queues` and `functions` are the ones that letters may be sent to, by this test's short names."""
         return deploy(
             self.stack,
             self.prefix,
+            settings=settings,
             TopicArns=[topic_arn],
             TargetQueueArns=[self.queue_arn(queue) for queue in queues],
+            TargetFunctionArns=[function_arn(self.name(function)) for function in functions],
             RedrivePolicy=policy,
             # The least, and so the shortest visibility timeout: 30 s.
             FunctionTimeout=5,
@@ -40,6 +48,12 @@ class World:
 
     def subscribe(self, what, topic_arn, dead_letter_queue_arn, raw=False):
         return subscribe(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, raw)
+
+    def subscribe_web(self, what, topic_arn, dead_letter_queue_arn, raw=False):
+        return subscribe_web(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, self.web, raw)
+
+    def subscribe_function(self, what, topic_arn, dead_letter_queue_arn):
+        return subscribe_function(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, self.web)
 
 
 def policy(retries, delay, immediate=0, rules=(), **default):
@@ -50,7 +64,8 @@ def policy(retries, delay, immediate=0, rules=(), **default):
         "numRetries": retries,
         "numNoDelayRetries": immediate,
     }
-    default |= {"deliveryPolicy": {"healthyRetryPolicy": document}, "jitter": 0}
+    others = {key: default.pop(key) for key in ("throttlePolicy", "requestPolicy") if key in default}
+    default |= {"deliveryPolicy": {"healthyRetryPolicy": document, **others}, "jitter": 0}
     return {"default": default, "rules": list(rules)}
 
 
@@ -71,3 +86,12 @@ def arrived(subscriber, within=10):
 def attempts(deployment, message_id):
     """The numbers of the retries that were made."""
     return [line["retry.number"] for line in deployment.outcomes(message_id) if "retry.number" in line]
+
+
+def event_of_sns(subscription, body):
+    """The event that SNS makes of an envelope. It spells two fields its own way, and always has attributes."""
+    sns = json.loads(body)
+    sns["SigningCertUrl"], sns["UnsubscribeUrl"] = sns.pop("SigningCertURL"), sns.pop("UnsubscribeURL")
+    sns.setdefault("MessageAttributes", {})
+    record = {"EventSource": "aws:sns", "EventVersion": "1.0", "EventSubscriptionArn": subscription, "Sns": sns}
+    return {"Records": [record]}
