@@ -77,13 +77,13 @@ mod a_forged_subscription {
 
     #[tokio::test]
     async fn with_another_topic_is_refused() {
-        refused(&World::new(&[]), &Post::envelope("a").topic(OTHER_TOPIC), OF_OTHER_TOPIC, &ASKED).await;
+        refused(&World::new(&[]), &Post::envelope("a").topic(OTHER_TOPIC), OF_OTHER_TOPIC, &UNASKED).await;
     }
 
     #[tokio::test]
     async fn with_the_topic_of_another_account_is_refused() {
         let post = Post::envelope("a").topic(FOREIGN_TOPIC);
-        refused(&World::new(&[]), &post, OF_OTHER_TOPIC, &ASKED).await;
+        refused(&World::new(&[]), &post, OF_OTHER_TOPIC, &UNASKED).await;
 
         let post = post.subscription(FOREIGN_SUBSCRIPTION);
         refused(&World::new(&[]), &post, UNKNOWN, &ASKED).await;
@@ -103,6 +103,31 @@ mod a_forged_subscription {
             let post = Post::envelope("a").subscription(OTHER_SUBSCRIPTION);
             refused(&world, &post, OF_OTHER_QUEUE, &ASKED).await;
         }
+    }
+
+    /// The region becomes a part of the host that is called, so a letter must not choose it.
+    #[tokio::test]
+    async fn in_another_region_than_the_queue_is_refused_unasked() {
+        for region in ["eu-west-1", "s3", "s3-eu-central-1", ""] {
+            let topic = format!("arn:aws:sns:{region}:123456789012:orders");
+            let subscription = format!("{topic}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
+            let post = Post::envelope("a").topic(&topic).subscription(&subscription);
+            let detail = "the subscription is in another region than this queue";
+            refused(&World::new(&[]), &post, detail, &UNASKED).await;
+        }
+    }
+
+    /// SNS finds fault with an ARN that is none of its own; that is an answer, and kept as one.
+    #[tokio::test]
+    async fn by_an_arn_that_sns_does_not_take_is_refused_and_asked_about_once() {
+        let world = World::new(&[]);
+        world
+            .cloud
+            .reply("GetSubscriptionAttributes", Reply::Fail(400, "InvalidParameter", "SubscriptionArn"));
+        let post = Post::envelope("a").subscription(&format!("{TOPIC}:no-uuid"));
+        refused(&world, &post, UNKNOWN, &ASKED).await;
+        world.run([&post]).await;
+        assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 1);
     }
 
     #[tokio::test]
@@ -316,13 +341,7 @@ mod a_letter_that_names_its_target_itself {
     #[tokio::test]
     async fn goes_nowhere_that_its_rule_does_not_allow() {
         let policy = default(&json!({ "allowTargets": [WORKER, NOTIFIER, TOPIC] }));
-        for post in [eventbridge(PAYROLL), eventbridge(REFUND), eventbridge(OTHER_TOPIC), destination(REFUND)]
-        {
-            refused(&World::with_policy(&policy), &post, NOT_ALLOWED, &UNASKED).await;
-        }
-        let policy = default(&json!({ "target": "topic", "allowTargets": [TOPIC] }));
-        for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
-            let post = Post::envelope("a").topic(topic);
+        for post in [eventbridge(PAYROLL), eventbridge(REFUND), destination(REFUND)] {
             refused(&World::with_policy(&policy), &post, NOT_ALLOWED, &UNASKED).await;
         }
     }
@@ -457,7 +476,7 @@ mod under_verify_signature {
     async fn a_letter_that_sns_signed_for_the_forgers_own_topic_is_refused() {
         for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
             let post = Post::raw("a", &signed_for(topic, SUBSCRIPTION));
-            refused(&world(&strict()), &post, OF_OTHER_TOPIC, &ASKED).await;
+            refused(&world(&strict()), &post, OF_OTHER_TOPIC, &UNASKED).await;
         }
     }
 
@@ -646,5 +665,44 @@ mod a_check_that_could_not_be_made {
             assert_eq!(ran.outcomes(), [outcome]);
         }
         assert_eq!(world.cloud.calls("SendMessageBatch"), []);
+    }
+}
+
+mod a_topic {
+    use super::*;
+
+    fn republishing() -> Value {
+        json!({ "default": { "target": "topic", "jitter": 0 } })
+    }
+
+    /// The topic of a letter is vouched for by its subscription, as its endpoint is.
+    #[tokio::test]
+    async fn that_is_forged_is_not_published_to() {
+        for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
+            let world = World::with_policy(&republishing());
+            let ran = world.run([&Post::envelope("a").topic(topic)]).await;
+            assert_eq!(ran.outcomes(), ["a archived refused"]);
+            assert_eq!(ran.letter("a")["detail"], "the subscription belongs to another topic");
+            assert_eq!(world.cloud.calls("PublishBatch"), []);
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_subscription_that_points_its_dead_letters_elsewhere_is_not_published_to() {
+        let world = World::with_policy(&republishing());
+        let other = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+        world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", WORKER, other);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a archived refused"]);
+        assert_eq!(world.cloud.calls("PublishBatch"), []);
+    }
+
+    /// Republishing helps a subscriber that only SNS can reach.
+    #[tokio::test]
+    async fn of_a_subscription_that_only_sns_can_deliver_to_is_published_to() {
+        let world = World::with_policy(&republishing());
+        world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "email", "someone@a.example", DLQ);
+        assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
+        assert_eq!(world.cloud.calls("PublishBatch").len(), 1);
     }
 }

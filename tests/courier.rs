@@ -14,7 +14,8 @@ use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::target::{
-    CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through, Unmarkable, Waiting,
+    CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through, Time, Unmarkable,
+    Waiting,
 };
 use support::*;
 use tokio::time::Instant;
@@ -55,7 +56,7 @@ async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Ins
         .iter()
         .map(|(to, shipment)| Waiting { to, shipment, not_before, at_once: usize::MAX })
         .collect();
-    courier(&clients).deliver(&waiting, until).await
+    courier(&clients).deliver(&waiting, Time::until(until)).await
 }
 
 /// Sends all letters to one destination.
@@ -400,7 +401,7 @@ mod content {
             not_before: Instant::now(),
             at_once: usize::MAX,
         };
-        let answers = courier(&cloud.clients()).deliver(&[waiting], in_time()).await;
+        let answers = courier(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
         assert_eq!(answers, [Sent::Accepted]);
         let mut entries: Vec<_> = cloud.journal().into_iter().flat_map(|call| call.entries).collect();
         assert_eq!(entries.len(), 1);

@@ -817,7 +817,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
         ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, NO_FUNCTION]),
         ("subscription", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION]),
         ("source", [NO_SOURCE, NO_SOURCE, NO_SOURCE, None, NO_SOURCE]),
-        ("topic", [None, None, NO_TOPIC, NO_TOPIC, NO_TOPIC]),
+        ("topic", [None, NO_SUBSCRIPTION, NO_TOPIC, NO_TOPIC, NO_TOPIC]),
         (queue, [None; 5]),
     ] {
         let rule = json!({ "target": target });

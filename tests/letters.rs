@@ -876,3 +876,10 @@ fn what_an_operator_needs_is_printed() {
     }
     assert_eq!(at(NOW).to_string(), "2026-11-01T12:00:00Z");
 }
+
+#[test]
+fn the_record_of_a_success_is_not_run_again() {
+    let mut body: Value = serde_json::from_str(&only("lambda-destination.json").sqs.body).unwrap();
+    body["requestContext"]["condition"] = "Success".into();
+    assert_eq!(letter(&record(&body.to_string())).origin, Origin::Raw);
+}

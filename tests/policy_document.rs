@@ -325,7 +325,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
     let delivery = "default.deliveryPolicy.healthyRetryPolicy";
     let expected = [
         ("default.action", "must be one of redrive, archive, hold, not \"retry\""),
-        ("default.allowTargets", "must hold ARNs and URL prefixes only, each a string"),
+        ("default.allowTargets", "must hold ARNs and http or https URLs without a query only"),
         (
             "default.deliveryPolicy.healthyRetryPolicy.backOff",
             "unknown key; known here: backoffFunction, \
@@ -825,4 +825,33 @@ fn long_lists_that_no_pattern_names_are_no_matter() {
     let message = json!({ "tenant": "gold", "lines": vec!["x"; 50_000] }).to_string();
     let letter = letter(&record(&envelope(&message, &json!({}))));
     assert_eq!(parsed(&document).rule_for(&letter).unwrap().name, "tenant");
+}
+
+#[test]
+fn a_content_type_that_no_header_can_hold_is_refused() {
+    for text in ["", "text/plain\r\nx-evil: 1", "text/\u{fc}"] {
+        let document =
+            json!({ "default": { "deliveryPolicy": { "requestPolicy": { "headerContentType": text } } } });
+        let faults = Policy::parse(&document.to_string()).unwrap_err().to_string();
+        let expected = "default.deliveryPolicy.requestPolicy.headerContentType: \
+                        must be printable ASCII, such as application/json";
+        assert_eq!(faults, expected);
+    }
+}
+
+#[test]
+fn allowed_targets_are_arns_and_urls() {
+    let parse = |target: &str| Policy::parse(&json!({ "default": { "allowTargets": [target] } }).to_string());
+    for target in
+        ["arn:aws:sqs:eu-central-1:123456789012:orders", "https://a.example/hook", "http://a.example"]
+    {
+        assert!(parse(target).is_ok(), "{target}");
+    }
+    for target in ["orders", "a.example/hook", "ftp://a.example/", "https://a.example/?key=1", ""] {
+        let faults = parse(target).unwrap_err().to_string();
+        assert_eq!(
+            faults, "default.allowTargets: must hold ARNs and http or https URLs without a query only",
+            "{target}"
+        );
+    }
 }

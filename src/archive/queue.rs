@@ -8,7 +8,7 @@ use super::{Epitaph, Record};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter};
-use crate::target::{Courier, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Waiting};
+use crate::target::{Courier, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Time, Waiting};
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -33,7 +33,7 @@ pub(super) async fn store(
         .iter()
         .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
         .collect();
-    let answers = courier.deliver(&waiting, until).await;
+    let answers = courier.deliver(&waiting, Time::until(until)).await;
     answers
         .into_iter()
         .map(|sent| match sent {

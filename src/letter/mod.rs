@@ -203,6 +203,10 @@ impl Reading {
 
     fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
         let wire: Destination = notification::object(&sqs.body)?;
+        // The record of a success has the same form, and must not be run again.
+        if wire.request_context.condition == "Success" {
+            return None;
+        }
         let response = wire.response_payload.unwrap_or_default();
         let code = response.error_type.or(wire.response_context.unwrap_or_default().function_error);
         let code = code.unwrap_or(wire.request_context.condition);

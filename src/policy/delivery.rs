@@ -70,6 +70,11 @@ impl DeliveryPolicy {
         });
         let content_type = fields.object(request).and_then(|request| {
             let content_type = request.text("headerContentType").map(str::to_owned);
+            // What no header can hold would fail every post for good.
+            let printable = |c: char| c == ' ' || c.is_ascii_graphic();
+            if content_type.as_ref().is_some_and(|text| text.is_empty() || !text.chars().all(printable)) {
+                request.note("headerContentType", "must be printable ASCII, such as application/json");
+            }
             request.finish();
             content_type
         });

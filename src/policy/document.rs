@@ -1,6 +1,7 @@
 //! The redrive policy document: a default, and rules that differ from it.
 
 use serde_json::Value;
+use url::Url;
 
 use super::delivery::DeliveryPolicy;
 use super::fields::{Fault, Faults, Fields};
@@ -131,11 +132,16 @@ fn read_jitter(given: &Fields<'_>) -> Option<f64> {
 
 fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
     let list = given.list("allowTargets")?;
-    let texts: Vec<_> = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    if texts.len() < list.len() || texts.iter().any(String::is_empty) {
-        given.note("allowTargets", "must hold ARNs and URL prefixes only, each a string");
+    let is_target = |text: &&str| {
+        let url = |url: Url| matches!(url.scheme(), "http" | "https") && url.query().is_none();
+        text.parse::<Arn>().is_ok() || Url::parse(text).is_ok_and(url)
+    };
+    let targets: Vec<_> =
+        list.iter().filter_map(Value::as_str).filter(is_target).map(str::to_owned).collect();
+    if targets.len() < list.len() {
+        given.note("allowTargets", "must hold ARNs and http or https URLs without a query only");
     }
-    Some(texts)
+    Some(targets)
 }
 
 fn read_subscription(given: &Fields<'_>) -> Option<SubscriptionSpec> {

@@ -11,6 +11,8 @@ pub enum Way {
     To(Arn),
     /// To the endpoint of this subscription.
     ThroughSubscription(Arn),
+    /// To the topic of this subscription, which vouches for it: a letter alone could name any.
+    ToTopicOf(Arn),
     /// Nowhere: why, as the reason it is archived for and in words.
     Nowhere(ArchiveReason, &'static str),
 }
@@ -46,9 +48,15 @@ impl Rule {
         };
         match (&self.target, &letter.origin) {
             (TargetSpec::Arn(arn), _) => to(arn),
-            (TargetSpec::Topic, _) => match letter.subscription() {
-                Some(subscription) if is_by_product(letter) => Way::ThroughSubscription(subscription.clone()),
-                _ => letter.topic().map_or(nowhere("names no topic"), to),
+            (TargetSpec::Topic, origin) => match (letter.subscription(), letter.topic()) {
+                (Some(subscription), _) if is_by_product(letter) => {
+                    Way::ThroughSubscription(subscription.clone())
+                }
+                (Some(subscription), Some(_)) if *origin == Origin::Sns => {
+                    Way::ToTopicOf(subscription.clone())
+                }
+                (None, Some(_)) if *origin == Origin::Sns => nowhere("names no subscription"),
+                (_, topic) => topic.map_or(nowhere("names no topic"), to),
             },
             (TargetSpec::Origin | TargetSpec::Source, Origin::Sqs { source }) => to(source),
             (TargetSpec::Source, _) => nowhere("was not moved here by SQS, so it has no source queue"),
@@ -59,7 +67,13 @@ impl Rule {
                 nowhere("does not name the function that failed: give its rule that function as target")
             }
             (TargetSpec::Origin, Origin::LambdaDestination { function }) => to(function),
-            (TargetSpec::Origin, Origin::EventBridge { target, .. }) => to(target),
+            (TargetSpec::Origin, Origin::EventBridge { target, .. }) => match target.kind() {
+                ArnKind::Function | ArnKind::Queue => to(target),
+                _ => Way::Nowhere(
+                    ArchiveReason::UndeliverableProtocol,
+                    "failed at a target that is neither a function nor a queue",
+                ),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A letter on its way to an outcome.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 
@@ -79,6 +79,12 @@ impl<'p> Case<'p> {
     /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
     pub(super) fn fifo_group(&self) -> Option<&str> {
         self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
+    }
+
+    /// The group that this letter holds up, not having left by delivery. An archived letter holds its
+    /// group too: whether the archive has taken it shows only at the end.
+    pub(super) fn blocks(&self) -> Option<&str> {
+        self.fifo_group().filter(|_| self.fate != Fate::Delivered)
     }
 
     /// Takes a decision of the policy over.
@@ -176,14 +182,4 @@ pub(super) fn rounds(cases: &[Case<'_>]) -> Vec<Vec<usize>> {
         rounds[round].push(index);
     }
     rounds
-}
-
-/// Groups of which a letter of an earlier round did not leave by delivery. An archived letter holds
-/// its group too: whether the archive has taken it shows only at the end.
-pub(super) fn blocked_groups(cases: &[Case<'_>]) -> HashSet<String> {
-    cases
-        .iter()
-        .filter(|case| !matches!(case.fate, Fate::Open | Fate::Delivered))
-        .filter_map(|case| case.fifo_group().map(str::to_owned))
-        .collect()
 }

@@ -6,13 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::case::{Case, Fate};
-use super::route::{Route, route, subscriptions};
+use super::route::{Route, refusal_at_sight, route, subscriptions};
 use super::throttle::Turn;
 use super::{Redrive, half_of};
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{ArchiveReason, Retry};
-use crate::target::{CannotPack, Destination, Endpoint, Known, Sent, Shipment, Waiting};
+use crate::policy::{ArchiveReason, Retry, Way};
+use crate::target::{CannotPack, Destination, Endpoint, Known, Sent, Shipment, Time, Waiting};
 use crate::telemetry;
 
 /// A letter with a destination.
@@ -35,17 +35,25 @@ impl Redrive {
             })
             .collect();
         let due = self.verify(cases, due, until).await;
-        let ways = due.iter().filter_map(|(index, _)| Some(&cases[*index].verdict.as_ref()?.way));
+        let ways = due.iter().filter_map(|(index, _)| self.way_to_ask(&cases[*index]));
         let known = self.subscriptions.look_up(subscriptions(ways), half_of(until)).await;
-        let mut ready = Vec::new();
-        let mut waiting = HashMap::new();
+        let time = Time::until(until);
+        let (mut ready, mut waiting) = (Vec::new(), HashMap::new());
         for (index, retry) in due {
             let Some(destination) = self.address(&mut cases[index], retry, &known) else { continue };
-            let turn = self.turn(&mut cases[index], &destination, until, &mut waiting);
+            let turn = self.turn(&mut cases[index], &destination, time, &mut waiting);
             let Some((not_before, at_once)) = turn else { continue };
             ready.push(Ready { index, retry, destination, not_before, at_once });
         }
-        self.send(cases, &ready, until).await;
+        self.send(cases, &ready, time).await;
+    }
+
+    /// The way of a letter about whose subscription SNS must be asked, unless it shows at once that the
+    /// letter may not go there.
+    fn way_to_ask<'c>(&self, case: &'c Case<'_>) -> Option<&'c Way> {
+        let way = &case.verdict.as_ref()?.way;
+        let refused = refusal_at_sight(way, &case.letter, self.dead_letter_queue(&case.letter));
+        refused.is_none().then_some(way)
     }
 
     /// Finds the destination of a letter that is due, or settles what becomes of it instead.
@@ -73,13 +81,14 @@ impl Redrive {
         &self,
         case: &mut Case<'_>,
         destination: &Destination,
-        until: Instant,
+        time: Time,
         waiting: &mut HashMap<Endpoint, u32>,
     ) -> Option<(Instant, usize)> {
         let (start, now) = (Instant::now(), self.clock.now());
+        let last = later(now, time.latest_start(&destination.endpoint).saturating_duration_since(start));
         let verdict = case.verdict.as_ref()?;
         let Some(rate) = verdict.delivery.max_receives_per_second else { return Some((start, usize::MAX)) };
-        match self.throttle.turn(&destination.endpoint, rate, now, later(now, until - start), waiting) {
+        match self.throttle.turn(&destination.endpoint, rate, now, last, waiting) {
             Turn::Taken(turn) => {
                 let not_before = start + turn.duration_since(now).unsigned_abs();
                 Some((not_before, self.throttle.at_once(rate)))
@@ -92,7 +101,7 @@ impl Redrive {
         }
     }
 
-    async fn send(&self, cases: &mut [Case<'_>], ready: &[Ready], until: Instant) {
+    async fn send(&self, cases: &mut [Case<'_>], ready: &[Ready], time: Time) {
         let mut sent: Vec<(usize, Retry, Sent)> = Vec::new();
         let mut unpackable: Vec<(usize, CannotPack)> = Vec::new();
         {
@@ -115,7 +124,7 @@ impl Redrive {
                     at_once: one.at_once,
                 })
                 .collect();
-            let answers = self.courier.deliver(&waiting, until).await;
+            let answers = self.courier.deliver(&waiting, time).await;
             sent.extend(
                 shipments.iter().zip(answers).map(|((one, _), answer)| (one.index, one.retry, answer)),
             );

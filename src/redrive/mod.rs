@@ -16,7 +16,7 @@ mod route;
 mod signatures;
 mod throttle;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,15 +30,16 @@ use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
 use crate::policy::{
-    ArchiveReason, DeliveryPolicy, Facts, Policy, VISIBILITY_CEILING, Way, is_expiring, plus, seconds_until,
+    ArchiveReason, Decision, DeliveryPolicy, Facts, Policy, VISIBILITY_CEILING, Way, is_expiring, plus,
+    seconds_until,
 };
 use crate::settings::Mode;
 use crate::signature::Certificates;
 use crate::target::{Courier, Reach, Subscriptions};
 use crate::visibility::{Hiding, hide};
-use case::{Case, Fate, blocked_groups, rounds};
+use case::{Case, Fate, rounds};
 use queues::{QueueAttributes, Queues};
-use route::subscriptions;
+use route::{refusal_at_sight, subscriptions};
 use throttle::Throttle;
 
 /// Everything that handling a batch takes.
@@ -134,11 +135,13 @@ impl Redrive {
             .collect();
         self.discover(&mut cases, half_of(time.deliver)).await;
         self.read_delivery_policies(&mut cases, half_of(time.deliver)).await;
+        let mut blocked = HashSet::new();
         for round in rounds(&cases) {
-            self.decide(&mut cases, &round);
+            self.decide(&mut cases, &round, &blocked);
             if self.mode == Mode::Active {
                 self.deliver(&mut cases, &round, time.deliver).await;
             }
+            blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));
         }
         let batch = Batch {
             queue: &queue,
@@ -172,41 +175,49 @@ impl Redrive {
     /// which nobody can say yet stay in their queue untouched, as long as that keeps them: the search
     /// goes on next time.
     async fn discover(&self, cases: &mut [Case<'_>], until: Instant) {
+        let mut unfinished: Option<Failure> = None;
         for case in cases.iter_mut().filter(|case| case.needs_discovery()) {
-            let dlq = self.dead_letter_queue(&case.letter);
-            let failure = match self.subscriptions.discover(dlq, until).await {
-                Ok(found) => {
-                    case.facts.discovered = found;
-                    continue;
+            if unfinished.is_none() {
+                let dlq = self.dead_letter_queue(&case.letter);
+                match self.subscriptions.discover(dlq, until).await {
+                    Ok(found) => case.facts.discovered = found,
+                    Err(failure) => unfinished = Some(failure),
                 }
-                Err(failure) => failure,
-            };
-            if self.mode == Mode::Active && is_expiring(&case.letter, &case.facts, self.clock.now()) {
+            }
+            case.failure.clone_from(&unfinished);
+            if unfinished.is_none() || self.mode == Mode::Observe {
+                continue;
+            }
+            if is_expiring(&case.letter, &case.facts, self.clock.now()) {
                 let why = "its subscription could not be searched for in time";
                 case.archive(ArchiveReason::Expiring, Some(why.to_owned()));
             } else {
                 case.fate = Fate::OutOfTime;
             }
-            case.failure = Some(failure);
         }
     }
 
     /// Reads the delivery policies of subscriptions, for rules that go by them.
     async fn read_delivery_policies(&self, cases: &mut [Case<'_>], until: Instant) {
-        let ways: Vec<_> = cases.iter().map(Case::way_of_delivery_policy).collect();
+        let way = |case: &Case<'_>| {
+            let way = case.way_of_delivery_policy()?;
+            let refused = refusal_at_sight(&way, &case.letter, self.dead_letter_queue(&case.letter));
+            refused.is_none().then_some(way)
+        };
+        let ways: Vec<_> = cases.iter().map(way).collect();
         let known = self.subscriptions.look_up(subscriptions(ways.iter().flatten()), until).await;
         for (case, way) in cases.iter_mut().zip(&ways) {
-            let Some(Way::ThroughSubscription(arn)) = way else { continue };
+            let Some(Way::ThroughSubscription(arn) | Way::ToTopicOf(arn)) = way else { continue };
             let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
             let json = subscription.delivery_policy.as_deref();
             case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);
         }
     }
 
-    /// Asks the policy about the letters of a round, but for those behind another of their group.
-    fn decide(&self, cases: &mut [Case<'_>], round: &[usize]) {
+    /// Asks the policy about the letters of a round, but for those behind another of their group and
+    /// those whose fate is known already.
+    fn decide(&self, cases: &mut [Case<'_>], round: &[usize], blocked: &HashSet<String>) {
         let now = self.clock.now();
-        let blocked = blocked_groups(cases);
         for &index in round {
             let case = &mut cases[index];
             let behind = case.fifo_group().is_some_and(|group| blocked.contains(group));
@@ -214,15 +225,20 @@ impl Redrive {
                 case.fate = Fate::Held;
                 continue;
             }
-            if case.fate != Fate::Open {
-                continue;
-            }
-            let verdict = case.rule.decide(&case.letter, &case.facts, now);
-            let decision = verdict.decision.clone();
-            case.verdict = Some(verdict);
-            match self.mode {
-                Mode::Observe => case.fate = Fate::Observed(decision),
-                Mode::Active => case.settle(&decision, now),
+            let decision = match case.fate {
+                Fate::Open => {
+                    let verdict = case.rule.decide(&case.letter, &case.facts, now);
+                    let decision = verdict.decision.clone();
+                    case.verdict = Some(verdict);
+                    decision
+                }
+                Fate::Archive(reason) => Decision::Archive(reason, None),
+                _ => continue,
+            };
+            match (self.mode, &case.fate) {
+                (Mode::Observe, _) => case.fate = Fate::Observed(decision),
+                (Mode::Active, Fate::Open) => case.settle(&decision, now),
+                (Mode::Active, _) => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{ArchiveReason, Verdict, Way};
+use crate::policy::{ArchiveReason, DeliveryPolicy, Verdict, Way};
 use crate::target::{Check, Destination, Endpoint, Known, Refusal, Sent, Through};
 
 /// What came out of looking for a destination.
@@ -21,39 +21,69 @@ pub(super) enum Route {
 /// The subscriptions that must be asked about.
 pub(super) fn subscriptions<'a>(ways: impl Iterator<Item = &'a Way>) -> BTreeSet<&'a Arn> {
     ways.filter_map(|way| match way {
-        Way::ThroughSubscription(arn) => Some(arn),
+        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn) => Some(arn),
         Way::To(_) | Way::Nowhere(..) => None,
     })
     .collect()
+}
+
+/// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
+/// the region of its dead-letter queue, as SNS demands. So a letter does not choose which of AWS's hosts
+/// is called.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
+pub(super) fn refusal_at_sight(way: &Way, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
+    let (Way::ThroughSubscription(subscription) | Way::ToTopicOf(subscription)) = way else { return None };
+    let of_topic = |topic: &Arn| {
+        let rest = subscription.as_str().strip_prefix(topic.as_str());
+        rest.is_some_and(|rest| rest.starts_with(':'))
+    };
+    if letter.topic().is_some_and(|topic| !of_topic(topic)) {
+        return Some(Refusal::OtherTopic);
+    }
+    let near = (subscription.partition(), subscription.region()) == (dlq.partition(), dlq.region());
+    (!near).then_some(Refusal::OtherRegion)
 }
 
 /// The destination of a letter, if it may go there. `dlq` is the queue that SNS put it into.
 pub(super) fn route(verdict: &Verdict<'_>, letter: &Letter, dlq: &Arn, known: &HashMap<Arn, Known>) -> Route {
     let refused = |detail: &str| Route::Archive(ArchiveReason::Refused, detail.to_owned());
     let undeliverable = |why: String| Route::Archive(ArchiveReason::UndeliverableProtocol, why);
+    if let Some(refusal) = refusal_at_sight(&verdict.way, letter, dlq) {
+        return refused(refusal.detail());
+    }
     let destination = match &verdict.way {
         Way::Nowhere(reason, why) => return Route::Archive(*reason, (*why).to_owned()),
         Way::To(arn) => match Endpoint::of_arn(arn.clone()) {
             Some(endpoint) => Destination { endpoint, subscription: None },
             None => return undeliverable("the target is of a kind that is not delivered to".to_owned()),
         },
-        Way::ThroughSubscription(arn) => match known.get(arn) {
-            None => return Route::Unknown(Sent::NotStarted),
-            Some(Err(sent)) => return Route::Unknown(sent.clone()),
-            Some(Ok(None)) => return refused(Refusal::Unknown.detail()),
-            Some(Ok(Some(attributes))) => match attributes.check(letter.topic(), dlq) {
-                Check::Refused(refusal) => return refused(refusal.detail()),
-                Check::Undeliverable(why) => return undeliverable(why),
-                Check::Endpoint(endpoint) => {
+        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn) => {
+            let attributes = match known.get(arn) {
+                None => return Route::Unknown(Sent::NotStarted),
+                Some(Err(sent)) => return Route::Unknown(sent.clone()),
+                Some(Ok(None)) => return refused(Refusal::Unknown.detail()),
+                Some(Ok(Some(attributes))) => attributes,
+            };
+            match (attributes.check(letter.topic(), dlq), letter.topic()) {
+                (Check::Refused(refusal), _) => return refused(refusal.detail()),
+                (_, Some(topic)) if matches!(verdict.way, Way::ToTopicOf(_)) => {
+                    Destination { endpoint: Endpoint::Topic(topic.clone()), subscription: None }
+                }
+                (Check::Undeliverable(why), _) => return undeliverable(why),
+                (Check::Endpoint(endpoint), _) => {
+                    let content_type = verdict.delivery.content_type.clone();
+                    let own = || {
+                        DeliveryPolicy::from_effective(attributes.delivery_policy.as_deref()?)?.content_type
+                    };
                     let through = Through {
                         subscription: arn.clone(),
                         topic: attributes.topic.clone(),
-                        content_type: verdict.delivery.content_type.clone().or(attributes.content_type()),
+                        content_type: content_type.or_else(own),
                     };
                     Destination { endpoint, subscription: Some(through) }
                 }
-            },
-        },
+            }
+        }
     };
     if destination.endpoint.arn() == Some(&letter.sqs.queue) {
         return refused("the target is the queue that the letter came from");

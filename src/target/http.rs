@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use tokio::time::{Instant, timeout_at};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
 
 use super::Sent;
 use super::endpoint::{HttpUrl, Through};
@@ -25,7 +25,14 @@ use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
 /// How long SNS waits for an answer.
-const TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the body of an answer to a post is waited for: its status has said all there is to know.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// How long an idle connection is kept. Between invocations the function is frozen, and a server that
+/// hung up meanwhile would cost a letter an attempt.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// An answer's body is read so that its connection can be used again, but not more of it than this.
 const MAX_ANSWER_BYTES: usize = 4 * 1024;
@@ -95,7 +102,7 @@ impl HttpClient {
         let Ok(request) = post.request(url) else {
             return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
         };
-        let answer = self.send(url, request, MAX_ANSWER_BYTES).await;
+        let answer = self.send(url, request, MAX_ANSWER_BYTES, DRAIN).await;
         match answer.and_then(|(status, _)| verdict(status).map_err(Sent::Failed)) {
             Ok(()) => Sent::Accepted,
             Err(sent) => sent,
@@ -110,7 +117,7 @@ impl HttpClient {
     pub async fn get(&self, url: &HttpUrl, max_bytes: usize) -> Result<Bytes, Failure> {
         let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
         let request = Request::get(url.as_str()).body(Full::default()).map_err(not_buildable)?;
-        match self.send(url, request, max_bytes).await {
+        match self.send(url, request, max_bytes, TIMEOUT).await {
             Ok((status, body)) => {
                 verdict(status)?;
                 body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
@@ -126,19 +133,19 @@ impl HttpClient {
         url: &HttpUrl,
         request: Request<Full<Bytes>>,
         max_bytes: usize,
+        patience: Duration,
     ) -> Result<(StatusCode, Option<Bytes>), Sent> {
         // The resolver is not asked about addresses, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {
             return Err(Sent::Refused(NotAllowed::DETAIL));
         }
         let client = self.client().map_err(Sent::Failed)?;
-        let until = Instant::now() + TIMEOUT;
-        let answer = timeout_at(until, client.request(request)).await;
+        let answer = timeout(TIMEOUT, client.request(request)).await;
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = answer.map_err(late)?.map_err(|error| no_connection(&error))?;
         // The status tells what became of the letter, however the body ends.
         let status = answer.status();
-        let body = timeout_at(until, Limited::new(answer.into_body(), max_bytes).collect()).await;
+        let body = timeout(patience, Limited::new(answer.into_body(), max_bytes).collect()).await;
         Ok((status, body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes)))
     }
 
@@ -156,7 +163,10 @@ impl HttpClient {
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
         let https = tls.https_or_http().enable_http1().wrap_connector(http);
-        Ok(self.client.get_or_init(|| Client::builder(TokioExecutor::new()).build(https)))
+        Ok(self.client.get_or_init(|| {
+            let mut client = Client::builder(TokioExecutor::new());
+            client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(https)
+        }))
     }
 }
 

@@ -19,6 +19,7 @@ mod topic;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
@@ -63,6 +64,41 @@ pub struct Waiting<'a> {
     pub at_once: usize,
 }
 
+/// The time for deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time {
+    /// When they begin.
+    pub start: Instant,
+    /// When they must have ended: what is under way then is cut off.
+    pub end: Instant,
+}
+
+impl Time {
+    /// From now until `end`.
+    #[must_use]
+    pub fn until(end: Instant) -> Self {
+        Self { start: Instant::now(), end }
+    }
+
+    /// The last moment to begin a request. One that begins too late is cut off when the endpoint may
+    /// just have taken the letter, and would be a failed attempt and a duplicate; a letter that is not
+    /// begun comes back as it is. Where the time is short from the beginning, half of it must do.
+    #[must_use]
+    pub fn latest_start(&self, to: &Endpoint) -> Instant {
+        let needed = match to {
+            Endpoint::Http(_) => http::TIMEOUT,
+            Endpoint::Topic(_) | Endpoint::Queue(_) | Endpoint::Function(_) | Endpoint::Stream(_) => {
+                CALL_TIME
+            }
+        };
+        let half = self.end.saturating_duration_since(self.start) / 2;
+        self.end.checked_sub(needed.min(half)).unwrap_or(self.end)
+    }
+}
+
+/// What a call of AWS takes at most, but for rare exceptions.
+const CALL_TIME: Duration = Duration::from_secs(2);
+
 /// What became of one shipment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
@@ -92,11 +128,12 @@ impl Courier {
     /// Sends every shipment to its endpoint and says what became of each, in the same order.
     ///
     /// Shipments for one endpoint share requests where the service has batches, and keep their order
-    /// within them; a request waits for the last turn of its shipments. None begins after `until`;
+    /// within them; a request waits for the last turn of its shipments. None begins later than
+    /// [`Time::latest_start`];
     /// one that is under way then counts as timed out. What a service refuses as a whole for reasons
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
-    pub async fn deliver(&self, waiting: &[Waiting<'_>], until: Instant) -> Vec<Sent> {
+    pub async fn deliver(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<Sent> {
         let mut by_endpoint: BTreeMap<&Endpoint, Vec<usize>> = BTreeMap::new();
         for (index, Waiting { to, .. }) in waiting.iter().enumerate() {
             by_endpoint.entry(to).or_default().push(index);
@@ -114,12 +151,13 @@ impl Courier {
             .map(|(to, indexes)| {
                 let places = &places;
                 async move {
-                    let turn = indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(until);
+                    let turn =
+                        indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(time.end);
                     sleep_until(turn).await;
                     // The semaphore is never closed.
                     let _place = places.acquire().await;
                     let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
-                    let answers = self.request(to, &request, until).await;
+                    let answers = self.request(to, &request, time).await;
                     indexes.into_iter().zip(answers).collect::<Vec<_>>()
                 }
             })
@@ -133,21 +171,22 @@ impl Courier {
         sent
     }
 
-    async fn request(&self, to: &Endpoint, shipments: &[&Shipment<'_>], until: Instant) -> Vec<Sent> {
-        let mut answers = self.request_once(to, shipments, until).await;
+    async fn request(&self, to: &Endpoint, shipments: &[&Shipment<'_>], time: Time) -> Vec<Sent> {
+        let mut answers = self.request_once(to, shipments, time).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
         if answers.refused_whole && shipments.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
             for shipment in shipments {
-                answers.sent.extend(self.request_once(to, &[shipment], until).await.sent);
+                answers.sent.extend(self.request_once(to, &[shipment], time).await.sent);
             }
         }
         answers.sent
     }
 
-    async fn request_once(&self, to: &Endpoint, shipments: &[&Shipment<'_>], until: Instant) -> Answers {
-        if Instant::now() >= until {
+    async fn request_once(&self, to: &Endpoint, shipments: &[&Shipment<'_>], time: Time) -> Answers {
+        let until = time.end;
+        if Instant::now() >= time.latest_start(to) {
             return Answers::all(shipments.len(), &Sent::NotStarted, false);
         }
         match timeout_at(until, self.call(to, shipments)).await {

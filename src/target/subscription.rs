@@ -28,6 +28,9 @@ use crate::failure::{Failure, FailureClass};
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
+/// How long the search through all subscriptions is believed.
+const SEARCH_MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
+
 /// Answers kept at most; a forger of letters cannot fill the memory.
 const MAX_KEPT: usize = 1_000;
 
@@ -71,6 +74,8 @@ pub enum Refusal {
     Pending,
     /// It belongs to another topic than the letter.
     OtherTopic,
+    /// It is in another region than its dead-letter queue would be.
+    OtherRegion,
     /// It does not name this queue as its dead-letter target.
     OtherDeadLetterQueue,
 }
@@ -89,13 +94,6 @@ impl Subscription {
             return Check::Refused(Refusal::Pending);
         }
         self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
-    }
-
-    /// The `Content-Type` of its posts by its own request policy.
-    #[must_use]
-    pub fn content_type(&self) -> Option<String> {
-        let policy: Policy = serde_json::from_str(self.delivery_policy.as_deref()?).ok()?;
-        policy.request_policy?.header_content_type
     }
 
     /// The endpoint by its protocol.
@@ -129,19 +127,6 @@ impl Subscription {
     }
 }
 
-/// What an effective delivery policy says of requests.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Policy {
-    request_policy: Option<RequestPolicy>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RequestPolicy {
-    header_content_type: Option<String>,
-}
-
 /// SNS's own `RedrivePolicy` attribute of a subscription.
 #[derive(Deserialize)]
 struct RedrivePolicy {
@@ -157,6 +142,7 @@ impl Refusal {
             Self::Unknown => "the subscription does not exist",
             Self::Pending => "the subscription is not confirmed",
             Self::OtherTopic => "the subscription belongs to another topic",
+            Self::OtherRegion => "the subscription is in another region than this queue",
             Self::OtherDeadLetterQueue => {
                 "the subscription does not name this queue as its dead-letter target"
             }
@@ -181,6 +167,8 @@ struct Search {
     waiting: Vec<Arn>,
     /// Every subscription that has a dead-letter target, with it.
     found: Vec<(String, Arn)>,
+    /// When it came to its end.
+    done: Option<Timestamp>,
 }
 
 impl Search {
@@ -234,19 +222,26 @@ impl Subscriptions {
     /// Looks through all subscriptions of the account for those that name `dlq` as their dead-letter
     /// target: the answer is the one that does, or `None` where there is none or more than one.
     ///
-    /// That takes a call for every subscription, within a small quota, so it is done once in the
-    /// life of a process, for all queues; a search that is cut off by `until` goes on where it
-    /// stopped.
+    /// That takes a call for every subscription, within a small quota, so it is done for all queues at
+    /// once and believed for a while; a search that is cut off by `until` goes on where it stopped.
     ///
     /// # Errors
     ///
     /// [`Failure`] while the search is not at its end.
     pub async fn discover(&self, dlq: &Arn, until: Instant) -> Result<Option<Arn>, Failure> {
         let mut search = self.search.lock().await;
-        let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
-        while !search.is_done() {
-            timeout_at(until, self.search_on(&mut search)).await.unwrap_or_else(|_| late())?;
+        let now = self.clock.now();
+        if search.done.is_some_and(|done| now.duration_since(done) >= SEARCH_MAX_AGE) {
+            *search = Search::default();
         }
+        let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
+        while !search.is_done() {
+            if Instant::now() >= until {
+                return Err(late());
+            }
+            timeout_at(until, self.search_on(&mut search)).await.unwrap_or_else(|_| Err(late()))?;
+        }
+        search.done.get_or_insert(now);
         let mut named = search.found.iter().filter(|(target, _)| target == dlq.as_str());
         let (first, second) = (named.next(), named.next());
         Ok(first.filter(|_| second.is_none()).map(|(_, subscription)| subscription.clone()))
@@ -287,7 +282,12 @@ impl Subscriptions {
                 let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
                 answer.attributes().and_then(Subscription::from_attributes).ok_or_else(unread).map(Some)
             }
-            Err(SdkError::ServiceError(error)) if error.err().is_not_found_exception() => Ok(None),
+            // What cannot be the ARN of a subscription is that of none.
+            Err(SdkError::ServiceError(error))
+                if error.err().is_not_found_exception() || error.err().is_invalid_parameter_exception() =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(Failure::of_call(&error)),
         }
     }
