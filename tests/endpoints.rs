@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sns_redrive::signature::{Certificate, SignedMessage, verify};
 use support::*;
 
 fn default(default: &Value) -> Value {
@@ -349,6 +350,19 @@ mod http {
         assert_eq!((sent_line, sent_headers), (line, with_host(headers, &server)));
         assert_eq!(sent_body, body);
         assert_eq!(sent_body, body_of("envelope"), "byte for byte what lies in the queue");
+    }
+
+    /// What a subscriber does with it: the signature over the body that arrived must verify.
+    #[tokio::test]
+    async fn the_signature_still_verifies_over_the_body_that_arrives() {
+        let certificate = Certificate::from_pem(include_str!("data/signature/sns.pem")).unwrap();
+        for body in [include_str!("data/signature/v1.json"), include_str!("data/signature/v2-subject.json")] {
+            let server = Server::answering(200);
+            let world = world_of(&json!({}), "http", &server.url());
+            assert_eq!(world.run([&Post::raw("a", body)]).await.outcomes(), ["a delivered"]);
+            let message = SignedMessage::read(&server.seen()[0].body).unwrap();
+            assert_eq!(verify(&message, &certificate, at(NOW)), Ok(()));
+        }
     }
 
     #[tokio::test]
