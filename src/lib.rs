@@ -30,7 +30,8 @@
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark | nothing outside; pure |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision | letters; pure |
 //! | [`redrive`] | doing it: a batch in, an outcome for every letter out | all of these |
-//! | [`target`] | where retries go: topics, queues, subscriptions | AWS, letters; no policy |
+//! | [`target`] | where retries go: topics, queues, functions, web servers, streams; subscriptions | AWS, letters; no policy |
+//! | [`signature`] | whether SNS wrote a letter | letters; fetches certificates |
 //! | [`archive`] | where letters rest that cannot be saved, and the record's format | AWS, letters; no schedule |
 //! | [`visibility`] | hiding | AWS |
 //! | [`telemetry`] | facts to log lines and metrics | reports of [`redrive`] |
