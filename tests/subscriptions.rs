@@ -171,7 +171,7 @@ mod checks {
             let forged = format!("arn:aws:sns:{region}:123456789012:orders:43fe80b0");
             let world = World::new(&[]);
             let ran = world.run([&Post::envelope("a").subscription(&forged)]).await;
-            let reason = if region.is_empty() { "permanent" } else { "unrecognised" };
+            let reason = if region.is_empty() { "refused" } else { "unrecognised" };
             assert_eq!(ran.outcomes(), [format!("a archived {reason}")], "{region}");
             let hosts: Vec<_> = world.cloud.journal().into_iter().map(|call| call.host).collect();
             assert_eq!(
@@ -186,12 +186,13 @@ mod checks {
     async fn a_subscription_is_asked_for_in_its_own_region() {
         let elsewhere = "arn:aws:sns:us-east-1:123456789012:orders:43fe80b0";
         let topic = "arn:aws:sns:us-east-1:123456789012:orders";
+        let dlq = "arn:aws:sqs:us-east-1:123456789012:orders-dlq";
         let world = World::new(&[]);
         world.cloud.subscribe(
             elsewhere,
-            &[("TopicArn", topic), ("Protocol", "sqs"), ("Endpoint", WORKER), ("RedrivePolicy", &names(DLQ))],
+            &[("TopicArn", topic), ("Protocol", "sqs"), ("Endpoint", WORKER), ("RedrivePolicy", &names(dlq))],
         );
-        let ran = world.run([&Post::envelope("a").topic(topic).subscription(elsewhere)]).await;
+        let ran = world.run([&Post::envelope("a").topic(topic).subscription(elsewhere).queue(dlq)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(world.cloud.calls("GetSubscriptionAttributes")[0].host, "sns.us-east-1.amazonaws.com");
     }
