@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{NOW, SUBSCRIPTION, at, envelope, holds, letter, record, sample, text_attribute};
+use common::{NOW, SUBSCRIPTION, at, envelope, holds, letter, received, record, sample, text_attribute};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -105,8 +105,8 @@ impl World {
         if let Some(due) = self.due {
             mark["due"] = (sent + due).into();
         }
-        let mark = json!({ "sns-redrive": { "Type": "String", "Value": mark.to_string() } });
-        let mut record = record(&envelope("hello", &mark));
+        let mut record = record(&envelope("hello", &json!({})));
+        record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
         record["attributes"]["SentTimestamp"] = sent.to_string().into();
         record
     }
@@ -152,7 +152,7 @@ impl World {
         let policy = self.policy();
         let facts = Facts { retention: self.retention, ceiling: self.ceiling, ..Facts::default() };
         let timeout = millis(self.timeout);
-        let mut letter = letter(&self.record(sent));
+        let mut letter = Letter::parse_requeued(received(&self.record(sent)));
         let mut life = Life::default();
         let mut visible = sent;
         loop {
@@ -652,7 +652,7 @@ fn the_sample_events_are_decided_as_their_table_says() {
     let wait = Schedule::BUILT_IN.wait(2, &Jitter::new(0.1, early.id.as_str())).unwrap();
     let due = at(early.sqs.sent.as_millisecond() + millis(wait));
     assert!((54..=60).contains(&wait), "{wait}");
-    let deferral = Deferral { hide: wait - 10, due, why: DeferReason::Early };
+    let deferral = Deferral { hide: wait - 10, due, retry: 2, why: DeferReason::Early };
     assert_eq!(mixed[0], first);
     assert_eq!(mixed[1], deliver(2, Phase::PreBackoff));
     assert_eq!(mixed[2], unrecognised);
@@ -684,10 +684,9 @@ fn marked(spent: u32, due: Option<i64>) -> Letter {
     if let Some(due) = due {
         mark["due"] = due.into();
     }
-    letter(&record(&envelope(
-        "hello",
-        &json!({ "sns-redrive": { "Type": "String", "Value": mark.to_string() } }),
-    )))
+    let mut record = record(&envelope("hello", &json!({})));
+    record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+    Letter::parse_requeued(received(&record))
 }
 
 #[test]
@@ -714,7 +713,7 @@ fn the_due_time_of_the_mark_comes_before_the_schedule() {
     let policy = Policy::built_in();
     let decide = |due| policy.decide(&marked(1, Some(due)), &Facts::default(), at(NOW)).decision;
     assert_eq!(decide(NOW), deliver(2, Phase::PreBackoff));
-    let wait = Deferral { hide: 6, due: at(NOW + 5_001), why: DeferReason::Early };
+    let wait = Deferral { hide: 6, due: at(NOW + 5_001), retry: 2, why: DeferReason::Early };
     assert_eq!(decide(NOW + 5_001), Decision::Defer(wait), "hidden by whole seconds, rounded up");
 }
 
@@ -728,13 +727,14 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
     let letter = marked(0, None);
     let verdict = policy.decide(&letter, &facts, at(NOW));
     let now = NOW + 2_345;
-    let defer = |hide, wait| {
-        Decision::Defer(Deferral { hide, due: at(now + millis(wait)), why: DeferReason::Failed })
+    let defer = |retry, hide, wait| {
+        let due = at(now + millis(wait));
+        Decision::Defer(Deferral { hide, due, retry, why: DeferReason::Failed })
     };
     for (number, expected) in [
-        (1, defer(0, 0)),
-        (2, defer(10, 10)),
-        (3, defer(VISIBILITY_CEILING, 200_000)),
+        (1, defer(2, 0, 0)),
+        (2, defer(3, 10, 10)),
+        (3, defer(4, VISIBILITY_CEILING, 200_000)),
         (4, Decision::Archive(ArchiveReason::Exhausted, None)),
     ] {
         let failed = Retry { number, of: 4, phase: Phase::Immediate };
@@ -780,10 +780,12 @@ fn a_letter_that_its_rule_archives_or_holds_is_never_attempted() {
     );
     let hold = under(&json!({ "action": "hold" }));
     let due = at(NOW + millis(VISIBILITY_CEILING));
-    let held = Deferral { hide: VISIBILITY_CEILING, due, why: DeferReason::Hold };
-    assert_eq!(hold.decide(&letter, &facts, at(NOW)).decision, Decision::Defer(held));
-    let spent = marked(BUILT_IN_RETRIES, None);
-    assert_eq!(hold.decide(&spent, &facts, at(NOW)).decision, Decision::Defer(held));
+    for spent in [0, 3, BUILT_IN_RETRIES] {
+        let held = Deferral { hide: VISIBILITY_CEILING, due, retry: spent + 1, why: DeferReason::Hold };
+        assert_eq!(held.for_mark(), (spent, None), "holding is no retry, and none is due");
+        let letter = marked(spent, None);
+        assert_eq!(hold.decide(&letter, &facts, at(NOW)).decision, Decision::Defer(held));
+    }
 }
 
 #[test]
@@ -912,7 +914,7 @@ fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
     // A day's wait is hidden a ceiling at a time: only the next wake-up counts, not the retry.
     let last = LATEST - millis(VISIBILITY_CEILING);
     let due = at(last + 90_000_000);
-    let hidden = Deferral { hide: VISIBILITY_CEILING, due, why: DeferReason::Failed };
+    let hidden = Deferral { hide: VISIBILITY_CEILING, due, retry: 2, why: DeferReason::Failed };
     assert_eq!(after_failure(last), Decision::Defer(hidden));
     assert_eq!(after_failure(last + 1), EXPIRING);
     assert_eq!(after_failure(LATEST + 86_400_000), EXPIRING, "its time was up before it failed");
@@ -921,7 +923,7 @@ fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
 #[test]
 fn a_letter_before_its_time_is_archived_where_it_would_wake_too_late() {
     let decide = |due| slow().decide(&marked(0, Some(due)), &FOUR_DAYS, at(LATEST - 60_000)).decision;
-    let hidden = Deferral { hide: 60, due: at(LATEST), why: DeferReason::Early };
+    let hidden = Deferral { hide: 60, due: at(LATEST), retry: 1, why: DeferReason::Early };
     assert_eq!(decide(LATEST), Decision::Defer(hidden));
     assert_eq!(decide(LATEST + 1), EXPIRING);
 }
@@ -933,7 +935,7 @@ fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
         (letter.sqs.first_received, letter.sqs.receive_count) = (at(point), 2);
         slow().decide(&letter, &FOUR_DAYS, at(LATEST - 60_000)).decision
     };
-    let hidden = Deferral { hide: 60, due: at(LATEST), why: DeferReason::Hop };
+    let hidden = Deferral { hide: 60, due: at(LATEST), retry: 2, why: DeferReason::Hop };
     assert_eq!(decide(LATEST - 90_000_000), Decision::Defer(hidden));
     assert_eq!(decide(LATEST - 90_000_000 + 1), EXPIRING);
 }
@@ -945,7 +947,7 @@ fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
     for (left, hide) in [(100 * 3_600, VISIBILITY_CEILING), (60, 60), (1, 1)] {
         let now = LATEST - millis(left);
         let due = at(now + millis(hide));
-        let held = Deferral { hide, due, why: DeferReason::Hold };
+        let held = Deferral { hide, due, retry: 1, why: DeferReason::Hold };
         assert_eq!(decide(now), Decision::Defer(held), "{left} s before it must be archived");
     }
     assert_eq!(decide(LATEST), EXPIRING);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{
     Attribute, AttributeValue, Attributes, BadEvent, Cause, Letter, MARK_ATTRIBUTE, Mark, Notification,
-    Origin, SqsMessage,
+    Origin, Requeued, SqsMessage,
 };
 
 const BILLING_SUBSCRIPTION: &str =
@@ -209,7 +209,8 @@ fn letters_that_come_back_carry_our_mark() {
     ] {
         let letter = only(file);
         let id = format!("{id}/{SUBSCRIPTION}");
-        let mark = Mark { spent, id: id.clone(), first: at(first), generation: 0, dlq: None, due: None };
+        let mark =
+            Mark { spent, id: id.clone(), first: at(first), generation: 0, requeued: Requeued::default() };
         assert_eq!(letter.mark, Some(mark), "{file}");
         assert_eq!((letter.spent(), letter.first_arrival()), (spent, at(first)), "{file}");
         assert_eq!(letter.id.as_str(), id, "{file}: the id of its first life, not of this one");
@@ -485,7 +486,7 @@ fn a_mark_that_is_not_text_counts_as_none() {
 
 fn mark_for(letter: &Letter, spent: u32) -> Mark {
     let id = letter.id.as_str().to_owned();
-    Mark { spent, id, first: letter.first_arrival(), generation: 0, dlq: None, due: None }
+    Mark { spent, id, first: letter.first_arrival(), generation: 0, requeued: Requeued::default() }
 }
 
 /// A letter whose mark could not be read when it comes back would be retried for ever.

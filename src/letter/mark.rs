@@ -33,13 +33,23 @@ pub struct Mark {
     pub spent: u32,
     /// The letter's id, kept for life.
     pub id: String,
-    /// When it first arrived in a dead-letter queue.
+    /// When it first arrived in a dead-letter queue, or was replayed.
     pub first: Timestamp,
     /// How often it was replayed from the archive.
     pub generation: u32,
-    /// In the requeue: the dead-letter queue it came from.
+    /// What only the requeue's letters say.
+    pub requeued: Requeued,
+}
+
+/// What a mark says in the requeue, and is believed on nowhere else: there it is this function, or an
+/// operator, who wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requeued {
+    /// The dead-letter queue it came from.
     pub dlq: Option<Arn>,
-    /// In the requeue: when its next retry is due.
+    /// The queue from which SQS had moved it there; SQS itself says so only once.
+    pub source: Option<Arn>,
+    /// When its next retry is due.
     pub due: Option<Timestamp>,
 }
 
@@ -54,6 +64,8 @@ struct Wire {
     generation: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dlq: Option<Arn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<i64>,
 }
@@ -72,9 +84,17 @@ impl Mark {
             id: wire.id,
             first: Timestamp::from_millisecond(wire.first).ok()?,
             generation: wire.generation,
-            dlq: wire.dlq,
-            due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
+            requeued: Requeued {
+                dlq: wire.dlq,
+                source: wire.source,
+                due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
+            },
         })
+    }
+
+    /// The mark of a letter that lies elsewhere, or inside of a message that others wrote.
+    pub(super) fn outside_requeue(self) -> Self {
+        Self { requeued: Requeued::default(), ..self }
     }
 
     /// The mark as the attribute that travels.
@@ -86,8 +106,9 @@ impl Mark {
             id: self.id.clone(),
             first: self.first.as_millisecond(),
             generation: self.generation,
-            dlq: self.dlq.clone(),
-            due: self.due.map(Timestamp::as_millisecond),
+            dlq: self.requeued.dlq.clone(),
+            source: self.requeued.source.clone(),
+            due: self.requeued.due.map(Timestamp::as_millisecond),
         };
         // Strings and numbers only: serde_json cannot fail on it.
         Attribute::string(serde_json::to_string(&wire).unwrap_or_default())
@@ -104,8 +125,7 @@ mod tests {
             id: "abc".into(),
             first: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
             generation: 0,
-            dlq: None,
-            due: None,
+            requeued: Requeued::default(),
         }
     }
 
@@ -122,11 +142,12 @@ mod tests {
 
     #[test]
     fn a_mark_in_the_requeue_names_its_queue_and_its_due_time() {
-        let full = Mark {
+        let requeued = Requeued {
             dlq: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().ok(),
+            source: "arn:aws:sqs:eu-central-1:123456789012:orders-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
-            ..mark()
         };
+        let full = Mark { requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
     }
 

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use mark::{MARK_ATTRIBUTE, Mark};
+pub use mark::{MARK_ATTRIBUTE, Mark, Requeued};
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
 pub use notification::Notification;
 
@@ -100,14 +100,66 @@ pub struct Cause {
 pub struct LetterId(String);
 
 impl Letter {
-    /// Understands a message as far as it can be. Never fails.
+    /// Understands a message of a dead-letter queue as far as it can be. Never fails. Anybody may have
+    /// sent it there, so what its mark says of the requeue is not believed.
     #[must_use]
     pub fn parse(sqs: SqsMessage) -> Self {
-        let Reading { origin, notification, cause } = Reading::of(&sqs);
-        let mark = Mark::find(&sqs.attributes)
-            .or_else(|| notification.as_ref().and_then(|sns| Mark::find(&sns.attributes)));
+        Self::read(sqs, false)
+    }
+
+    /// Understands a message of the requeue, where only this software sends.
+    #[must_use]
+    pub fn parse_requeued(sqs: SqsMessage) -> Self {
+        Self::read(sqs, true)
+    }
+
+    fn read(sqs: SqsMessage, in_requeue: bool) -> Self {
+        let own = Mark::find(&sqs.attributes);
+        let own = own.map(|mark| if in_requeue { mark } else { mark.outside_requeue() });
+        let source = own.as_ref().and_then(|mark| mark.requeued.source.clone());
+        let Reading { origin, notification, cause } = Reading::of(&sqs, source);
+        let inside = || Some(Mark::find(&notification.as_ref()?.attributes)?.outside_requeue());
+        let mark = own.or_else(inside);
         let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref());
         Self { sqs, origin, notification, cause, mark, id }
+    }
+
+    /// The mark for its way into the requeue, with so many retries behind it.
+    #[must_use]
+    pub fn mark_for_requeue(&self, spent: u32, due: Option<Timestamp>) -> Mark {
+        let source = match &self.origin {
+            Origin::Sqs { source } => Some(source.clone()),
+            _ => None,
+        };
+        let requeued = Requeued { dlq: Some(self.dead_letter_queue().clone()), source, due };
+        Mark { requeued, ..self.mark(spent) }
+    }
+
+    /// The mark for its way to a target, with so many retries behind it.
+    #[must_use]
+    pub fn mark(&self, spent: u32) -> Mark {
+        Mark {
+            spent,
+            id: self.id.as_str().to_owned(),
+            first: self.first_arrival(),
+            generation: self.generation(),
+            requeued: Requeued::default(),
+        }
+    }
+
+    /// The queue that it was dead-lettered to: the one that it lies in, unless that is the requeue.
+    #[must_use]
+    pub fn dead_letter_queue(&self) -> &Arn {
+        let marked = self.mark.as_ref().and_then(|mark| mark.requeued.dlq.as_ref());
+        marked.unwrap_or(&self.sqs.queue)
+    }
+
+    /// When its life in the queue began, from which the retention counts. Moving to the requeue starts
+    /// SQS's clock anew, and would keep a letter for ever: there it goes on from the first arrival.
+    #[must_use]
+    pub fn kept_since(&self) -> Timestamp {
+        let requeued = self.mark.as_ref().filter(|mark| mark.requeued.dlq.is_some());
+        requeued.map_or(self.sqs.sent, |mark| mark.first.min(self.sqs.sent))
     }
 
     /// The topic of the SNS message in it.
@@ -164,8 +216,8 @@ struct Reading {
 impl Reading {
     /// The order matters: what SQS itself says cannot be forged by a body, and attributes are
     /// cheaper to read than bodies.
-    fn of(sqs: &SqsMessage) -> Self {
-        if let Some(source) = sqs.source_queue() {
+    fn of(sqs: &SqsMessage, source: Option<Arn>) -> Self {
+        if let Some(source) = sqs.source_queue().or(source) {
             return Self {
                 origin: Origin::Sqs { source },
                 notification: Notification::from_envelope(&sqs.body),

@@ -33,8 +33,20 @@ pub struct Deferral {
     pub hide: u64,
     /// When its next retry is due, which may lie several hops away.
     pub due: Timestamp,
+    /// The number of that retry.
+    pub retry: u32,
     /// Why.
     pub why: DeferReason,
+}
+
+impl Deferral {
+    /// What the mark must say where the letter waits in the requeue: the retries behind it, and when the
+    /// next is due. A rule that holds letters names no such moment; when it is gone, the next retry has
+    /// its ordinary delay.
+    #[must_use]
+    pub fn for_mark(&self) -> (u32, Option<Timestamp>) {
+        (self.retry.saturating_sub(1), (self.why != DeferReason::Hold).then_some(self.due))
+    }
 }
 
 /// Why a letter is deferred.

@@ -13,6 +13,7 @@ mod fields;
 mod matcher;
 mod rule;
 mod schedule;
+mod waiting;
 mod way;
 
 use jiff::Timestamp;
@@ -24,6 +25,7 @@ pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
 pub use rule::{Action, DeliverySpec, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
+pub use waiting::{Crowd, IN_FLIGHT_LIMIT, MAX_DELAY, Place};
 pub use way::Way;
 
 use crate::arn::Arn;
@@ -145,13 +147,13 @@ impl Verdict<'_> {
         let Some(wait) = self.delivery.schedule.wait(next, &self.clock.jitter) else {
             return Decision::Archive(ArchiveReason::Exhausted, None);
         };
-        self.clock.defer(now, plus(now, wait), DeferReason::Failed)
+        self.clock.defer(now, plus(now, wait), next, DeferReason::Failed)
     }
 
-    /// Says what is to be done where the target takes no more for now: no attempt was made.
+    /// Says what is to be done where the target takes no more for now: the attempt was not made.
     #[must_use]
-    pub fn put_off(&self, now: Timestamp, until: Timestamp) -> Decision {
-        self.clock.defer(now, until, DeferReason::Throttled)
+    pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {
+        self.clock.defer(now, until, due.number, DeferReason::Throttled)
     }
 }
 
@@ -164,7 +166,7 @@ impl Rule {
         let way = self.way(letter, facts.discovered.as_ref());
         let decision = match (self.action, &way) {
             (Action::Archive, _) => Decision::Archive(ArchiveReason::Rule, None),
-            (Action::Hold, _) => clock.hold(now),
+            (Action::Hold, _) => clock.hold(now, letter.spent().saturating_add(1)),
             (Action::Redrive, Way::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
             (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),
         };
@@ -197,7 +199,7 @@ fn retry_or_wait(
         first_received: letter.sqs.first_received,
         count: letter.sqs.receive_count.saturating_sub(brought_along).max(1),
         spent: letter.spent(),
-        due: letter.mark.as_ref().and_then(|mark| mark.due),
+        due: letter.mark.as_ref().and_then(|mark| mark.requeued.due),
         ceiling: clock.ceiling,
     };
     let deliver = |number| {
@@ -206,8 +208,8 @@ fn retry_or_wait(
     };
     match step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0)) {
         Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
-        Step::Early { until } => clock.defer(now, until, DeferReason::Early),
-        Step::Hop { until, retry } => match clock.defer(now, until, DeferReason::Hop) {
+        Step::Early { until } => clock.defer(now, until, receive.spent + 1, DeferReason::Early),
+        Step::Hop { until, retry } => match clock.defer(now, until, retry, DeferReason::Hop) {
             // Due already, and no time to come back once more for it.
             Decision::Archive(..) if until <= now => deliver(retry),
             decision => decision,
@@ -220,36 +222,36 @@ impl LetterClock {
     fn new(rule: &Rule, letter: &Letter, facts: &Facts) -> Self {
         Self {
             jitter: Jitter::new(rule.jitter, letter.id.as_str()),
-            expires: plus(letter.sqs.sent, facts.retention),
+            expires: plus(letter.kept_since(), facts.retention),
             margin: expiry_margin(facts.retention),
             ceiling: facts.ceiling,
         }
     }
 
     /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
-    fn hold(&self, now: Timestamp) -> Decision {
+    fn hold(&self, now: Timestamp, retry: u32) -> Decision {
         let left = seconds_until(plus(now, self.margin), self.expires);
         match left.min(self.ceiling) {
             0 => Decision::Archive(ArchiveReason::Expiring, None),
-            hide => Decision::Defer(Deferral { hide, due: plus(now, hide), why: DeferReason::Hold }),
+            hide => Decision::Defer(Deferral { hide, due: plus(now, hide), retry, why: DeferReason::Hold }),
         }
     }
 
     /// Hides the letter towards `due`, or archives it where the queue would drop it before it wakes.
-    fn defer(&self, now: Timestamp, due: Timestamp, why: DeferReason) -> Decision {
+    fn defer(&self, now: Timestamp, due: Timestamp, retry: u32, why: DeferReason) -> Decision {
         let hide = seconds_until(now, due).min(self.ceiling);
         let awake = plus(now, hide);
         if plus(awake, self.margin) > self.expires {
             return Decision::Archive(ArchiveReason::Expiring, None);
         }
-        Decision::Defer(Deferral { hide, due, why })
+        Decision::Defer(Deferral { hide, due, retry, why })
     }
 }
 
 /// Whether a letter's queue would drop it within the margin, so that it must not wait any longer.
 #[must_use]
 pub fn is_expiring(letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-    plus(now, expiry_margin(facts.retention)) > plus(letter.sqs.sent, facts.retention)
+    plus(now, expiry_margin(facts.retention)) > plus(letter.kept_since(), facts.retention)
 }
 
 /// How long before its queue drops a letter it is archived rather than hidden, seconds: an hour,

@@ -10,7 +10,6 @@ use super::route::{Route, refusal_at_sight, route, subscriptions};
 use super::throttle::Turn;
 use super::{Redrive, half_of};
 use crate::arn::Arn;
-use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Retry, Way};
 use crate::target::{CannotPack, Destination, Endpoint, Known, Sent, Shipment, Time, Waiting};
 use crate::telemetry;
@@ -41,7 +40,7 @@ impl Redrive {
         let (mut ready, mut waiting) = (Vec::new(), HashMap::new());
         for (index, retry) in due {
             let Some(destination) = self.address(&mut cases[index], retry, &known) else { continue };
-            let turn = self.turn(&mut cases[index], &destination, time, &mut waiting);
+            let turn = self.turn(&mut cases[index], retry, &destination, time, &mut waiting);
             let Some((not_before, at_once)) = turn else { continue };
             ready.push(Ready { index, retry, destination, not_before, at_once });
         }
@@ -52,13 +51,13 @@ impl Redrive {
     /// letter may not go there.
     fn way_to_ask<'c>(&self, case: &'c Case<'_>) -> Option<&'c Way> {
         let way = &case.verdict.as_ref()?.way;
-        let refused = refusal_at_sight(way, &case.letter, self.dead_letter_queue(&case.letter));
+        let refused = refusal_at_sight(way, &case.letter, case.letter.dead_letter_queue());
         refused.is_none().then_some(way)
     }
 
     /// Finds the destination of a letter that is due, or settles what becomes of it instead.
     fn address(&self, case: &mut Case<'_>, retry: Retry, known: &HashMap<Arn, Known>) -> Option<Destination> {
-        let dlq = self.dead_letter_queue(&case.letter);
+        let dlq = case.letter.dead_letter_queue();
         match route(case.verdict.as_ref()?, &case.letter, dlq, known) {
             Route::Send(destination) => {
                 case.target = Some(destination.endpoint.clone());
@@ -80,6 +79,7 @@ impl Redrive {
     fn turn(
         &self,
         case: &mut Case<'_>,
+        retry: Retry,
         destination: &Destination,
         time: Time,
         waiting: &mut HashMap<Endpoint, u32>,
@@ -94,7 +94,7 @@ impl Redrive {
                 Some((not_before, self.throttle.at_once(rate)))
             }
             Turn::Later(turn) => {
-                let put_off = verdict.put_off(now, turn);
+                let put_off = verdict.put_off(retry, now, turn);
                 case.settle(&put_off, now);
                 None
             }
@@ -140,14 +140,6 @@ impl Redrive {
         for (index, retry, answer) in sent {
             cases[index].answered(retry, answer, now);
         }
-    }
-
-    /// The queue that a letter was dead-lettered to: the event source, unless that is the requeue;
-    /// only there is the mark believed.
-    pub(super) fn dead_letter_queue<'a>(&self, letter: &'a Letter) -> &'a Arn {
-        let from_requeue = self.requeue.as_ref() == Some(&letter.sqs.queue);
-        let marked = letter.mark.as_ref().and_then(|mark| mark.dlq.as_ref());
-        marked.filter(|_| from_requeue).unwrap_or(&letter.sqs.queue)
     }
 }
 

@@ -178,7 +178,7 @@ impl Redrive {
         let mut unfinished: Option<Failure> = None;
         for case in cases.iter_mut().filter(|case| case.needs_discovery()) {
             if unfinished.is_none() {
-                let dlq = self.dead_letter_queue(&case.letter);
+                let dlq = case.letter.dead_letter_queue();
                 match self.subscriptions.discover(dlq, until).await {
                     Ok(found) => case.facts.discovered = found,
                     Err(failure) => unfinished = Some(failure),
@@ -201,7 +201,7 @@ impl Redrive {
     async fn read_delivery_policies(&self, cases: &mut [Case<'_>], until: Instant) {
         let way = |case: &Case<'_>| {
             let way = case.way_of_delivery_policy()?;
-            let refused = refusal_at_sight(&way, &case.letter, self.dead_letter_queue(&case.letter));
+            let refused = refusal_at_sight(&way, &case.letter, case.letter.dead_letter_queue());
             refused.is_none().then_some(way)
         };
         let ways: Vec<_> = cases.iter().map(way).collect();

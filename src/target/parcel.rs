@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark, Origin};
+use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Origin};
 
 /// SQS takes at most ten message attributes, and so does a raw subscription of a topic: a message
 /// with more is thrown away there.
@@ -70,7 +70,7 @@ impl<'a> Parcel<'a> {
             return Err(Unmarkable);
         }
         if !unmarked {
-            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(next_mark(letter, retry).to_attribute()));
+            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(letter.mark(retry).to_attribute()));
         }
         let fifo = to.is_fifo();
         let group_id = letter.sqs.group_id();
@@ -101,18 +101,6 @@ fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
         .filter(|(name, _)| *name != MARK_ATTRIBUTE)
         .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
         .collect()
-}
-
-/// The mark of a letter that goes out as retry number `retry`.
-pub(super) fn next_mark(letter: &Letter, retry: u32) -> Mark {
-    Mark {
-        spent: retry,
-        id: letter.id.as_str().to_owned(),
-        first: letter.first_arrival(),
-        generation: letter.generation(),
-        dlq: None,
-        due: None,
-    }
 }
 
 /// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;

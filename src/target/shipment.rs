@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::endpoint::{Destination, Endpoint};
 use super::event::{Invoke, invoke};
 use super::http::Post;
-use super::parcel::{Parcel, Unmarkable, next_mark};
+use super::parcel::{Parcel, Unmarkable};
 use crate::letter::Letter;
 
 /// A letter, packed for one kind of endpoint.
@@ -46,7 +46,7 @@ impl<'a> Shipment<'a> {
             }
             Endpoint::Function(_) => {
                 let subscription = to.subscription.as_ref().map(|through| &through.subscription);
-                let event = invoke(letter, subscription, &next_mark(letter, retry));
+                let event = invoke(letter, subscription, &letter.mark(retry));
                 event.map(Self::Event).ok_or(CannotPack::NotJson)
             }
             Endpoint::Stream(_) => Ok(Self::Record(Cow::Borrowed(&letter.sqs.body))),
