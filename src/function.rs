@@ -17,7 +17,7 @@ use crate::redrive::{Invocation, Parts, Redrive, response};
 use crate::settings::{ArchiveAt, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::target::{Courier, HttpClient, HttpUrl, Reach};
-use crate::telemetry;
+use crate::telemetry::{self, Run};
 
 /// The function, ready to be called.
 pub struct Function {
@@ -44,6 +44,8 @@ impl Function {
             archive,
             mode: settings.mode,
             requeue: settings.requeue,
+            in_flight_limit: settings.in_flight_limit,
+            ceiling: settings.max_hide_seconds,
             certificates: certificates(clock.clone()),
             clients,
             reach,
@@ -53,7 +55,7 @@ impl Function {
         Self { redrive: Redrive::new(parts), namespace: settings.metrics_namespace, clock, metrics_to }
     }
 
-    /// The same function with another [`Redrive`], such as one of a short ceiling.
+    /// The same function with another [`Redrive`], such as one of other certificates.
     #[must_use]
     pub fn map_redrive(mut self, change: impl FnOnce(Redrive) -> Redrive) -> Self {
         self.redrive = change(self.redrive);
@@ -85,7 +87,9 @@ impl Function {
         }
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
-            let metrics = telemetry::summarise(&reports, queue, request_id, began, self.clock.now());
+            let in_flight = self.redrive.in_flight(queue);
+            let run = Run { queue, in_flight, request_id, began, now: self.clock.now() };
+            let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }
         Ok(response(&reports))

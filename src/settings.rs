@@ -3,10 +3,12 @@
 //! All faults are reported together, each with its variable, and the function refuses to start: an
 //! operator then mends a deployment once, and no letter is handled by half a configuration.
 
+use std::fmt::Display;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::arn::{Arn, ArnKind};
-use crate::policy::Policy;
+use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
 /// The function's settings. `template.yaml` and the README name the same variables.
 #[derive(Debug)]
@@ -25,6 +27,10 @@ pub struct Settings {
     pub max_concurrency: u32,
     /// `ALLOW_LOOPBACK_HTTP`.
     pub allow_loopback_http: bool,
+    /// `IN_FLIGHT_LIMIT`.
+    pub in_flight_limit: u64,
+    /// `MAX_HIDE_SECONDS`.
+    pub max_hide_seconds: u64,
 }
 
 /// Where the archive is.
@@ -66,7 +72,7 @@ pub struct SettingFault {
 pub struct BadSettings(pub Vec<SettingFault>);
 
 /// Every variable with its default, as README and template give them; `None` where there is none.
-pub const VARIABLES: [(&str, Option<&str>); 8] = [
+pub const VARIABLES: [(&str, Option<&str>); 10] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
@@ -75,6 +81,8 @@ pub const VARIABLES: [(&str, Option<&str>); 8] = [
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
     ("MAX_CONCURRENCY", Some("1")),
     ("ALLOW_LOOPBACK_HTTP", Some("false")),
+    ("IN_FLIGHT_LIMIT", Some("120000")),
+    ("MAX_HIDE_SECONDS", Some("41400")),
 ];
 
 impl Settings {
@@ -101,17 +109,35 @@ impl Settings {
             requeue: note(&mut faults, requeue(&given), None),
             mode: note(&mut faults, mode(&given), Mode::Observe),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
-            max_concurrency: note(&mut faults, max_concurrency(&given), 1),
+            max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
+            in_flight_limit: note(&mut faults, number(&given, "IN_FLIGHT_LIMIT", 10, 10_000_000), 10),
+            max_hide_seconds: note(&mut faults, number(&given, "MAX_HIDE_SECONDS", 1, VISIBILITY_CEILING), 1),
         };
-        if settings
-            .requeue
-            .as_ref()
-            .is_some_and(|requeue| settings.archive == ArchiveAt::Queue(requeue.clone()))
-        {
+        faults.extend(settings.contradictions());
+        if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
+    }
+
+    /// What single settings cannot know of each other.
+    fn contradictions(&self) -> Faults {
+        let mut faults = Vec::new();
+        let requeue = self.requeue.as_ref();
+        if requeue.is_some_and(|requeue| self.archive == ArchiveAt::Queue(requeue.clone())) {
             faults.extend(fault("ARCHIVE", "must not be the requeue, which the function drains"));
         }
-        if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
+        for rule in self.policy.all_rules() {
+            let Rule { name, .. } = rule;
+            if matches!(&rule.target, TargetSpec::Arn(arn) if Some(arn) == requeue) {
+                let problem = format!("must not be the target of rule {name:?}: the function drains it");
+                faults.extend(fault("REQUEUE_ARN", problem));
+            }
+            if rule.fifo == Fifo::StepAside && !requeue.is_some_and(Arn::is_fifo) {
+                let problem =
+                    format!("must be a FIFO queue, since rule {name:?} has \"fifo\": \"step-aside\"");
+                faults.extend(fault("REQUEUE_ARN", problem));
+            }
+        }
+        faults
     }
 }
 
@@ -207,12 +233,20 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
     Ok(namespace)
 }
 
-fn max_concurrency(given: &impl Fn(&str) -> Option<String>) -> Result<u32, Faults> {
-    const NAME: &str = "MAX_CONCURRENCY";
-    let text = given(NAME).unwrap_or_default();
-    // <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
-    let number = text.parse().ok().filter(|number| (1..=1000).contains(number));
-    number.ok_or_else(|| fault(NAME, format!("must be a whole number from 1 to 1000, not {text:?}")))
+/// A whole number within limits.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
+fn number<N>(
+    given: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    least: N,
+    most: N,
+) -> Result<N, Faults>
+where
+    N: FromStr + PartialOrd + Display + Copy,
+{
+    let text = given(name).unwrap_or_default();
+    let number = text.parse().ok().filter(|number| *number >= least && *number <= most);
+    number.ok_or_else(|| fault(name, format!("must be a whole number from {least} to {most}, not {text:?}")))
 }
 
 fn allow_loopback_http(given: &impl Fn(&str) -> Option<String>) -> Result<bool, Faults> {

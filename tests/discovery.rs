@@ -65,7 +65,7 @@ async fn the_search_is_made_once() {
     let world = world_of(&discover());
     world.run([&Post::raw("a", "plain")]).await;
     world.cloud.forget();
-    world.pass(100);
+    world.pass(59);
     assert_eq!(world.run([&Post::raw("b", "plain")]).await.outcomes(), ["b delivered"]);
     assert_eq!(operations(&world.cloud), ["SendMessageBatch"]);
 }

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{
-    Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Policy, Rule,
-    Schedule, SubscriptionSpec, TargetSpec,
+    Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy,
+    Rule, Schedule, SubscriptionSpec, TargetSpec,
 };
 
 /// The example of the contract, whose `default` is the built-in policy.
@@ -92,6 +92,7 @@ fn built_in_rule() -> Rule {
         retry_permanent: false,
         subscription: SubscriptionSpec::None,
         verify_signature: false,
+        fifo: Fifo::Block,
     }
 }
 
@@ -132,10 +133,12 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let given = json!({
         "target": "topic", "action": "hold", "jitter": 0.5, "allowTargets": [TOPIC], "retryPermanent": true,
         "subscription": SUBSCRIPTION, "verifySignature": true, "deliveryPolicy": "http-default",
+        "fifo": "step-aside",
     });
     let default = default_of(&given);
     assert_eq!(default.subscription, SubscriptionSpec::Named(SUBSCRIPTION.parse().unwrap()));
     assert!(default.verify_signature);
+    assert_eq!(default.fifo, Fifo::StepAside);
     let pattern = json!({ "origin": ["sns"] });
     let inheriting = json!({ "default": given, "rules": [{ "name": "r", "match": pattern }] });
     assert_eq!(rules(&parsed(&inheriting))[1], Rule { name: "r".into(), ..default });
@@ -143,7 +146,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let contrary = json!({ "default": given, "rules": [{
         "name": "r", "match": pattern, "target": "source", "action": "redrive", "jitter": 0, "allowTargets": [],
         "retryPermanent": false, "subscription": "discover", "verifySignature": false,
-        "deliveryPolicy": "aws-managed",
+        "deliveryPolicy": "aws-managed", "fifo": "block",
     }] });
     let expected = Rule {
         name: "r".into(),
@@ -155,6 +158,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
         retry_permanent: false,
         subscription: SubscriptionSpec::Discover,
         verify_signature: false,
+        fifo: Fifo::Block,
     };
     assert_eq!(rules(&parsed(&contrary))[1], expected);
 }
@@ -447,7 +451,6 @@ fn each_of_these_documents_has_one_fault() {
         (json!({ "default": { "deliveryPolicy": { "http": 5 } } }), "default.deliveryPolicy.http"),
         (json!({ "default": { "verifySignature": "yes" } }), "default.verifySignature"),
         (json!({ "default": { "subscription": "Discover" } }), "default.subscription"),
-        (json!({ "default": { "fifo": "step-aside" } }), "default.fifo"),
         (json!({ "default": { "fifo": "sometimes" } }), "default.fifo"),
         (
             healthy(json!({ "minDelayTarget": 21 })),

@@ -342,6 +342,7 @@ mod metrics {
             "FailuresTransient",
             "FailuresPermanent",
             "FailuresMendable",
+            "LettersInFlight",
             "HighestRetry",
         ];
         let mut metrics: Vec<_> =
@@ -391,6 +392,7 @@ mod metrics {
                     "LettersArchived": 4,
                     "ArchivedExhausted": 1,
                     "ArchivedUnrecognised": 3,
+                    "LettersInFlight": 1,
                     "HighestRetry": 2,
                     // The one that SQS moved is 97 s old, of 14 days.
                     "SecondsToExpiry": 1_209_600 - 97,
@@ -422,6 +424,7 @@ mod metrics {
                     "LettersDeferred": 2,
                     "LettersHeld": 1,
                     "LettersFailed": 1,
+                    "LettersInFlight": 3,
                     "FailuresTransient": 3,
                     "HighestRetry": 1,
                     "SecondsToExpiry": 1_209_600,

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::redrive::Redrive;
 use sns_redrive::visibility::{Hiding, hide};
 use support::*;
 use tokio::time::Instant;
@@ -214,7 +213,8 @@ mod values {
             json!({ "minDelayTarget": 25, "maxDelayTarget": 25, "numRetries": 3, "numNoDelayRetries": 1 });
         let policy =
             json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
-        let world = broken(&policy).map_redrive(|redrive| Redrive::with_ceiling(redrive, 10));
+        let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("MAX_HIDE_SECONDS", "10")]);
+        world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
         let due = |seconds: i64| at(NOW + seconds * 1000).to_string();
         let expected = [
             (0, json!(["deferred", "failed", 1, 10, due(25)])),

@@ -66,20 +66,16 @@ impl Archive {
         if letters.is_empty() {
             return Vec::new();
         }
-        let records: Vec<_> =
-            letters.iter().map(|(letter, epitaph)| Record::of(letter, epitaph, batch.now)).collect();
         match self {
             Self::S3 { s3, bucket, prefix } => {
                 let key = s3::key(prefix, batch.queue, batch.now, batch.request_id);
-                let put = s3::put(s3, bucket, &key, &records);
+                let put = s3::put(s3, bucket, &key, lines(letters, batch.now));
                 let answer = timeout_at(batch.until, put)
                     .await
                     .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
                 vec![answer; letters.len()]
             }
-            Self::Queue { courier, queue } => {
-                queue::store(courier, queue, letters, &records, batch.until).await
-            }
+            Self::Queue { courier, queue } => queue::store(courier, queue, letters, batch).await,
         }
     }
 
@@ -90,3 +86,16 @@ impl Archive {
         matches!(self, Self::Queue { queue, .. } if queue == arn)
     }
 }
+
+/// The object of these letters. One record at a time: it holds the letter's body once more.
+fn lines(letters: &[(&Letter, Epitaph<'_>)], now: Timestamp) -> Result<String, serde_json::Error> {
+    let bytes = letters.iter().map(|(letter, _)| letter.sqs.body.len() + RECORD_BYTES).sum();
+    let mut lines = String::with_capacity(bytes);
+    for (letter, epitaph) in letters {
+        lines.push_str(&Record::of(letter, epitaph, now).to_line()?);
+    }
+    Ok(lines)
+}
+
+/// What a record takes besides the body, about.
+const RECORD_BYTES: usize = 1536;

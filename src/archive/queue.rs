@@ -4,11 +4,13 @@ use std::borrow::Cow;
 
 use tokio::time::Instant;
 
-use super::{Epitaph, Record};
+use super::{Batch, Epitaph, Record};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter};
-use crate::target::{Courier, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Time, Waiting};
+use crate::target::{
+    Courier, DEFAULT_GROUP, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Time, Waiting,
+};
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -17,23 +19,23 @@ pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
-pub(super) async fn store(
+pub(super) async fn store<'l>(
     courier: &Courier,
     queue: &Arn,
-    letters: &[(&Letter, Epitaph<'_>)],
-    records: &[Record],
-    until: Instant,
+    letters: &[(&'l Letter, Epitaph<'_>)],
+    batch: Batch<'_>,
 ) -> Vec<Result<(), Failure>> {
     let to = Endpoint::Queue(queue.clone());
-    let letters = letters.iter().zip(records);
-    let parcels: Vec<_> =
-        letters.map(|((letter, _), record)| Shipment::Message(parcel(letter, record, queue))).collect();
+    let pack = |(letter, epitaph): &(&'l Letter, Epitaph<'_>)| {
+        Shipment::Message(parcel(letter, &Record::of(letter, epitaph, batch.now), queue))
+    };
+    let parcels: Vec<_> = letters.iter().map(pack).collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = parcels
         .iter()
         .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
         .collect();
-    let answers = courier.deliver(&waiting, Time::until(until)).await;
+    let answers = courier.deliver(&waiting, Time::until(batch.until)).await;
     answers
         .into_iter()
         .map(|sent| match sent {
@@ -57,10 +59,11 @@ fn parcel<'a>(letter: &'a Letter, record: &Record, queue: &Arn) -> Parcel<'a> {
             .iter()
             .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
             .collect(),
-        group_id: sqs.group_id().or(fifo.then_some("sns-redrive")),
+        group_id: sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),
         // Archiving the same message twice within five minutes is one archived message.
         deduplication_id: fifo.then(|| sqs.message_id.clone()),
         trace_header: sqs.system("AWSTraceHeader"),
+        delay: 0,
         unmarked: false,
     };
     let summary = Attribute::string(record.to_summary());

@@ -4,7 +4,6 @@ use aws_sdk_s3::primitives::ByteStream;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::Record;
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 
@@ -15,10 +14,9 @@ pub(super) async fn put(
     s3: &aws_sdk_s3::Client,
     bucket: &str,
     key: &str,
-    records: &[Record],
+    lines: Result<String, serde_json::Error>,
 ) -> Result<(), Failure> {
-    let body: Result<String, _> = records.iter().map(Record::to_line).collect();
-    let body = body.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
+    let body = lines.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
     let answer = s3
         .put_object()
         .bucket(bucket)

@@ -7,7 +7,7 @@ use super::delivery::DeliveryPolicy;
 use super::fields::{Fault, Faults, Fields};
 use super::matcher::Matcher;
 use super::schedule::Schedule;
-use super::{Action, DeliverySpec, Policy, Rule, SubscriptionSpec, TargetSpec};
+use super::{Action, DeliverySpec, Fifo, Policy, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 
 /// The name by which logs and archived records know the default.
@@ -83,9 +83,7 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
 /// What a rule leaves out comes from `base`; its delivery policy replaces the base's whole.
 fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
     let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
-    if given.choice("fifo", &[("block", false), ("step-aside", true)]) == Some(true) {
-        given.note("fifo", "\"step-aside\" is not available in this version");
-    }
+    let fifo = [("block", Fifo::Block), ("step-aside", Fifo::StepAside)];
     Rule {
         name: base.name.clone(),
         action: given.choice("action", &actions).unwrap_or(base.action),
@@ -96,6 +94,7 @@ fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
         retry_permanent: given.flag("retryPermanent").unwrap_or(base.retry_permanent),
         subscription: read_subscription(given).unwrap_or_else(|| base.subscription.clone()),
         verify_signature: given.flag("verifySignature").unwrap_or(base.verify_signature),
+        fifo: given.choice("fifo", &fifo).unwrap_or(base.fifo),
     }
 }
 
@@ -169,6 +168,7 @@ impl Rule {
             retry_permanent: false,
             subscription: SubscriptionSpec::None,
             verify_signature: false,
+            fifo: Fifo::Block,
         }
     }
 }

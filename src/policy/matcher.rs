@@ -112,7 +112,7 @@ pub(super) fn view(letter: &Letter) -> Value {
         }
     };
     put("origin", Some(letter.origin.name().into()));
-    put("queueArn", Some(letter.sqs.queue.as_str().into()));
+    put("queueArn", Some(letter.dead_letter_queue().as_str().into()));
     put("topicArn", letter.topic().map(|arn| arn.as_str().into()));
     put("subscriptionArn", letter.subscription().map(|arn| arn.as_str().into()));
     put("retry", Some(letter.spent().into()));

@@ -23,7 +23,7 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::DeliveryPolicy;
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
-pub use rule::{Action, DeliverySpec, Rule, SubscriptionSpec, TargetSpec};
+pub use rule::{Action, DeliverySpec, Fifo, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
 pub use waiting::{Crowd, IN_FLIGHT_LIMIT, MAX_DELAY, Place};
 pub use way::Way;
@@ -251,7 +251,14 @@ impl LetterClock {
 /// Whether a letter's queue would drop it within the margin, so that it must not wait any longer.
 #[must_use]
 pub fn is_expiring(letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-    plus(now, expiry_margin(facts.retention)) > plus(letter.kept_since(), facts.retention)
+    !is_kept(letter.kept_since(), facts.retention, now)
+}
+
+/// Whether a queue of this retention (seconds) that has a letter `since` then keeps it until `then`, and
+/// longer by the margin.
+#[must_use]
+pub fn is_kept(since: Timestamp, retention: u64, then: Timestamp) -> bool {
+    plus(then, expiry_margin(retention)) <= plus(since, retention)
 }
 
 /// How long before its queue drops a letter it is archived rather than hidden, seconds: an hour,

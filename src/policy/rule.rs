@@ -24,6 +24,17 @@ pub struct Rule {
     pub subscription: SubscriptionSpec,
     /// Whether a letter's signature must verify.
     pub verify_signature: bool,
+    /// What becomes of a FIFO group whose head fails.
+    pub fifo: Fifo,
+}
+
+/// What becomes of a FIFO group whose head fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fifo {
+    /// It waits for its head: order is kept.
+    Block,
+    /// The head moves to the requeue and its group goes on: order is given up.
+    StepAside,
 }
 
 /// What a rule does with its letters.

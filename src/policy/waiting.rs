@@ -62,9 +62,11 @@ impl Crowd {
         Self { limit, instances: u64::from(instances.max(1)), in_flight: 0, read: None }
     }
 
-    /// What the queue says is in flight.
-    pub fn set(&mut self, in_flight: u64, now: Timestamp) {
-        (self.in_flight, self.read) = (in_flight, Some(now));
+    /// What the queue said was in flight, and when. What was known before goes, unless it is as new.
+    pub fn set(&mut self, in_flight: u64, read: Timestamp) {
+        if self.read.is_none_or(|known| read > known) {
+            (self.in_flight, self.read) = (in_flight, Some(read));
+        }
     }
 
     /// Whether the queue should be asked before letters are hidden: the last reading is old, or so much

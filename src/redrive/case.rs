@@ -38,6 +38,8 @@ pub(super) enum Fate {
     Delivered,
     Archive(ArchiveReason),
     Defer(Deferral),
+    /// The requeue has it.
+    Requeued(Deferral),
     Held,
     OutOfTime,
     Observed(Decision),
@@ -81,10 +83,10 @@ impl<'p> Case<'p> {
         self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
     }
 
-    /// The group that this letter holds up, not having left by delivery. An archived letter holds its
+    /// The group that this letter holds up, having neither been delivered nor moved. An archived letter holds its
     /// group too: whether the archive has taken it shows only at the end.
     pub(super) fn blocks(&self) -> Option<&str> {
-        self.fifo_group().filter(|_| self.fate != Fate::Delivered)
+        self.fifo_group().filter(|_| !matches!(self.fate, Fate::Delivered | Fate::Requeued(_)))
     }
 
     /// Takes a decision of the policy over.
@@ -145,12 +147,13 @@ impl<'p> Case<'p> {
             (Fate::Delivered, None) => Outcome::Delivered,
             (Fate::Archive(reason), None) => Outcome::Archived(reason),
             (Fate::Defer(deferral), None) => Outcome::Deferred(deferral),
+            (Fate::Requeued(deferral), None) => Outcome::Requeued(deferral),
             (Fate::Observed(decision), None) => Outcome::Observed(decision),
             (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
         };
         let receives = self.letter.sqs.receive_count;
         let brought_along = self.facts.source_max_receives.unwrap_or(0);
-        let expires = self.letter.sqs.sent.as_second().saturating_add_unsigned(self.facts.retention);
+        let expires = self.letter.kept_since().as_second().saturating_add_unsigned(self.facts.retention);
         Report {
             rule: self.rule.name.clone(),
             outcome,

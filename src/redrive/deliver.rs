@@ -34,7 +34,7 @@ impl Redrive {
             })
             .collect();
         let due = self.verify(cases, due, until).await;
-        let ways = due.iter().filter_map(|(index, _)| self.way_to_ask(&cases[*index]));
+        let ways = due.iter().filter_map(|(index, _)| way_to_ask(&cases[*index]));
         let known = self.subscriptions.look_up(subscriptions(ways), half_of(until)).await;
         let time = Time::until(until);
         let (mut ready, mut waiting) = (Vec::new(), HashMap::new());
@@ -45,14 +45,6 @@ impl Redrive {
             ready.push(Ready { index, retry, destination, not_before, at_once });
         }
         self.send(cases, &ready, time).await;
-    }
-
-    /// The way of a letter about whose subscription SNS must be asked, unless it shows at once that the
-    /// letter may not go there.
-    fn way_to_ask<'c>(&self, case: &'c Case<'_>) -> Option<&'c Way> {
-        let way = &case.verdict.as_ref()?.way;
-        let refused = refusal_at_sight(way, &case.letter, case.letter.dead_letter_queue());
-        refused.is_none().then_some(way)
     }
 
     /// Finds the destination of a letter that is due, or settles what becomes of it instead.
@@ -146,4 +138,12 @@ impl Redrive {
 fn later(now: Timestamp, by: std::time::Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// The way of a letter about whose subscription SNS must be asked, unless it shows at once that the
+/// letter may not go there.
+fn way_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Way> {
+    let way = &case.verdict.as_ref()?.way;
+    let refused = refusal_at_sight(way, &case.letter, case.letter.dead_letter_queue());
+    refused.is_none().then_some(way)
 }

@@ -9,14 +9,17 @@
 //! not leave by delivery holds the rest of its group. A standard queue is one round.
 
 mod case;
+mod checkup;
 mod deliver;
 mod outcome;
 mod queues;
+mod requeue;
 mod route;
 mod signatures;
 mod throttle;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,8 +33,7 @@ use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
 use crate::policy::{
-    ArchiveReason, Decision, DeliveryPolicy, Facts, Policy, VISIBILITY_CEILING, Way, is_expiring, plus,
-    seconds_until,
+    ArchiveReason, Decision, DeliveryPolicy, Facts, Policy, Way, is_expiring, plus, seconds_until,
 };
 use crate::settings::Mode;
 use crate::signature::Certificates;
@@ -39,6 +41,7 @@ use crate::target::{Courier, Reach, Subscriptions};
 use crate::visibility::{Hiding, hide};
 use case::{Case, Fate, rounds};
 use queues::{QueueAttributes, Queues};
+use requeue::Crowds;
 use route::{refusal_at_sight, subscriptions};
 use throttle::Throttle;
 
@@ -50,6 +53,8 @@ pub struct Redrive {
     mode: Mode,
     requeue: Option<Arn>,
     ceiling: u64,
+    crowds: Crowds,
+    checked: Mutex<HashSet<Arn>>,
     sqs: aws_sdk_sqs::Client,
     courier: Courier,
     subscriptions: Subscriptions,
@@ -68,8 +73,13 @@ pub struct Parts {
     pub archive: Archive,
     /// Whether anything is done at all.
     pub mode: Mode,
-    /// The queue whose marks are believed on where a letter came from.
+    /// The queue for letters that cannot wait in their own; its marks are believed on where a letter came
+    /// from.
     pub requeue: Option<Arn>,
+    /// Messages in flight that SQS allows in a queue.
+    pub in_flight_limit: u64,
+    /// The longest that a message is hidden at once, seconds.
+    pub ceiling: u64,
     /// The AWS clients.
     pub clients: Clients,
     /// SNS's certificates, for rules that verify signatures.
@@ -95,40 +105,39 @@ impl Redrive {
     /// Joins the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { policy, archive, mode, requeue, clients, certificates, reach, instances, clock } = parts;
+        let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
+        let Parts { clients, certificates, reach, instances, clock, .. } = parts;
         let courier = Courier::new(&clients, reach);
+        // The requeue has a mapping of its own, with as many instances again.
+        let deliverers = if requeue.is_some() { instances.saturating_mul(2) } else { instances };
         let Clients { sns, sqs, .. } = clients;
         Self {
             policy,
             archive,
             mode,
             requeue,
-            ceiling: VISIBILITY_CEILING,
+            ceiling,
+            crowds: Crowds::new(in_flight_limit, instances),
+            checked: Mutex::default(),
             courier,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
             certificates,
-            throttle: Throttle::new(instances),
+            throttle: Throttle::new(deliverers),
             sqs,
             clock,
         }
     }
 
-    /// Hides letters for at most `seconds` at once, so that tests can see hops.
-    #[must_use]
-    pub fn with_ceiling(mut self, seconds: u64) -> Self {
-        self.ceiling = seconds;
-        self
-    }
-
     /// Handles a batch; the reports are in its order. Never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
         let time = Budget::until(invocation.deadline, messages.len());
-        let letters: Vec<_> = messages.into_iter().map(Letter::parse).collect();
+        let letters: Vec<_> = messages.into_iter().map(|message| self.parse(message)).collect();
         let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) else {
             return Vec::new();
         };
         let attributes = self.queues.look_up(queues_of(&letters), half_of(time.deliver)).await;
+        self.check_up(&queue, &attributes, &letters, invocation.deadline);
         let mut cases: Vec<_> = letters
             .into_iter()
             .map(|letter| Case::new(&self.policy, self.facts(&letter, &attributes), letter))
@@ -140,6 +149,7 @@ impl Redrive {
             self.decide(&mut cases, &round, &blocked);
             if self.mode == Mode::Active {
                 self.deliver(&mut cases, &round, time.deliver).await;
+                self.place(&mut cases, &round, &queue, half_of(time.finish)).await;
             }
             blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));
         }
@@ -157,6 +167,14 @@ impl Redrive {
             case.report(failed.cloned(), now)
         });
         reports.collect()
+    }
+
+    fn parse(&self, message: SqsMessage) -> Letter {
+        if self.requeue.as_ref() == Some(&message.queue) {
+            Letter::parse_requeued(message)
+        } else {
+            Letter::parse(message)
+        }
     }
 
     fn facts(&self, letter: &Letter, attributes: &HashMap<Arn, QueueAttributes>) -> Facts {

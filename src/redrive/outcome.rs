@@ -14,8 +14,8 @@ pub enum Outcome {
     Delivered,
     /// The archive has it.
     Archived(ArchiveReason),
-    /// The requeue has it.
-    Requeued,
+    /// The requeue has it, and shows it in `hide` seconds.
+    Requeued(Deferral),
     /// It stays in the queue, hidden until its next retry.
     Deferred(Deferral),
     /// It stays in the queue, behind another of its FIFO group.
@@ -69,7 +69,7 @@ impl Outcome {
         match self {
             Self::Delivered => "delivered",
             Self::Archived(_) => "archived",
-            Self::Requeued => "requeued",
+            Self::Requeued(_) => "requeued",
             Self::Deferred(_) => "deferred",
             Self::Held => "held",
             Self::Failed(_) => "failed",
@@ -81,7 +81,7 @@ impl Outcome {
     #[must_use]
     pub fn leaves_queue(&self) -> bool {
         match self {
-            Self::Delivered | Self::Archived(_) | Self::Requeued => true,
+            Self::Delivered | Self::Archived(_) | Self::Requeued(_) => true,
             Self::Deferred(_) | Self::Held | Self::Failed(_) | Self::Observed(_) => false,
         }
     }

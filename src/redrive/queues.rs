@@ -1,5 +1,5 @@
-//! What the function must know of queues: how long they keep messages, and how often a source
-//! queue lets a message be received before SQS moves it away.
+//! What the function must know of queues: how long they keep messages, how many are in flight, and
+//! how often a source queue lets a message be received before SQS moves it away.
 //!
 //! Which queue feeds the function shows with the first event, so attributes are read then and read
 //! again when they are old. While a queue will not tell, what it said last holds; where it never
@@ -22,7 +22,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::telemetry;
 
 /// How long attributes are believed; an operator may change them at any time.
-const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
 
 /// How long nobody asks again after a failure: a call with every batch would not help the queue.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
@@ -40,6 +40,10 @@ pub(super) struct QueueAttributes {
     pub(super) retention: Option<u64>,
     /// `maxReceiveCount` of its `RedrivePolicy`.
     pub(super) max_receives: Option<u32>,
+    /// `VisibilityTimeout`, seconds.
+    pub(super) visibility_timeout: Option<u64>,
+    /// `ApproximateNumberOfMessagesNotVisible`; 0 where it is not told.
+    pub(super) in_flight: u64,
 }
 
 /// Reads queue attributes and keeps them for a while.
@@ -53,8 +57,12 @@ pub(super) struct Queues {
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     attributes: QueueAttributes,
+    /// When the queue said so, if it ever did.
+    read: Option<Timestamp>,
     /// When to ask again.
     until: Timestamp,
+    /// While the queue does not answer, not even whoever wants to know better asks before `until`.
+    silent: bool,
 }
 
 impl Queues {
@@ -66,7 +74,7 @@ impl Queues {
     pub(super) async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, QueueAttributes> {
         stream::iter(arns)
             .map(|arn| async move {
-                let attributes = self.one(&arn, until).await;
+                let attributes = self.one(&arn, until, false).await.attributes;
                 (arn, attributes)
             })
             .buffer_unordered(CONCURRENT_CALLS)
@@ -74,20 +82,32 @@ impl Queues {
             .await
     }
 
-    async fn one(&self, arn: &Arn, until: Instant) -> QueueAttributes {
+    /// What a queue said last of the number in flight, and when.
+    pub(super) fn last_in_flight(&self, arn: &Arn) -> Option<(u64, Timestamp)> {
+        let kept = self.kept().get(arn).copied()?;
+        Some((kept.attributes.in_flight, kept.read?))
+    }
+
+    /// Asks a queue again before its attributes are old, unless it did not answer lately.
+    pub(super) async fn read_again(&self, arn: &Arn, until: Instant) {
+        self.one(arn, until, true).await;
+    }
+
+    async fn one(&self, arn: &Arn, until: Instant, again: bool) -> Kept {
         let now = self.clock.now();
         let known = self.kept().get(arn).copied();
-        if let Some(kept) = known.filter(|kept| now < kept.until) {
-            return kept.attributes;
+        if let Some(kept) = known.filter(|kept| now < kept.until && (kept.silent || !again)) {
+            return kept;
         }
         let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
         let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
         let kept = match answer {
-            Ok(attributes) => Kept { attributes, until: later(now, MAX_AGE) },
+            Ok(attributes) => Kept { attributes, read: Some(now), until: later(now, MAX_AGE), silent: false },
             Err(failure) => {
                 telemetry::queue_unreadable(arn, &failure);
                 let attributes = known.map(|kept| kept.attributes).unwrap_or_default();
-                Kept { attributes, until: later(now, PAUSE) }
+                let read = known.and_then(|kept| kept.read);
+                Kept { attributes, read, until: later(now, PAUSE), silent: true }
             }
         };
         let mut all = self.kept();
@@ -95,7 +115,7 @@ impl Queues {
             all.clear();
         }
         all.insert(arn.clone(), kept);
-        kept.attributes
+        kept
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Arn, Kept>> {
@@ -110,6 +130,8 @@ impl Queues {
             .queue_url(queue.queue_url())
             .attribute_names(QueueAttributeName::MessageRetentionPeriod)
             .attribute_names(QueueAttributeName::RedrivePolicy)
+            .attribute_names(QueueAttributeName::VisibilityTimeout)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
             .customize()
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
             .send()
@@ -117,12 +139,15 @@ impl Queues {
             .map_err(|error| Failure::of_call(&error))?;
         let text = |name| answer.attributes().and_then(|attributes| attributes.get(&name));
         let redrive = text(QueueAttributeName::RedrivePolicy);
-        let retention = text(QueueAttributeName::MessageRetentionPeriod).and_then(|text| text.parse().ok());
+        let number = |name| text(name).and_then(|text| text.parse::<u64>().ok());
+        let retention = number(QueueAttributeName::MessageRetentionPeriod);
         // Every queue has one, so an answer without it is none.
         let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
         Ok(QueueAttributes {
             retention: Some(retention.ok_or_else(unread)?),
             max_receives: redrive.and_then(|json| max_receives(json)),
+            visibility_timeout: number(QueueAttributeName::VisibilityTimeout),
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
         })
     }
 }

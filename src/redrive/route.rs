@@ -85,7 +85,7 @@ pub(super) fn route(verdict: &Verdict<'_>, letter: &Letter, dlq: &Arn, known: &H
             }
         }
     };
-    if destination.endpoint.arn() == Some(&letter.sqs.queue) {
+    if destination.endpoint.arn().is_some_and(|arn| arn == &letter.sqs.queue || arn == dlq) {
         return refused("the target is the queue that the letter came from");
     }
     let allowed = verdict.rule.allow_targets.as_ref();

@@ -11,12 +11,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Origin};
+use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark, Origin};
 
 /// SQS takes at most ten message attributes, and so does a raw subscription of a topic: a message
 /// with more is thrown away there.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
 pub const MAX_ATTRIBUTES: usize = 10;
+
+/// The group of letters that have none: a FIFO target refuses a message without one, and a single group
+/// keeps the order.
+pub const DEFAULT_GROUP: &str = "sns-redrive";
 
 /// One message towards a topic or a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub struct Parcel<'a> {
     pub deduplication_id: Option<String>,
     /// The X-Ray header; queues only.
     pub trace_header: Option<&'a str>,
+    /// `DelaySeconds`, 0 to 900; standard queues only.
+    pub delay: u64,
     /// Whether the mark had to be left out, being the eleventh attribute.
     pub unmarked: bool,
 }
@@ -62,6 +68,7 @@ impl<'a> Parcel<'a> {
             Origin::EventBridge { .. } => BTreeMap::new(),
             _ => without_mark(attributes),
         };
+        let mark = letter.mark(retry);
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
         // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
         // a mark it would go there for ever.
@@ -70,7 +77,7 @@ impl<'a> Parcel<'a> {
             return Err(Unmarkable);
         }
         if !unmarked {
-            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(letter.mark(retry).to_attribute()));
+            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute()));
         }
         let fifo = to.is_fifo();
         let group_id = letter.sqs.group_id();
@@ -78,11 +85,40 @@ impl<'a> Parcel<'a> {
             body: Cow::Borrowed(body),
             subject,
             attributes,
-            // A FIFO target refuses a message without a group; one group keeps the order.
-            group_id: group_id.or(fifo.then_some("sns-redrive")),
-            deduplication_id: fifo.then(|| deduplication_id(letter, retry)),
+            group_id: group_id.or(fifo.then_some(DEFAULT_GROUP)),
+            deduplication_id: fifo.then(|| deduplication_id(&mark, "")),
             trace_header: letter.sqs.system("AWSTraceHeader"),
+            delay: 0,
             unmarked,
+        })
+    }
+
+    /// Packs a letter for the requeue: as it is, with its mark, to be shown after `delay` seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmarkable`] where the mark does not fit; without it nobody would know where the letter belongs.
+    pub fn for_requeue(
+        letter: &'a Letter,
+        mark: &Mark,
+        requeue: &Arn,
+        delay: u64,
+    ) -> Result<Self, Unmarkable> {
+        let mut attributes = without_mark(&letter.sqs.attributes);
+        if attributes.len() >= MAX_ATTRIBUTES {
+            return Err(Unmarkable);
+        }
+        attributes.insert(MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute()));
+        let fifo = requeue.is_fifo();
+        Ok(Self {
+            body: Cow::Borrowed(&letter.sqs.body),
+            subject: None,
+            attributes,
+            group_id: letter.sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),
+            deduplication_id: fifo.then(|| deduplication_id(mark, "requeue")),
+            trace_header: letter.sqs.system("AWSTraceHeader"),
+            delay,
+            unmarked: false,
         })
     }
 
@@ -106,10 +142,11 @@ fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
 /// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
 /// a retry that is repeated after a crash needs the old one. At most 128 characters are allowed.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
-fn deduplication_id(letter: &Letter, retry: u32) -> String {
+fn deduplication_id(mark: &Mark, scope: &str) -> String {
     let mut hash = Sha256::new();
-    hash.update(letter.id.as_str());
-    hash.update(letter.generation().to_be_bytes());
-    hash.update(retry.to_be_bytes());
+    hash.update(&mark.id);
+    hash.update(mark.generation.to_be_bytes());
+    hash.update(mark.spent.to_be_bytes());
+    hash.update(scope);
     URL_SAFE_NO_PAD.encode(hash.finalize())
 }

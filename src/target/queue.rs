@@ -48,6 +48,7 @@ fn entry(index: usize, parcel: &Parcel<'_>) -> Result<SendMessageBatchRequestEnt
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
         .message_body(parcel.body.as_ref())
+        .set_delay_seconds(i32::try_from(parcel.delay).ok().filter(|delay| *delay > 0))
         .set_message_group_id(parcel.group_id.map(str::to_owned))
         .set_message_deduplication_id(parcel.deduplication_id.clone());
     for (name, value) in &parcel.attributes {

@@ -65,7 +65,7 @@ pub fn letter(report: &Report, request_id: &str) {
         Outcome::Archived(_) => line!(Level::WARN),
         Outcome::Failed(_) => line!(Level::ERROR),
         Outcome::Delivered
-        | Outcome::Requeued
+        | Outcome::Requeued(_)
         | Outcome::Deferred(_)
         | Outcome::Held
         | Outcome::Observed(_) => {
@@ -85,9 +85,9 @@ fn planned(outcome: &Outcome) -> Option<crate::policy::Retry> {
 impl Ending {
     fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Delivered | Outcome::Requeued | Outcome::Held => Self::default(),
+            Outcome::Delivered | Outcome::Held => Self::default(),
             Outcome::Archived(reason) => Self { reason: Some(reason.name()), ..Self::default() },
-            Outcome::Deferred(deferral) => Self::deferred(deferral),
+            Outcome::Deferred(deferral) | Outcome::Requeued(deferral) => Self::deferred(deferral),
             Outcome::Failed(what) => Self { reason: Some(what.name()), ..Self::default() },
             Outcome::Observed(Decision::Deliver(_)) => Self { decision: Some("deliver"), ..Self::default() },
             Outcome::Observed(Decision::Defer(deferral)) => {

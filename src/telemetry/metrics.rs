@@ -75,6 +75,8 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     failures_mendable: u64,
     #[metrics(unit = Count)]
+    letters_in_flight: u64,
+    #[metrics(unit = Count)]
     highest_retry: u64,
     #[metrics(unit = Second)]
     seconds_to_expiry: Option<u64>,
@@ -82,15 +84,25 @@ pub struct Metrics {
     duration: u64,
 }
 
-/// Counts the reports of one invocation that began at `began` and ends `now`.
+/// One invocation, besides its letters.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The queue that fed it.
+    pub queue: &'a Arn,
+    /// Letters of that queue in flight, as far as is known.
+    pub in_flight: u64,
+    /// Lambda's id of it.
+    pub request_id: &'a str,
+    /// When it began.
+    pub began: Timestamp,
+    /// The present, at its end.
+    pub now: Timestamp,
+}
+
+/// Counts the reports of one invocation.
 #[must_use]
-pub fn summarise(
-    reports: &[Report],
-    queue: &Arn,
-    request_id: &str,
-    began: Timestamp,
-    now: Timestamp,
-) -> Metrics {
+pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
+    let Run { queue, in_flight, request_id, began, now } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
     let ended = |name: &str| count(&|report| report.outcome.name() == name);
@@ -127,6 +139,7 @@ pub fn summarise(
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),
         failures_mendable: failed(FailureClass::Mendable),
+        letters_in_flight: in_flight,
         highest_retry: highest.unwrap_or(0),
         seconds_to_expiry: expiry,
         duration: u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0),

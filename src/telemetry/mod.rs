@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
 pub use letter::letter;
-pub use metrics::{Metrics, summarise};
+pub use metrics::{Metrics, Run, summarise};
 
 use crate::arn::Arn;
 use crate::failure::Failure;
@@ -104,5 +104,32 @@ pub(crate) fn unmarked(letter: &Letter) {
         letter.id = letter.id.as_str(),
         sqs.message_id = letter.sqs.message_id,
         "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
+    );
+}
+
+/// A queue is set up so that it costs retries or letters.
+pub(crate) fn checkup(queue: &Arn, detail: &str) {
+    tracing::warn!(queue.arn = queue.as_str(), detail, "the queue is not set up well");
+}
+
+/// Letters that should wait elsewhere stay in a queue that gets full.
+pub(crate) fn crowded(queue: &Arn, in_flight: u64, limit: u64) {
+    tracing::warn!(
+        queue.arn = queue.as_str(),
+        in_flight,
+        limit,
+        "many letters are in flight and cannot be moved to the requeue; at the limit SQS hands none over"
+    );
+}
+
+/// The requeue does not take letters; they are hidden in their queue instead.
+pub(crate) fn requeue_failed(requeue: &Arn, letters: usize, failure: &Failure) {
+    tracing::warn!(
+        queue.arn = requeue.as_str(),
+        letters,
+        error.code = failure.code,
+        error.class = failure.class.name(),
+        error.message = failure.message,
+        "the requeue does not take letters; they stay in their queue"
     );
 }

@@ -58,6 +58,7 @@ pub struct Entry {
     pub trace_header: Option<String>,
     pub receipt_handle: Option<String>,
     pub hide: Option<i64>,
+    pub delay: Option<i64>,
 }
 
 /// What the service does with a request.
@@ -543,6 +544,7 @@ fn sqs_entry(entry: &Value) -> Entry {
         trace_header: trace["StringValue"].as_str().map(str::to_owned),
         receipt_handle: text("ReceiptHandle"),
         hide: entry["VisibilityTimeout"].as_i64(),
+        delay: entry["DelaySeconds"].as_i64(),
     }
 }
 

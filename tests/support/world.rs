@@ -12,7 +12,7 @@ use sns_redrive::clock::Clock;
 use sns_redrive::failure::Failure;
 use sns_redrive::function::Function;
 use sns_redrive::letter::BadEvent;
-use sns_redrive::policy::Policy;
+use sns_redrive::policy::{IN_FLIGHT_LIMIT, Policy, VISIBILITY_CEILING};
 use sns_redrive::redrive::{Parts, Redrive};
 use sns_redrive::settings::{Mode, Settings};
 use sns_redrive::signature::{CertificateUrl, Certificates};
@@ -93,6 +93,8 @@ impl World {
             archive: Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             mode: Mode::Active,
             requeue: None,
+            in_flight_limit: IN_FLIGHT_LIMIT,
+            ceiling: VISIBILITY_CEILING,
             certificates: Certificates::new(clock.clone(), move |url| std::future::ready(fetch(&url))),
             clients,
             reach: Reach::Public,

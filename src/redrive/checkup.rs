@@ -1,0 +1,104 @@
+//! What is wrong with the queue that the function was given, said once in a process and queue.
+//!
+//! None of this stops the function: letters are better off with it than without. But each finding costs
+//! retries or letters, and is easily mended.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use tokio::time::Instant;
+
+use super::Redrive;
+use super::queues::QueueAttributes;
+use crate::arn::Arn;
+use crate::letter::Letter;
+use crate::policy::{Action, DeliverySpec, Fifo, Rule, expiry_margin};
+use crate::telemetry;
+
+impl Redrive {
+    /// Looks at a queue when its first batch comes, and logs what is wrong.
+    pub(super) fn check_up(
+        &self,
+        queue: &Arn,
+        attributes: &HashMap<Arn, QueueAttributes>,
+        letters: &[Letter],
+        deadline: Instant,
+    ) {
+        let Some(attributes) = attributes.get(queue).filter(|attributes| attributes.retention.is_some())
+        else {
+            return;
+        };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !checked.insert(queue.clone()) {
+            return;
+        }
+        let in_requeue = self.requeue.as_ref() == Some(queue);
+        let marked = |letter: &Letter| letter.mark.as_ref().is_some_and(|mark| mark.requeued.dlq.is_some());
+        let findings = [
+            self.archive
+                .is(queue)
+                .then(|| "the archive is this very queue: nothing can be archived".to_owned()),
+            // SNS, SQS and Lambda know nothing of marks: they write to dead-letter queues.
+            (in_requeue && !letters.iter().any(marked)).then(|| {
+                "REQUEUE_ARN names a queue that others send to: it must be a queue of its own".to_owned()
+            }),
+            attributes.max_receives.map(|most| {
+                format!("it has a RedrivePolicy itself: SQS moves letters away after {most} receives")
+            }),
+            visibility(attributes, deadline),
+            self.kinds(queue, in_requeue),
+        ];
+        let rules = self.policy.all_rules().filter_map(|rule| schedule(rule, attributes.retention?));
+        for finding in findings.into_iter().flatten().chain(rules) {
+            telemetry::checkup(queue, &finding);
+        }
+    }
+
+    /// Whether letters of the queue could go to the requeue.
+    fn kinds(&self, queue: &Arn, in_requeue: bool) -> Option<String> {
+        let requeue = self.requeue.as_ref().filter(|_| !in_requeue)?;
+        let text = match (queue.is_fifo(), requeue.is_fifo()) {
+            (true, false) => "it is a FIFO queue and the requeue is none: its letters cannot go there",
+            (false, true) => "the requeue is a FIFO queue and this is none: its letters cannot go there",
+            (true, true) | (false, false) => return None,
+        };
+        let steps_aside = self.policy.all_rules().any(|rule| rule.fifo == Fifo::StepAside);
+        let so = if queue.is_fifo() && steps_aside { ", so no head of a group steps aside" } else { "" };
+        Some(format!("{text}{so}"))
+    }
+}
+
+/// A letter that shows before its invocation ends is handled twice.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+fn visibility(attributes: &QueueAttributes, deadline: Instant) -> Option<String> {
+    let timeout = attributes.visibility_timeout?;
+    let run = deadline.saturating_duration_since(Instant::now()).as_secs();
+    (timeout < run).then(|| {
+        format!(
+            "its visibility timeout of {timeout} s is shorter than the function's timeout (over {run} s): \
+             letters are handled twice"
+        )
+    })
+}
+
+/// How far a rule's schedule gets in the time that a queue keeps letters.
+fn schedule(rule: &Rule, retention: u64) -> Option<String> {
+    let DeliverySpec::Given(delivery) = &rule.delivery else { return None };
+    let schedule = &delivery.schedule;
+    let most = retention.saturating_sub(expiry_margin(retention));
+    let mut since_arrival = 0.0;
+    for retry in 1..=schedule.retries {
+        since_arrival += schedule.delay(retry)?;
+        // A retention is far below what f64 holds exactly.
+        #[expect(clippy::cast_precision_loss, reason = "14 days of seconds are exact")]
+        if since_arrival > most as f64 && rule.action == Action::Redrive {
+            return Some(format!(
+                "rule {}: of {} retries {} come before its retention of {retention} s is over",
+                rule.name,
+                schedule.retries,
+                retry - 1
+            ));
+        }
+    }
+    None
+}
