@@ -14,6 +14,9 @@ use support::{Call, DLQ, EntryFate, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, Rep
 
 const MOST: usize = 10_000;
 
+/// Enough for ten thousand letters in an unoptimised build on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(5);
+
 /// SQS's and SNS's largest message.
 const MIB: usize = 1024 * 1024;
 
@@ -32,7 +35,7 @@ fn full(calls: &[Call]) -> bool {
 
 #[tokio::test]
 async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_under_way_at_once() {
-    let world = World::new(&[]);
+    let world = World::new(&[]).with_time(PATIENCE);
     world.cloud.reply("SendMessageBatch", Reply::Slow(Duration::from_millis(1)));
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "delivered"), ran.kept.len()), (MOST, 0));
@@ -44,7 +47,7 @@ async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_und
 
 #[tokio::test]
 async fn ten_thousand_failed_letters_are_hidden_in_a_thousand_requests() {
-    let world = World::new(&[]);
+    let world = World::new(&[]).with_time(PATIENCE);
     world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "deferred"), ran.kept.len()), (MOST, MOST));
@@ -54,7 +57,7 @@ async fn ten_thousand_failed_letters_are_hidden_in_a_thousand_requests() {
 
 #[tokio::test]
 async fn ten_thousand_archived_letters_are_one_object() {
-    let world = World::with_policy(&json!({ "default": { "action": "archive" } }));
+    let world = World::with_policy(&json!({ "default": { "action": "archive" } })).with_time(PATIENCE);
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "archived"), ran.kept.len()), (MOST, 0));
     assert_eq!(world.cloud.calls("PutObject").len(), 1);
@@ -67,7 +70,8 @@ async fn ten_thousand_archived_letters_are_one_object() {
 #[tokio::test]
 async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     let requeue = support::REQUEUE;
-    let world = World::new(&[("REQUEUE_ARN", requeue), ("IN_FLIGHT_LIMIT", "10")]);
+    let settings = [("REQUEUE_ARN", requeue), ("IN_FLIGHT_LIMIT", "10")];
+    let world = World::new(&settings).with_time(PATIENCE);
     let crowded = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
     world.cloud.queue("orders-dlq", &crowded);
     world.cloud.script(|call| match call.to.as_str() {
