@@ -127,18 +127,22 @@ impl Courier {
 
     /// Sends every shipment to its endpoint and says what became of each, in the same order.
     ///
-    /// Shipments for one endpoint share requests where the service has batches, and keep their order
-    /// within them; a request waits for the last turn of its shipments. None begins later than
+    /// Shipments for one endpoint (and, towards topics, of one trace) share requests where the service has
+    /// batches, and keep their order within them; a request waits for the last turn of its shipments. None begins later than
     /// [`Time::latest_start`];
     /// one that is under way then counts as timed out. What a service refuses as a whole for reasons
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
     pub async fn deliver(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<Sent> {
-        let mut by_endpoint: BTreeMap<&Endpoint, Vec<usize>> = BTreeMap::new();
-        for (index, Waiting { to, .. }) in waiting.iter().enumerate() {
-            by_endpoint.entry(to).or_default().push(index);
+        let mut together: BTreeMap<(&Endpoint, Option<&str>), Vec<usize>> = BTreeMap::new();
+        for (index, Waiting { to, shipment, .. }) in waiting.iter().enumerate() {
+            let trace = match (to, shipment) {
+                (Endpoint::Topic(_), Shipment::Message(parcel)) => topic::trace(parcel),
+                _ => None,
+            };
+            together.entry((to, trace)).or_default().push(index);
         }
-        let requests = by_endpoint.into_iter().flat_map(|(to, indexes)| {
+        let requests = together.into_iter().flat_map(|((to, _), indexes)| {
             let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment.size()).collect();
             let (entries, bytes) = request_limits(to);
             let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);

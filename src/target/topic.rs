@@ -15,12 +15,24 @@ use crate::letter::{Attribute, AttributeValue};
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub(super) const MAX_REQUEST_BYTES: usize = 256 * 1024;
 
-/// One request; an answer per parcel, or one failure of the whole request.
+/// SNS knows no system attributes: it takes the trace from this header of the request, and hands it on.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-active-tracing.html>
+const TRACE_HEADER: &str = "x-amzn-trace-id";
+
+/// The trace that a message belongs to, if anybody records it. It is one for all messages of a request,
+/// so messages of recorded traces share requests only with their like; those of others share them freely.
+pub(super) fn trace<'a>(parcel: &Parcel<'a>) -> Option<&'a str> {
+    parcel.trace_header.filter(|header| !header.contains("Sampled=0"))
+}
+
+/// One request, all of whose parcels belong to one trace; an answer per parcel, or one failure of the whole
+/// request.
 pub(super) async fn publish(
     sns: &aws_sdk_sns::Client,
     topic: &Arn,
     parcels: &[&Parcel<'_>],
 ) -> Result<Vec<Sent>, Failure> {
+    let trace = parcels.first().and_then(|parcel| trace(parcel)).map(str::to_owned);
     let entries: Result<Vec<_>, BuildError> =
         parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
@@ -31,6 +43,11 @@ pub(super) async fn publish(
         .set_publish_batch_request_entries(Some(entries))
         .customize()
         .config_override(aws_sdk_sns::config::Builder::new().region(region))
+        .mutate_request(move |request| {
+            // A header that HTTP does not allow is no reason to keep the message back.
+            let trace = trace.clone();
+            let _ = trace.map(|trace| request.headers_mut().try_insert(TRACE_HEADER, trace));
+        })
         .send()
         .await
         .map_err(|error| Failure::of_call(&error))?;

@@ -39,7 +39,7 @@ pub struct Call {
     pub to: String,
     /// The entries of a batch request; the event of an `Invoke`.
     pub entries: Vec<Entry>,
-    /// The headers of a `PutObject` or an `Invoke` that mean something.
+    /// The headers of a `PutObject`, an `Invoke` or a `PublishBatch` that mean something.
     pub headers: BTreeMap<String, String>,
     /// The body of a `PutObject`.
     pub object: String,
@@ -429,7 +429,7 @@ async fn read(mut request: HttpRequest) -> Call {
     let target = header(&request, "x-amz-target");
     let chunked = header(&request, "content-encoding").is_some_and(|it| it.contains("aws-chunked"));
     let is_form = header(&request, "content-type").is_some_and(|it| it.contains("form-urlencoded"));
-    let kept = ["if-none-match", "content-type", "if-match", "x-amz-invocation-type"];
+    let kept = ["if-none-match", "content-type", "if-match", "x-amz-invocation-type", "x-amzn-trace-id"];
     let headers = kept
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), header(&request, name)?)))
@@ -468,6 +468,8 @@ async fn read(mut request: HttpRequest) -> Call {
             let topic = form["TopicArn"].rsplit(':').next().unwrap();
             topic.clone_into(&mut call.to);
             call.entries = sns_entries(&form);
+            call.headers = headers;
+            call.headers.remove("content-type");
         } else {
             let of = ["SubscriptionArn", "NextToken"].iter().find_map(|name| form.get(*name));
             call.to = of.cloned().unwrap_or_default();
