@@ -13,10 +13,12 @@ from pathlib import Path
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
+from local.metrics import COMPOSITE, Meter, lower_alarms
 from local.stack import REGION, ROOT, Stack, StackError, wait_until
 
 # Resource types that ministack 1.5.33 does not create. A template that has them is deployed without, and each is named.
-UNKNOWN_TYPES = {"AWS::CloudWatch::CompositeAlarm", "AWS::Logs::QueryDefinition"}
+# Of composite alarms a Meter makes up for it.
+UNKNOWN_TYPES = {COMPOSITE, "AWS::Logs::QueryDefinition"}
 # Statements that cannot hold here: the stack speaks plain HTTP on loopback.
 TLS_ONLY = "OnlyByTls"
 # IAM checks a batch call under the name of the single one. ministack checks it under a name that IAM does not have.
@@ -38,6 +40,10 @@ class Deployment:
     name: str
     outputs: dict
     code_sha: str
+    # In seconds, where the template's periods were shortened.
+    alarm_period: int | None = None
+    # What makes metric data for its alarms.
+    meter: Meter | None = None
 
     @property
     def queue_arn(self):
@@ -92,10 +98,13 @@ class Deployment:
         return self.stack.bootstraps(self.code_sha)
 
 
-def deploy(stack, name, say=lambda _line: None, bootstrap=None, settings=None, **parameters):
+def deploy(
+    stack, name, say=lambda _line: None, bootstrap=None, settings=None, alarm_period=None, metered=False, **parameters
+):
     """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out.
 
-    `settings` are environment variables of the function that the template never sets, by name.
+    `settings` are environment variables of the function that the template never sets, by name. `alarm_period` shortens
+    the periods of all alarms to so many seconds. `metered` gives the deployment a Meter.
     """
     package = package_of(bootstrap or built_function(), name)
     bucket = f"packages-{name}"
@@ -108,6 +117,8 @@ def deploy(stack, name, say=lambda _line: None, bootstrap=None, settings=None, *
     for resource in template["Resources"].values():
         if settings and resource["Type"] == "AWS::Lambda::Function":
             resource["Properties"]["Environment"]["Variables"] |= settings
+    composites = {key: r for key, r in template["Resources"].items() if r["Type"] == COMPOSITE}
+    math = lower_alarms(template, name, alarm_period)
     for what in leave_out(template):
         say(f"not on the local stack: {what}")
 
@@ -129,7 +140,10 @@ def deploy(stack, name, say=lambda _line: None, bootstrap=None, settings=None, *
         reasons = "; ".join(e["ResourceStatusReason"] for e in events if "ResourceStatusReason" in e)
         raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
-    return Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest())
+    deployment = Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest(), alarm_period)
+    if metered:
+        deployment.meter = Meter(deployment, template, values, math, composites)
+    return deployment
 
 
 def built_function():
@@ -222,12 +236,24 @@ def leave_out(template):
         if resource["Type"] in UNKNOWN_TYPES:
             left_out.append(f"{name} ({resource['Type']})")
             del template["Resources"][name]
+            forget(template, name)
             continue
         statements = resource.get("Properties", {}).get("PolicyDocument", {}).get("Statement", [])
         for statement in [s for s in statements if s.get("Sid") == TLS_ONLY]:
             left_out.append(f"{name}, statement {TLS_ONLY}")
             statements.remove(statement)
     return left_out
+
+
+def forget(template, name):
+    """Removes what refers to a resource that is not there: outputs, and its place on the dashboard."""
+    refers = f'"{name}"'
+    template["Outputs"] = {key: out for key, out in template["Outputs"].items() if refers not in json.dumps(out)}
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            values = resource["Properties"]["DashboardBody"]["Fn::Sub"][1]
+            separator, alarms = values["Alarms"]["Fn::Join"]
+            values["Alarms"]["Fn::Join"] = [separator, [a for a in alarms if f"{{{name}.Arn}}" not in json.dumps(a)]]
 
 
 def written(value):

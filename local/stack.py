@@ -1,5 +1,6 @@
 """Starts ministack on a free loopback port, and stops it again, with the functions that it started."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -55,6 +56,8 @@ class Stack:
     def __init__(self):
         self.home = None
         self.endpoint = None
+        # How many messages this process has sent, by the queue's URL. The local stack does not count.
+        self.sent = collections.Counter()
         self._process = None
         self._clients = {}
 
@@ -93,7 +96,12 @@ class Stack:
                     s3={"addressing_style": "path"},
                 ),
             )
+            if service == "sqs":
+                self._clients[service].meta.events.register("provide-client-params.sqs.SendMessage", self._count_sent)
         return self._clients[service]
+
+    def _count_sent(self, params, **_):
+        self.sent[params["QueueUrl"]] += 1
 
     def bootstraps(self, code_sha=None):
         """The ids of the function processes that this stack started; with `code_sha`, those of one package."""

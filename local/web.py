@@ -24,10 +24,14 @@ class Request:
 
 
 class WebServer:
-    """`with WebServer() as web:` answers 200 to every POST, or what `web.answers` says for its path."""
+    """`with WebServer() as web:` answers 200 to every POST, or what `web.answers` says for its path.
+
+    `web.delays` has the seconds by which the answer for a path comes late.
+    """
 
     def __init__(self):
         self.answers = {}
+        self.delays = {}
         self.requests = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -61,6 +65,9 @@ class WebServer:
                 else:
                     status = web.answers.get(self.path, 200)
                     web.requests.append(Request(self.path, self.headers.items(), body, status, time.time()))
+                    time.sleep(web.delays.get(self.path, 0))
+                # Whoever asked may have gone by then.
+                self.close_connection = True
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()

@@ -1,0 +1,222 @@
+"""Metric data and alarms, as far as AWS would make them and the local stack does not.
+
+The local stack counts no SQS traffic, reads no metrics out of log lines, and its alarms know neither metric math nor
+missing data. So `Meter` turns what the queues tell and what the function logs into metric data, works out metric math,
+and writes a zero where AWS would treat missing data as not breaching. CloudWatch's own evaluation is not shown by this:
+it is the template's metrics, dimensions, thresholds and comparisons that are.
+
+Time is shortened: with `alarm_period` in seconds, every period of every alarm is that long.
+"""
+
+import functools
+import json
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jsonschema
+
+from local.intrinsics import Resolver
+from local.stack import ACCOUNT, REGION
+
+# Where worked out metric math goes; a stack's own, since the local stack's alarms do not look at dimensions.
+MATH = "Local/{}"
+ALARM, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
+QUERY = re.compile(r"SELECT SUM\((?P<metric>\w+)\) FROM SCHEMA\(\"(?P<namespace>[^\"]+)\", (?P<dimension>\w+)\)")
+
+
+def lower_alarms(template, stack_name, period):
+    """Makes alarms of metric math plain ones, in place. Returns what their values are worked out from, by logical id."""
+    math = {}
+    for name, resource in template["Resources"].items():
+        if resource["Type"] != ALARM:
+            continue
+        properties = resource["Properties"]
+        if "Metrics" in properties:
+            math[name] = properties.pop("Metrics")
+            least = properties["ComparisonOperator"].startswith("Less")
+            properties |= {
+                "Namespace": MATH.format(stack_name),
+                "MetricName": name,
+                "Dimensions": [],
+                "Statistic": "Minimum" if least else "Maximum",
+                "Period": 60,
+            }
+        if period:
+            properties["Period"] = period
+    return math
+
+
+class Meter:
+    """Feeds the alarms of one deployment. Call `read` every second or so.
+
+    One deployment of a local stack can be metered: its alarms on SQS's metrics do not look at the queue.
+    """
+
+    def __init__(self, deployment, template, values, math, composites):
+        self.deployment = deployment
+        self.stack = deployment.stack
+        self.cloudwatch = self.stack.client("cloudwatch")
+        found = self.stack.client("cloudformation").describe_stack_resources(StackName=deployment.name)
+        self.names = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in found["StackResources"]}
+        pseudo = {"AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws"}
+        pseudo["AWS::StackName"] = deployment.name
+        resolver = Resolver(template, values, self.names, pseudo)
+        self.math = {name: resolver.resolve(metrics) for name, metrics in math.items()}
+        for name, resource in composites.items():
+            # The one thing that is not created by the template: the local stack has no such resource type.
+            properties = resolver.resolve(resource["Properties"])
+            self.names[name] = f"{deployment.name}-{name}"
+            self.cloudwatch.put_composite_alarm(AlarmName=self.names[name], **properties)
+        self.simple = [alarm for alarm in self.alarms().values() if not alarm["Namespace"].startswith("Local/")]
+        arns = [deployment.queue_arn, deployment.outputs.get("RequeueArn")]
+        self.queues = [arn.rsplit(":", 1)[1] for arn in arns if arn]
+        self.read_lines = 0
+        self.sent = 0
+        self.empty_at = {}
+
+    @property
+    def logical_names(self):
+        """Every alarm, the composite ones too."""
+        kinds = self.cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+        existing = {a["AlarmName"] for kind in ("MetricAlarms", "CompositeAlarms") for a in kinds[kind]}
+        return [name for name, physical in self.names.items() if physical in existing]
+
+    def alarms(self):
+        """The deployed metric alarms, by logical id."""
+        found = self.cloudwatch.describe_alarms()["MetricAlarms"]
+        logical = {physical: name for name, physical in self.names.items()}
+        return {logical[a["AlarmName"]]: a for a in found if a["AlarmName"] in logical}
+
+    def states(self):
+        """OK, ALARM or INSUFFICIENT_DATA, by logical id."""
+        found = self.cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+        logical = {physical: name for name, physical in self.names.items()}
+        every = found["MetricAlarms"] + found["CompositeAlarms"]
+        return {logical[a["AlarmName"]]: a["StateValue"] for a in every if a["AlarmName"] in logical}
+
+    def watched(self, name):
+        """Namespace, metric and dimensions of everything that an alarm watches."""
+        if name not in self.math:
+            alarm = self.alarms()[name]
+            return [(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"])]
+        return [source[:3] for source in self._sources(name)]
+
+    def read(self):
+        """Turns what happened since the last time into metric data. Returns the states of the alarms."""
+        self._treat_missing()
+        self._read_log()
+        self._read_queues()
+        for name in self.math:
+            self.put(MATH.format(self.deployment.name), name, [], self._value(name))
+        return self.states()
+
+    def put(self, namespace, name, dimensions, value, unit="None"):
+        self.cloudwatch.put_metric_data(
+            Namespace=namespace,
+            MetricData=[
+                {
+                    "MetricName": name,
+                    "Dimensions": dimensions,
+                    "Timestamp": datetime.now(UTC),
+                    "Value": value,
+                    "Unit": unit,
+                }
+            ],
+        )
+
+    # --- sources
+
+    def _treat_missing(self):
+        for alarm in self.simple:
+            self.put(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
+
+    def _read_log(self):
+        lines = [line for line in self.deployment.log_lines() if "_aws" in line]
+        for line in lines[self.read_lines :]:
+            for namespace, metric, dimensions, value, unit in metrics_of(line):
+                self.put(namespace, metric, dimensions, value, unit)
+        self.read_lines = len(lines)
+
+    def _read_queues(self):
+        sqs = self.stack.client("sqs")
+        sent = self.stack.sent[self.deployment.queue_url]
+        self._put_of_queue(self.queues[0], "NumberOfMessagesSent", sent - self.sent)
+        self.sent = sent
+        for queue in self.queues:
+            url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+            told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+            visible, hidden = (int(told[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible"))
+            self._put_of_queue(queue, "ApproximateNumberOfMessagesVisible", visible)
+            self._put_of_queue(queue, "ApproximateNumberOfMessagesNotVisible", hidden)
+            # The queue does not tell the age of its oldest message: it is no older than the queue was last seen empty.
+            if visible + hidden == 0 or queue not in self.empty_at:
+                self.empty_at[queue] = time.time()
+            self._put_of_queue(queue, "ApproximateAgeOfOldestMessage", int(time.time() - self.empty_at[queue]))
+
+    def _put_of_queue(self, queue, name, value):
+        self.put("AWS/SQS", name, [{"Name": "QueueName", "Value": queue}], value)
+
+    # --- metric math
+
+    def _value(self, name):
+        """The value of an alarm's expression over its last period."""
+        values = {identity: self._statistic(*source) for *source, identity in self._sources(name)}
+        expression = next(m["Expression"] for m in self.math[name] if "Expression" in m)
+        if QUERY.match(expression):
+            return sum(value or 0 for value in values.values())
+        # The template's own text, with the functions of metric math that it uses.
+        functions = {
+            "FILL": lambda value, instead: instead if value is None else value,
+            "IF": lambda condition, yes, no: yes if condition else no,
+            "MIN": min,
+        }
+        return float(eval(expression, {"__builtins__": {}}, functions | values))
+
+    @functools.cache  # noqa: B019 there are as many as the template has alarms
+    def _sources(self, name):
+        """Namespace, metric, dimensions, statistic and id of everything that an expression is worked out from."""
+        sources = []
+        for metric in self.math[name]:
+            if "MetricStat" in metric:
+                what, statistic = metric["MetricStat"]["Metric"], metric["MetricStat"]["Stat"]
+                sources.append((what["Namespace"], what["MetricName"], what["Dimensions"], statistic, metric["Id"]))
+            elif query := QUERY.match(metric["Expression"]):
+                for value in re.findall(rf"{query['dimension']} = '([^']+)'", metric["Expression"]):
+                    dimensions = [{"Name": query["dimension"], "Value": value}]
+                    sources.append((query["namespace"], query["metric"], dimensions, "Sum", value))
+        return sources
+
+    def _statistic(self, namespace, metric, dimensions, statistic):
+        """Over the last period; none where there was no data."""
+        now = datetime.now(UTC)
+        points = self.cloudwatch.get_metric_statistics(
+            Namespace=namespace,
+            MetricName=metric,
+            Dimensions=dimensions,
+            StartTime=now - timedelta(seconds=self.deployment.alarm_period or 60),
+            EndTime=now + timedelta(seconds=1),
+            Period=60,
+            Statistics=[statistic],
+        )["Datapoints"]
+        combine = {"Sum": sum, "Minimum": min, "Maximum": max}[statistic]
+        return combine(point[statistic] for point in points) if points else None
+
+
+def metrics_of(line):
+    """What CloudWatch takes from a line in the embedded metric format. A line that it would not take is an error."""
+    jsonschema.validate(line, emf_schema())
+    for directive in line["_aws"]["CloudWatchMetrics"]:
+        for names in directive["Dimensions"]:
+            dimensions = [{"Name": name, "Value": line[name]} for name in names]
+            for metric in directive["Metrics"]:
+                # A metric without a value is one that the format allows and CloudWatch skips.
+                if metric["Name"] in line:
+                    unit = metric.get("Unit", "None")
+                    yield directive["Namespace"], metric["Name"], dimensions, line[metric["Name"]], unit
+
+
+@functools.cache
+def emf_schema():
+    return json.loads((Path(__file__).parent / "emf.schema.json").read_text())

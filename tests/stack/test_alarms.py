@@ -1,0 +1,206 @@
+"""Every alarm of template.yaml goes off when it should, and is OK again when that is over.
+
+What AWS would measure is measured by local/metrics.py; what the local stack cannot show of it is said there and in
+docs/runbook.md. The periods of all alarms are shortened.
+"""
+
+import contextlib
+
+import pytest
+from world import World, policy
+
+from local.sns import dead_letter, envelope
+from local.stack import Stack, wait_until
+
+PERIOD = 4
+# SQS's least retention for a letter to live through one delay of the rule for slow topics.
+RETENTION = 600
+PAGING = "LettersInDangerAlarm"
+PAGES = {
+    "MessagesLostAlarm",
+    "LettersFailAlarm",
+    "ExpiredAlarm",
+    "ExpiryNearAlarm",
+    "OldestLetterAlarm",
+    "InFlightAlarm",
+    "RequeueInFlightAlarm",
+    "FunctionErrorsAlarm",
+    "FunctionSilentAlarm",
+}
+RULES = [
+    # Longer than the queue keeps a letter.
+    {
+        "name": "too-slow",
+        "match": {"topicArn": [{"suffix": "-slow"}]},
+        "deliveryPolicy": {"healthyRetryPolicy": {"minDelayTarget": 3600, "maxDelayTarget": 3600, "numRetries": 2}},
+    },
+    {"name": "patient", "match": {"topicArn": [{"suffix": "-patient"}]}, "action": "hold"},
+]
+
+
+class Watched:
+    """One deployment whose alarms are watched, and what can happen to it."""
+
+    def __init__(self, world):
+        self.world, self.stack = world, world.stack
+        self.topics = {name: world.topic(name) for name in ("orders", "slow", "patient")}
+        own = world.dead_letter_queue(self.topics["orders"])
+        sqs = self.stack.client("sqs")
+        url = sqs.get_queue_url(QueueName=own.rsplit(":", 1)[1])["QueueUrl"]
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": str(RETENTION)})
+        self.deployment = world.deploy(
+            policy(retries=1, delay=1, immediate=1, rules=RULES),
+            self.topics["orders"],
+            queues=["billing"],
+            metered=True,
+            alarm_period=PERIOD,
+            ExistingDeadLetterQueueArn=own,
+            InFlightWarning=1,
+            OldestLetterSeconds=PERIOD,
+            ExpiryWarningSeconds=RETENTION - 20,
+        )
+        self.meter = self.deployment.meter
+        self.billing = world.subscribe("billing", self.topics["orders"], self.deployment.queue_arn)
+        self.shop = world.subscribe_web("shop", self.topics["orders"], self.deployment.queue_arn)
+
+    def letter(self, subscriber=None, topic="orders"):
+        subscription = (subscriber or self.billing).subscription_arn
+        return dead_letter(self.deployment, envelope(self.topics[topic], subscription, "hello"))
+
+    def wait_for(self, wanted, *alarms):
+        def reached():
+            states = self.meter.read()
+            return all(states[alarm] == wanted for alarm in alarms)
+
+        wait_until(reached, 45, f"{', '.join(alarms)} to be {wanted}", every=0.4)
+
+    def function(self, **settings):
+        """Changes the function's environment variables."""
+        client, name = self.stack.client("lambda"), self.deployment.outputs["FunctionName"]
+        variables = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        client.update_function_configuration(FunctionName=name, Environment={"Variables": variables | settings})
+        return variables
+
+    @contextlib.contextmanager
+    def settings(self, **settings):
+        before = self.function(**settings)
+        yield
+        self.function(**{name: before[name] for name in settings})
+
+    @contextlib.contextmanager
+    def mappings_off(self):
+        client = self.stack.client("lambda")
+        mappings = client.list_event_source_mappings(FunctionName=self.deployment.outputs["FunctionName"])
+        ids = [mapping["UUID"] for mapping in mappings["EventSourceMappings"]]
+        for mapping in ids:
+            client.update_event_source_mapping(UUID=mapping, Enabled=False)
+        yield
+        for mapping in ids:
+            client.update_event_source_mapping(UUID=mapping, Enabled=True)
+
+
+@pytest.fixture(scope="module")
+def watched(web):
+    # A stack of its own: alarms of the local stack do not look at dimensions, and would hear of other tests.
+    with Stack() as stack:
+        yield Watched(World(stack, web, "alarms"))
+
+
+# --- what makes each alarm go off, and what ends it. Each is a context: ALARM inside, OK after it.
+
+CASES = {}
+
+
+def case(*alarms):
+    def keep(what):
+        CASES[what.__name__.replace("_", "-")] = (alarms, contextlib.contextmanager(what))
+        return what
+
+    return keep
+
+
+@case("DeadLettersArriveAlarm", "LettersArriveAlarm")
+def a_letter_arrives(watched):
+    watched.letter()
+    yield
+
+
+@case("UndeliveredAlarm")
+def a_letter_is_archived_after_its_last_retry(watched):
+    watched.shop.unplug()
+    watched.letter(watched.shop)
+    yield
+    watched.shop.repair()
+
+
+@case("NowhereToGoAlarm")
+def a_letter_names_nobody(watched):
+    dead_letter(watched.deployment, "a raw delivery")
+    yield
+
+
+@case("ExpiredAlarm")
+def a_schedule_is_longer_than_the_retention(watched):
+    watched.letter(topic="slow")
+    yield
+
+
+@case("NeedsMendingAlarm")
+def a_target_is_gone(watched):
+    watched.billing.unplug()
+    watched.letter()
+    yield
+    watched.billing.repair()
+
+
+@case("LettersFailAlarm")
+def the_archive_takes_nothing(watched):
+    with watched.settings(ARCHIVE="s3://a-bucket-that-is-not-there/letters"):
+        dead_letter(watched.deployment, "a raw delivery")
+        yield
+
+
+@case("FunctionErrorsAlarm")
+def the_function_does_not_start(watched):
+    with watched.settings(REDRIVE_MODE="nonsense"):
+        watched.letter()
+        yield
+
+
+@case("FunctionSlowAlarm")
+def a_target_answers_late(watched):
+    watched.world.web.delays[watched.shop.path] = 10
+    watched.letter(watched.shop)
+    yield
+    del watched.world.web.delays[watched.shop.path]
+
+
+@case("FunctionSilentAlarm", "OldestLetterAlarm")
+def the_mapping_is_off(watched):
+    with watched.mappings_off():
+        watched.letter()
+        yield
+
+
+@case("InFlightAlarm")
+def letters_are_hidden(watched):
+    for _ in range(2):
+        watched.letter(topic="patient")
+    yield
+    purge(watched, watched.deployment.queue_arn)
+
+
+def purge(watched, arn):
+    sqs = watched.stack.client("sqs")
+    sqs.purge_queue(QueueUrl=sqs.get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"])
+
+
+@pytest.mark.parametrize("alarms,happens", CASES.values(), ids=CASES)
+def test_alarm_goes_off_and_is_ok_again(watched, alarms, happens):
+    watched.wait_for("OK", *watched.meter.states())
+    with happens(watched):
+        watched.wait_for("ALARM", *alarms)
+        paged = watched.meter.states()[PAGING] == "ALARM"
+        assert paged == any(watched.meter.states()[alarm] == "ALARM" for alarm in PAGES)
+        assert paged or not PAGES & set(alarms)
+    watched.wait_for("OK", PAGING, *alarms)
