@@ -13,7 +13,7 @@ from pathlib import Path
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
-from local.metrics import COMPOSITE, Meter, lower_alarms
+from local.metrics import COMPOSITE, Meter, as_object, lower_alarms
 from local.stack import REGION, ROOT, Stack, StackError, wait_until
 
 # Resource types that ministack 1.5.33 does not create. A template that has them is deployed without, and each is named.
@@ -60,14 +60,18 @@ class Deployment:
         ministack hands a line over when its invocation has ended, and stamps it with that time: `timestamp` in the line
         is the true one.
         """
-        pages = (
-            self.stack.client("logs")
-            .get_paginator("filter_log_events")
-            .paginate(logGroupName=self.outputs["LogGroupName"])
-        )
-        messages = [event["message"] for page in pages for event in page["events"]]
+        messages = [message for lines in self.log_streams().values() for message in lines]
         lines = [line for line in map(as_object, messages) if line is not None]
         return sorted(lines, key=lambda line: line.get("timestamp", ""))
+
+    def log_streams(self):
+        """Everything in the function's log group, by the name of the stream: one an invocation."""
+        logs, group = self.stack.client("logs"), self.outputs["LogGroupName"]
+        streams = {}
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group):
+            for event in page["events"]:
+                streams.setdefault(event["logStreamName"], []).append(event["message"])
+        return streams
 
     def outcomes(self, message_id=None):
         """The log lines that tell what became of a letter; with `message_id`, of that one."""
@@ -262,11 +266,3 @@ def written(value):
     if isinstance(value, dict):
         return json.dumps(value, separators=(",", ":"))
     return str(value)
-
-
-def as_object(line):
-    try:
-        parsed = json.loads(line)
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None

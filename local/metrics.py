@@ -1,7 +1,7 @@
 """Metric data and alarms, as far as AWS would make them and the local stack does not.
 
-The local stack counts no SQS traffic, reads no metrics out of log lines, and its alarms know neither metric math nor
-missing data. So `Meter` turns what the queues tell and what the function logs into metric data, works out metric math,
+The local stack counts no SQS traffic and no invocations by event source mappings, reads no metrics out of log lines, and
+its alarms know neither metric math nor missing data. So `Meter` turns what the queues tell and what the function logs into metric data, works out metric math,
 and writes a zero where AWS would treat missing data as not breaching. CloudWatch's own evaluation is not shown by this:
 it is the template's metrics, dimensions, thresholds and comparisons that are.
 
@@ -23,6 +23,7 @@ from local.stack import ACCOUNT, REGION
 # Where worked out metric math goes; a stack's own, since the local stack's alarms do not look at dimensions.
 MATH = "Local/{}"
 ALARM, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
+REPORT = re.compile(r"^REPORT .*\tDuration: ([0-9.]+) ms")
 QUERY = re.compile(r"SELECT SUM\((?P<metric>\w+)\) FROM SCHEMA\(\"(?P<namespace>[^\"]+)\", (?P<dimension>\w+)\)")
 
 
@@ -72,16 +73,11 @@ class Meter:
         self.simple = [alarm for alarm in self.alarms().values() if not alarm["Namespace"].startswith("Local/")]
         arns = [deployment.queue_arn, deployment.outputs.get("RequeueArn")]
         self.queues = [arn.rsplit(":", 1)[1] for arn in arns if arn]
-        self.read_lines = 0
+        self.read_streams = set()
+        # What was measured: namespace, metric, dimensions. Throttles the local stack counts by itself.
+        self.measured = {key("AWS/Lambda", "Throttles", self._of_function())}
         self.sent = 0
         self.empty_at = {}
-
-    @property
-    def logical_names(self):
-        """Every alarm, the composite ones too."""
-        kinds = self.cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
-        existing = {a["AlarmName"] for kind in ("MetricAlarms", "CompositeAlarms") for a in kinds[kind]}
-        return [name for name, physical in self.names.items() if physical in existing]
 
     def alarms(self):
         """The deployed metric alarms, by logical id."""
@@ -97,11 +93,11 @@ class Meter:
         return {logical[a["AlarmName"]]: a["StateValue"] for a in every if a["AlarmName"] in logical}
 
     def watched(self, name):
-        """Namespace, metric and dimensions of everything that an alarm watches."""
+        """What an alarm watches, as in `measured`."""
         if name not in self.math:
             alarm = self.alarms()[name]
-            return [(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"])]
-        return [source[:3] for source in self._sources(name)]
+            return {key(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"])}
+        return {key(*source[:3]) for source in self._sources(name)}
 
     def read(self):
         """Turns what happened since the last time into metric data. Returns the states of the alarms."""
@@ -109,10 +105,14 @@ class Meter:
         self._read_log()
         self._read_queues()
         for name in self.math:
-            self.put(MATH.format(self.deployment.name), name, [], self._value(name))
+            self._store(MATH.format(self.deployment.name), name, [], self._value(name))
         return self.states()
 
     def put(self, namespace, name, dimensions, value, unit="None"):
+        self.measured.add(key(namespace, name, dimensions))
+        self._store(namespace, name, dimensions, value, unit)
+
+    def _store(self, namespace, name, dimensions, value, unit="None"):
         self.cloudwatch.put_metric_data(
             Namespace=namespace,
             MetricData=[
@@ -130,14 +130,29 @@ class Meter:
 
     def _treat_missing(self):
         for alarm in self.simple:
-            self.put(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
+            self._store(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
 
     def _read_log(self):
-        lines = [line for line in self.deployment.log_lines() if "_aws" in line]
-        for line in lines[self.read_lines :]:
-            for namespace, metric, dimensions, value, unit in metrics_of(line):
-                self.put(namespace, metric, dimensions, value, unit)
-        self.read_lines = len(lines)
+        """Each invocation has a log stream of its own here, which is written when it has ended."""
+        for stream, lines in self.deployment.log_streams().items():
+            if stream in self.read_streams:
+                continue
+            self.read_streams.add(stream)
+            embedded = [line for line in map(as_object, lines) if line is not None and "_aws" in line]
+            for line in embedded:
+                for namespace, metric, dimensions, value, unit in metrics_of(line):
+                    self.put(namespace, metric, dimensions, value, unit)
+            # One that wrote no metrics has not come to its end.
+            self._put_of_function("Invocations", 1)
+            self._put_of_function("Errors", 0 if embedded else 1)
+            for report in filter(None, map(REPORT.search, lines)):
+                self._put_of_function("Duration", float(report[1]))
+
+    def _put_of_function(self, name, value):
+        self.put("AWS/Lambda", name, self._of_function(), value)
+
+    def _of_function(self):
+        return [{"Name": "FunctionName", "Value": self.deployment.outputs["FunctionName"]}]
 
     def _read_queues(self):
         sqs = self.stack.client("sqs")
@@ -202,6 +217,19 @@ class Meter:
         )["Datapoints"]
         combine = {"Sum": sum, "Minimum": min, "Maximum": max}[statistic]
         return combine(point[statistic] for point in points) if points else None
+
+
+def key(namespace, name, dimensions):
+    return namespace, name, tuple(sorted((d["Name"], d["Value"]) for d in dimensions))
+
+
+def as_object(line):
+    """A log line that is a JSON object; none for any other."""
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def metrics_of(line):

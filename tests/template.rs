@@ -1,12 +1,56 @@
-//! Template, README and code name the same settings with the same defaults.
+//! Template, docs and code agree: settings and their defaults, calls and grants, alarms and the runbook, versions.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use sns_redrive::settings::{Settings, VARIABLES};
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const README: &str = include_str!("../README.md");
+const RUNBOOK: &str = include_str!("../docs/runbook.md");
+
+/// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
+/// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
+const CALLS: [(&str, &str); 11] = [
+    ("change_message_visibility_batch", "sqs:ChangeMessageVisibility"),
+    ("get_object", "s3:GetObject"),
+    ("get_queue_attributes", "sqs:GetQueueAttributes"),
+    ("get_subscription_attributes", "sns:GetSubscriptionAttributes"),
+    ("invoke", "lambda:InvokeFunction"),
+    ("list_objects_v2", "s3:ListBucket"),
+    ("list_subscriptions", "sns:ListSubscriptions"),
+    ("publish_batch", "sns:Publish"),
+    ("put_object", "s3:PutObject"),
+    ("put_record_batch", "firehose:PutRecordBatch"),
+    ("send_message_batch", "sqs:SendMessage"),
+];
+
+/// What AWS itself does with the function's role.
+const BY_SERVICES: [&str; 14] = [
+    // Lambda: the log.
+    "logs:CreateLogStream",
+    "logs:PutLogEvents",
+    // Lambda: the event source mappings.
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    // SQS, SNS and S3: encrypted queues, topics and buckets.
+    "kms:Decrypt",
+    "kms:GenerateDataKey",
+    // Lambda: tracing.
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
+    // Lambda: the network interfaces of a function in a VPC.
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+];
+
+/// Granted by `AllowReplay` for calls that this version does not make.
+const AHEAD: [&str; 2] = ["s3:GetObject", "s3:ListBucket"];
 
 /// Names and values of the function's environment variables in the template.
 fn environment() -> BTreeMap<&'static str, &'static str> {
@@ -76,4 +120,114 @@ fn the_readme_has_a_row_for_every_setting_with_its_default() {
             assert!(row.ends_with(&format!("| `{default}` |")), "{row}");
         }
     }
+}
+
+/// The calls in the function's source, and how often a call is sent. The operator's tool has its user's permissions.
+fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
+    let (mut found, mut sent) = (BTreeMap::new(), 0);
+    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            if ["bin", "ctl"].contains(&path.file_name().unwrap().to_str().unwrap()) {
+                continue;
+            }
+            let (inner, more) = calls(&path);
+            inner.into_iter().for_each(|(call, times)| *found.entry(call).or_default() += times);
+            sent += more;
+            continue;
+        }
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.split("\n#[cfg(test)]\n").next().unwrap();
+        for (call, _) in CALLS {
+            let times = source.matches(&format!(".{call}()")).count();
+            if times > 0 {
+                *found.entry(call).or_default() += times;
+            }
+        }
+        // A paginator makes the call as well, and sends it once for each page.
+        sent += source.matches(".send()").count();
+    }
+    (found, sent)
+}
+
+/// The actions that the function's role is allowed, one by one.
+fn grants() -> BTreeSet<&'static str> {
+    let (_, role) = TEMPLATE.split_once("\n  RedriveFunctionRole:\n").expect("the template has a role");
+    let (_, policies) = role.split_once("\n      Policies:\n").expect("the role has policies");
+    let policies = policies.split("\n\n  #").next().unwrap();
+    let mut actions = BTreeSet::new();
+    let mut lines = policies.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(action) = line.trim().strip_prefix("Action:") else { continue };
+        actions.extend(action.trim().trim_matches(['[', ']']).split(", ").filter(|action| !action.is_empty()));
+        while let Some(action) = lines.next_if(|line| line.trim().starts_with("- ")) {
+            actions.insert(action.trim().trim_start_matches("- "));
+        }
+    }
+    actions
+}
+
+#[test]
+fn every_call_of_the_code_is_one_that_this_test_knows() {
+    let (calls, sent) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
+}
+
+#[test]
+fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
+    let (calls, _) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let made: BTreeSet<_> =
+        CALLS.iter().filter(|(call, _)| calls.contains_key(call)).map(|(_, action)| *action).collect();
+    for action in AHEAD {
+        assert!(!made.contains(action), "{action} is needed now: take it out of AHEAD");
+    }
+    let needed: BTreeSet<_> = made.into_iter().chain(BY_SERVICES).chain(AHEAD).collect();
+    let grants = grants();
+    assert_eq!(needed.difference(&grants).collect::<Vec<_>>(), Vec::<&&str>::new(), "not granted");
+    assert_eq!(grants.difference(&needed).collect::<Vec<_>>(), Vec::<&&str>::new(), "granted for nothing");
+}
+
+#[test]
+fn every_statement_says_which_call_needs_it() {
+    let lines: Vec<_> = TEMPLATE.lines().collect();
+    let (mut statements, mut commented) = (0, 0);
+    for (number, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("                - Sid:")
+        || line.starts_with("              - Sid:"))
+    {
+        statements += 1;
+        // Up to the comment: past the !If and its condition, and past statements that share it.
+        let above = lines[..number].iter().rev().take(12).take_while(|line| !line.trim().starts_with("Statement"));
+        commented += usize::from(above.map(|line| line.trim()).any(|line| line.starts_with('#')));
+        assert_eq!(commented, statements, "no comment above {line}");
+    }
+    assert!(statements > 10, "{statements}");
+}
+
+#[test]
+fn both_mappings_take_partial_answers_and_filter_nothing() {
+    let mappings: Vec<_> = TEMPLATE.split("    Type: AWS::Lambda::EventSourceMapping\n").skip(1).collect();
+    assert_eq!(mappings.len(), 2);
+    for mapping in mappings {
+        let mapping = mapping.split("\n\n").next().unwrap();
+        assert!(mapping.contains("FunctionResponseTypes: [ReportBatchItemFailures]"), "{mapping}");
+        assert!(!mapping.contains("FilterCriteria"), "{mapping}");
+    }
+}
+
+#[test]
+fn the_runbook_has_a_section_for_every_alarm_and_for_nothing_else() {
+    let lines: Vec<_> = TEMPLATE.lines().collect();
+    let alarms: BTreeSet<_> = lines
+        .windows(2)
+        .filter(|pair| pair[1].contains("Type: AWS::CloudWatch::") && pair[1].ends_with("Alarm"))
+        .map(|pair| pair[0].trim().trim_end_matches(':'))
+        .collect();
+    let sections: BTreeSet<_> = RUNBOOK.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert!(alarms.len() > 15, "{alarms:?}");
+    assert_eq!(alarms, sections);
+}
+
+#[test]
+fn the_published_version_is_the_crates() {
+    assert!(TEMPLATE.contains(&format!("\n    SemanticVersion: {}\n", env!("CARGO_PKG_VERSION"))));
 }

@@ -5,6 +5,7 @@ docs/runbook.md. The periods of all alarms are shortened.
 """
 
 import contextlib
+import time
 
 import pytest
 from world import World, policy
@@ -15,6 +16,8 @@ from local.stack import Stack, wait_until
 PERIOD = 4
 # SQS's least retention for a letter to live through one delay of the rule for slow topics.
 RETENTION = 600
+# Seconds after which a letter counts as near its end.
+LATE = 6
 PAGING = "LettersInDangerAlarm"
 PAGES = {
     "MessagesLostAlarm",
@@ -57,7 +60,7 @@ class Watched:
             ExistingDeadLetterQueueArn=own,
             InFlightWarning=1,
             OldestLetterSeconds=PERIOD,
-            ExpiryWarningSeconds=RETENTION - 20,
+            ExpiryWarningSeconds=RETENTION - LATE,
         )
         self.meter = self.deployment.meter
         self.billing = world.subscribe("billing", self.topics["orders"], self.deployment.queue_arn)
@@ -84,8 +87,10 @@ class Watched:
     @contextlib.contextmanager
     def settings(self, **settings):
         before = self.function(**settings)
-        yield
-        self.function(**{name: before[name] for name in settings})
+        try:
+            yield
+        finally:
+            self.function(**{name: before[name] for name in settings})
 
     @contextlib.contextmanager
     def mappings_off(self):
@@ -94,9 +99,22 @@ class Watched:
         ids = [mapping["UUID"] for mapping in mappings["EventSourceMappings"]]
         for mapping in ids:
             client.update_event_source_mapping(UUID=mapping, Enabled=False)
+        try:
+            yield
+        finally:
+            for mapping in ids:
+                client.update_event_source_mapping(UUID=mapping, Enabled=True)
+
+
+    @contextlib.contextmanager
+    def hidden_letters(self, queue_arn):
+        sqs = self.stack.client("sqs")
+        url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
+        for _ in range(2):
+            body = envelope(self.topics["patient"], self.billing.subscription_arn, "hello")
+            sqs.send_message(QueueUrl=url, MessageBody=body)
         yield
-        for mapping in ids:
-            client.update_event_source_mapping(UUID=mapping, Enabled=True)
+        sqs.purge_queue(QueueUrl=url)
 
 
 @pytest.fixture(scope="module")
@@ -182,17 +200,45 @@ def the_mapping_is_off(watched):
         yield
 
 
+@case("ExpiryNearAlarm")
+def a_letter_was_received_late(watched):
+    with watched.mappings_off():
+        watched.letter()
+        time.sleep(LATE + 2)
+    yield
+
+
+@case("FunctionThrottlesAlarm")
+def the_function_is_throttled(watched):
+    client, name = watched.stack.client("lambda"), watched.deployment.outputs["FunctionName"]
+    client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    try:
+        # The local stack counts throttles of direct calls.
+        with pytest.raises(client.exceptions.TooManyRequestsException):
+            client.invoke(FunctionName=name, Payload=b'{"Records": []}')
+        yield
+    finally:
+        client.delete_function_concurrency(FunctionName=name)
+
+
+@case("MessagesLostAlarm")
+def sns_cannot_write_to_the_queue(watched):
+    """The local stack does no dead-lettering: the metric is written by hand."""
+    dimensions = [{"Name": "TopicName", "Value": watched.world.name("orders")}]
+    watched.meter.put("AWS/SNS", "NumberOfNotificationsFailedToRedriveToDlq", dimensions, 1)
+    yield
+
+
 @case("InFlightAlarm")
 def letters_are_hidden(watched):
-    for _ in range(2):
-        watched.letter(topic="patient")
-    yield
-    purge(watched, watched.deployment.queue_arn)
+    with watched.hidden_letters(watched.deployment.queue_arn):
+        yield
 
 
-def purge(watched, arn):
-    sqs = watched.stack.client("sqs")
-    sqs.purge_queue(QueueUrl=sqs.get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"])
+@case("RequeueInFlightAlarm")
+def letters_of_the_requeue_are_hidden(watched):
+    with watched.hidden_letters(watched.deployment.outputs["RequeueArn"]):
+        yield
 
 
 @pytest.mark.parametrize("alarms,happens", CASES.values(), ids=CASES)
@@ -200,7 +246,15 @@ def test_alarm_goes_off_and_is_ok_again(watched, alarms, happens):
     watched.wait_for("OK", *watched.meter.states())
     with happens(watched):
         watched.wait_for("ALARM", *alarms)
+        for alarm in alarms:
+            # The local stack's alarms do not look at dimensions.
+            assert watched.meter.watched(alarm) & watched.meter.measured
         paged = watched.meter.states()[PAGING] == "ALARM"
         assert paged == any(watched.meter.states()[alarm] == "ALARM" for alarm in PAGES)
         assert paged or not PAGES & set(alarms)
     watched.wait_for("OK", PAGING, *alarms)
+
+
+def test_every_alarm_is_seen(watched):
+    seen = {alarm for alarms, _ in CASES.values() for alarm in alarms}
+    assert seen | {PAGING} == set(watched.meter.states())
