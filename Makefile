@@ -5,13 +5,16 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo invoke which test unit stack lint format build
+.PHONY: help demo local invoke which test unit stack lint format package build
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/installed ## The main job on a local stack, in about two minutes: no AWS account, no Docker
 	@$(PY) -m local.demo
+
+local: build $(VENV)/installed ## A deployment to play with, alarms included, until Ctrl-C
+	@$(PY) -m local.run
 
 invoke: which build $(VENV)/installed ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
 	@$(PY) -m local.invoke $(EVENT) --mode $(or $(MODE),active)
@@ -41,6 +44,17 @@ lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template a
 format: $(VENV)/installed ## Format the Rust and the Python code
 	cargo fmt
 	$(VENV)/bin/ruff format --config local/ruff.toml local tests
+
+# What is deployed: ARCH=arm64 or x86_64. cargo-lambda compiles, with zig as its linker; SAM runs the same command again,
+# which finds everything compiled, and packs the result.
+ARCH ?= arm64
+package: export SAM_CLI_TELEMETRY = 0
+package: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [ARCH=x86_64]
+	cargo lambda build --release --$(subst _,-,$(ARCH)) --bin sns-redrive
+	sam build --parameter-overrides Architecture=$(ARCH)
+	cmp target/lambda/sns-redrive/bootstrap .aws-sam/build/RedriveFunction/bootstrap
+	@$(PY) -m local.size .aws-sam/build/RedriveFunction/bootstrap
 
 # The same profile and features as `cargo test`, so that the AWS SDK is compiled once for both: no dev-dependency may switch
 # on a feature of its crates.

@@ -51,7 +51,7 @@ def sentence(lines):
     match line["outcome"]:
         case "delivered":
             return f"{attempt}delivered to {places}"
-        case "archived":
+        case "archived" if attempt:
             return f"{attempt}failed at {places}; archived, {line.get('reason')}"
         case "deferred" if attempt:
             return f"{attempt}failed at {places}; the next in {line.get('delay_s')} s"

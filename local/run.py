@@ -1,0 +1,160 @@
+"""`make local`: a deployment to play with, until Ctrl-C.
+
+It deploys template.yaml to the local stack, with its alarms, tells what happens to letters and alarms, and takes
+commands from the terminal, one a line.
+"""
+
+import queue
+import sys
+import threading
+import time
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.deploy import deploy
+from local.demo import Screen
+from local.letters import sentence, sort_of
+from local.sns import dead_letter, envelope
+from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals
+from local.subscribers import subscribe
+
+# Retries at 0, 2, 4, 8, 16 and 32 seconds after the arrival.
+POLICY = {
+    "default": {
+        "deliveryPolicy": {
+            "healthyRetryPolicy": {
+                "minDelayTarget": 2,
+                "maxDelayTarget": 16,
+                "numRetries": 6,
+                "numNoDelayRetries": 1,
+                "numMinDelayRetries": 1,
+                "backoffFunction": "exponential",
+            }
+        },
+        "jitter": 0,
+    }
+}
+ALARM_PERIOD = 10
+HELP = """\
+  letter   a message that SNS gave up on arrives for the queue billing
+  raw      one arrives that names nobody
+  break    delete the queue billing: retries fail
+  repair   create it again: the next retry of each letter is delivered
+  alarms   the alarms that are not OK
+  archive  what is in the archive
+  help     this list
+  quit     stop, as Ctrl-C does"""
+
+
+def main():
+    stop_on_signals()
+    try:
+        with Stack() as stack:
+            Running(stack, Screen()).until_stopped()
+    except KeyboardInterrupt:
+        pass
+    except (StackError, TimeoutError, OSError, BotoCoreError, ClientError) as error:
+        print(f"make local: {error}", file=sys.stderr)
+        return 1
+    print("\nThe local stack is stopped; nothing is left running.")
+    return 0
+
+
+class Running:
+    def __init__(self, stack, screen):
+        self.stack, self.screen = stack, screen
+        self.topic = stack.client("sns").create_topic(Name="orders")["TopicArn"]
+        self.deployment = deploy(
+            stack,
+            "local",
+            say=screen.more,
+            metered=True,
+            alarm_period=ALARM_PERIOD,
+            TopicArns=[self.topic],
+            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:billing"],
+            RedrivePolicy=POLICY,
+        )
+        self.billing = subscribe(stack, "billing", self.topic, self.deployment.queue_arn)
+        self.told = 0
+        self.states = dict.fromkeys(self.deployment.meter.read(), "OK")
+        self.commands = queue.SimpleQueue()
+
+    def until_stopped(self):
+        self.introduce()
+        threading.Thread(target=self.read_commands, daemon=True).start()
+        while True:
+            while not self.commands.empty():
+                command = self.commands.get()
+                if command == "quit":
+                    return
+                self.do(command)
+            self.tell_letters()
+            self.tell_alarms(self.deployment.meter.read())
+            time.sleep(0.5)
+
+    def introduce(self):
+        outputs = self.deployment.outputs
+        self.screen.say("template.yaml is deployed, with its alarms")
+        self.screen.more(f"alarms look at the last {ALARM_PERIOD} seconds here; what AWS would measure is fed to them")
+        print(f"""
+  Dead-letter queue   {self.deployment.queue_url}
+  Archive             {outputs["ArchiveLocation"]}
+  Function            {outputs["FunctionName"]}
+
+  With the AWS CLI, in another terminal, for instance:
+  AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} \\
+    aws --endpoint-url {self.stack.endpoint} cloudwatch describe-alarms
+
+  Type a command, and Enter. Try: break, letter; look at the alarms; repair.
+
+{HELP}
+""", flush=True)
+
+    def read_commands(self):
+        for line in sys.stdin:
+            if line.strip():
+                self.commands.put(line.strip())
+
+    def do(self, command):
+        match command:
+            case "letter":
+                body = envelope(self.topic, self.billing.subscription_arn, "hello", "A test")
+                self.screen.say(f"letter {dead_letter(self.deployment, body)[:8]} is in the dead-letter queue")
+            case "raw":
+                message_id = dead_letter(self.deployment, "hello")
+                self.screen.say(f"letter {message_id[:8]}, which names nobody, is in the dead-letter queue")
+            case "break":
+                self.billing.unplug()
+                self.screen.say("the queue billing is deleted")
+            case "repair":
+                self.billing.repair()
+                self.screen.say("the queue billing is there again")
+            case "alarms":
+                raised = [name for name, state in self.states.items() if state == "ALARM"]
+                self.screen.say(f"{len(self.states)} alarms, in ALARM: {', '.join(raised) or 'none'}")
+            case "archive":
+                for record in self.deployment.archive():
+                    self.screen.say(f"letter {record['message']['messageId'][:8]}: {record['reason']}")
+                    self.screen.more(record["key"])
+            case _:
+                print(HELP, flush=True)
+
+    def tell_letters(self):
+        lines = self.deployment.outcomes()
+        news = {}
+        for line in lines[self.told :]:
+            news.setdefault(sort_of(line), []).append(line)
+        self.told = len(lines)
+        for alike in news.values():
+            letters = ", ".join(line["sqs.message_id"][:8] for line in alike)
+            self.screen.say(f"letter {letters}: {sentence(alike)}")
+
+    def tell_alarms(self, states):
+        for name, state in states.items():
+            if state != self.states[name]:
+                self.screen.say(self.screen.style(f"{name} is {state}", 31 if state == "ALARM" else 32))
+        self.states = states
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""`make local`, as a new user tries it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from local.stack import ROOT, wait_until
+
+
+@pytest.fixture
+def session():
+    """The running command, and what it has printed so far."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "local.run"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    printed = []
+    threading.Thread(target=lambda: printed.extend(process.stdout), daemon=True).start()
+    yield process, printed
+    process.terminate()
+    process.wait(30)
+
+
+def test_letter_alarm_repair_and_a_clean_end(session):
+    process, printed = session
+
+    def reads(text, within=60):
+        wait_until(lambda: any(text in line for line in printed), within, f"{text!r} in {''.join(printed)}")
+
+    def types(*commands):
+        for command in commands:
+            process.stdin.write(f"{command}\n")
+        process.stdin.flush()
+
+    reads("Type a command")
+    types("break", "letter", "raw")
+    reads("archived, unrecognised")
+    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "NeedsMendingAlarm"):
+        reads(f"{alarm} is ALARM")
+    types("repair")
+    reads("delivered to billing")
+    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "NeedsMendingAlarm"):
+        reads(f"{alarm} is OK")
+
+    process.send_signal(signal.SIGINT)
+    reads("nothing is left running")
+    assert process.wait(30) == 0
