@@ -1,0 +1,157 @@
+"""Waiting elsewhere, waiting long, and waiting in order."""
+
+import json
+import time
+
+from world import attempts, outcome, policy
+
+from local.sns import dead_letter, envelope
+from local.stack import ACCOUNT, REGION, wait_until
+from local.subscribers import create_queue, subscribe
+
+LETTERS = 20
+
+
+def test_letters_beyond_the_in_flight_limit_wait_in_the_requeue_and_lose_no_retry(world):
+    topic = world.topic()
+    # From 15 letters in flight on they move.
+    deployment = world.deploy(
+        policy(retries=4, delay=4, immediate=1), topic, queues=["billing"], settings={"IN_FLIGHT_LIMIT": "20"}
+    )
+    billing = world.subscribe("billing", topic, deployment.queue_arn)
+    billing.unplug()
+    bodies = {envelope(topic, billing.subscription_arn, f"letter {number}") for number in range(LETTERS)}
+    for body in bodies:
+        dead_letter(deployment, body)
+
+    def moved():
+        return [line for line in deployment.outcomes() if line["outcome"] == "requeued"]
+
+    wait_until(moved, 20, "letters to move to the requeue")
+    time.sleep(4)
+    billing.repair()
+    received = []
+
+    def complete():
+        received.extend(message["Body"] for message in billing.receive())
+        return len(received) >= LETTERS
+
+    wait_until(complete, 30, "every letter at its subscriber")
+    time.sleep(2)
+    complete()
+    assert sorted(received) == sorted(bodies), "each letter once"
+
+    lines = deployment.outcomes()
+    by_letter = {}
+    for line in lines:
+        if "retry.number" in line:
+            by_letter.setdefault(line["letter.id"], []).append(line["retry.number"])
+    assert len(by_letter) == LETTERS
+    for letter, numbers in by_letter.items():
+        assert numbers == list(range(1, len(numbers) + 1)), f"{letter}: {numbers}"
+    delivered = [line for line in lines if line["outcome"] == "delivered"]
+    from_requeue = [line for line in delivered if line["queue.arn"] == deployment.outputs["RequeueArn"]]
+    assert from_requeue, "some were delivered out of the requeue"
+    # Only what the test sent counts as a dead letter.
+    arrived = [json.loads(text)["LettersArrived"] for text in metrics_lines(deployment)]
+    assert sum(arrived) == LETTERS
+    wait_until(lambda: deployment.waiting() == 0, 15, "the dead-letter queue to be empty")
+
+
+def test_wait_over_the_ceiling_is_made_in_hops_without_attempts(world):
+    topic = world.topic()
+    deployment = world.deploy(
+        policy(retries=2, delay=8, immediate=1), topic, queues=["billing"], settings={"MAX_HIDE_SECONDS": "3"}
+    )
+    billing = world.subscribe("billing", topic, deployment.queue_arn)
+    billing.unplug()
+    letter = dead_letter(deployment, envelope(topic, billing.subscription_arn, "hello"))
+    outcome(deployment, letter, "archived", within=30)
+    lines = deployment.outcomes(letter)
+    told = [(line["outcome"], line["reason"], line.get("retry.number"), line.get("delay_s")) for line in lines]
+    assert told[0] == ("deferred", "failed", 1, 3)
+    assert [entry[:3] for entry in told[1:-1]] == [("deferred", "hop", None)] * (len(told) - 2), told
+    assert len(told) in (4, 5), told
+    assert told[-1][:3] == ("archived", "exhausted", 2)
+    assert attempts(deployment, letter) == [1, 2]
+
+
+def fifo_deployment(world, policy, **parameters):
+    """A FIFO topic with a subscriber, their dead-letter queue, and the function on it."""
+    topic = world.stack.client("sns").create_topic(Name=world.name("orders.fifo"), Attributes={"FifoTopic": "true"})
+    topic = topic["TopicArn"]
+    _, queue_arn = create_queue(world.stack, world.name("dlq.fifo"), topic)
+    deployment = world.deploy(
+        policy,
+        topic,
+        queues=["worker.fifo"],
+        ExistingDeadLetterQueueArn=queue_arn,
+        BatchSize=10,
+        MaximumBatchingWindow=0,
+        **parameters,
+    )
+    worker = subscribe(world.stack, world.name("worker.fifo"), topic, deployment.queue_arn)
+    return deployment, worker
+
+
+def post(deployment, worker, group, text):
+    """A dead letter of a group; returns its SQS message id."""
+    body = envelope(worker.topic_arn, worker.subscription_arn, text)
+    message = {"MessageBody": body, "MessageGroupId": group, "MessageDeduplicationId": text.replace(" ", "-")}
+    sent = deployment.stack.client("sqs").send_message(QueueUrl=deployment.queue_url, **message)
+    return sent["MessageId"]
+
+
+def texts(messages):
+    return [json.loads(message["Body"])["Message"] for message in messages]
+
+
+def test_order_of_a_group_is_kept_across_a_failing_head(world):
+    deployment, worker = fifo_deployment(world, policy(retries=20, delay=2, immediate=1), Requeue="none")
+    worker.unplug()
+    head = post(deployment, worker, "a", "a 1")
+    outcome(deployment, head, "deferred")
+    for text in ["a 2", "a 3", "b 1", "a 4", "b 2"]:
+        post(deployment, worker, text[0], text)
+    time.sleep(4)
+    worker.repair()
+    received = []
+
+    def complete():
+        received.extend(worker.receive())
+        return len(received) >= 6
+
+    wait_until(complete, 60, "all six")
+    for group, expected in {"a": ["a 1", "a 2", "a 3", "a 4"], "b": ["b 1", "b 2"]}.items():
+        assert [text for text in texts(received) if text[0] == group] == expected
+
+
+def test_failing_head_steps_aside_and_its_group_goes_on(world):
+    stepping = policy(retries=20, delay=3, immediate=1, fifo="step-aside")
+    # One letter has a target that does not exist.
+    nowhere = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{world.name('nowhere.fifo')}"
+    stepping["rules"] = [{"name": "poison", "match": {"message": ["a 1"]}, "target": nowhere}]
+    deployment, worker = fifo_deployment(world, stepping, Requeue="fifo")
+    poison = post(deployment, worker, "a", "a 1")
+    for text in ["a 2", "a 3"]:
+        post(deployment, worker, "a", text)
+    assert outcome(deployment, poison, "requeued")["retry.number"] == 1
+    received = []
+
+    def complete():
+        received.extend(worker.receive())
+        return len(received) >= 2
+
+    wait_until(complete, 20, "the other two")
+    assert texts(received) == ["a 2", "a 3"]
+
+    def again():
+        lines = [line for line in deployment.outcomes() if line["queue.arn"] == deployment.outputs["RequeueArn"]]
+        return [line for line in lines if line.get("retry.number", 0) >= 2]
+
+    assert wait_until(again, 20, "the poison to be retried in the requeue")[0]["outcome"] == "deferred"
+
+
+def metrics_lines(deployment):
+    lines = [text for texts_of in deployment.log_streams().values() for text in texts_of]
+    return [text for text in lines if "CloudWatchMetrics" in text]
