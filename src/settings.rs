@@ -291,6 +291,28 @@ mod tests {
     }
 
     #[test]
+    fn a_requeue_may_not_be_a_target_and_must_fit_the_rules() {
+        let requeue = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
+        let faults = |policy: &str, arn: &str| {
+            let given = [("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY", policy), ("REQUEUE_ARN", arn)];
+            read(&given).err()
+        };
+        let to_it = format!(r#"{{"default": {{"target": "{}"}}}}"#, requeue("r"));
+        let expected =
+            "bad settings: REQUEUE_ARN: must not be the target of rule \"default\": the function drains it";
+        assert_eq!(faults(&to_it, &requeue("r")).as_deref(), Some(expected));
+        assert_eq!(faults(&to_it, &requeue("other")), None);
+
+        let aside = r#"{"rules": [{"name": "a", "match": {"origin": ["sns"]}, "fifo": "step-aside"}]}"#;
+        let expected =
+            "bad settings: REQUEUE_ARN: must be a FIFO queue, since rule \"a\" has \"fifo\": \"step-aside\"";
+        for arn in [String::new(), requeue("r")] {
+            assert_eq!(faults(aside, &arn).as_deref(), Some(expected));
+        }
+        assert_eq!(faults(aside, &requeue("r.fifo")), None);
+    }
+
+    #[test]
     fn an_archive_may_be_a_queue() {
         let arn = "arn:aws:sqs:eu-central-1:123456789012:archive";
         assert_eq!(read(&[("ARCHIVE", arn)]).unwrap().archive, ArchiveAt::Queue(arn.parse().unwrap()));
@@ -306,6 +328,8 @@ mod tests {
             ("METRICS_NAMESPACE", "AWS/SQS"),
             ("MAX_CONCURRENCY", "0"),
             ("ALLOW_LOOPBACK_HTTP", "yes"),
+            ("IN_FLIGHT_LIMIT", "9"),
+            ("MAX_HIDE_SECONDS", "43200"),
         ])
         .unwrap_err();
         assert_eq!(
@@ -319,7 +343,9 @@ mod tests {
              METRICS_NAMESPACE: must be at most 255 letters, digits and . _ - / # : and not begin with AWS/, \
              not \"AWS/SQS\"; \
              MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
-             ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\""
+             ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\"; \
+             IN_FLIGHT_LIMIT: must be a whole number from 10 to 10000000, not \"9\"; \
+             MAX_HIDE_SECONDS: must be a whole number from 1 to 41400, not \"43200\""
         );
     }
 

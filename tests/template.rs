@@ -159,7 +159,8 @@ fn grants() -> BTreeSet<&'static str> {
     let mut lines = policies.lines().peekable();
     while let Some(line) = lines.next() {
         let Some(action) = line.trim().strip_prefix("Action:") else { continue };
-        actions.extend(action.trim().trim_matches(['[', ']']).split(", ").filter(|action| !action.is_empty()));
+        actions
+            .extend(action.trim().trim_matches(['[', ']']).split(", ").filter(|action| !action.is_empty()));
         while let Some(action) = lines.next_if(|line| line.trim().starts_with("- ")) {
             actions.insert(action.trim().trim_start_matches("- "));
         }
@@ -191,12 +192,13 @@ fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
 fn every_statement_says_which_call_needs_it() {
     let lines: Vec<_> = TEMPLATE.lines().collect();
     let (mut statements, mut commented) = (0, 0);
-    for (number, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("                - Sid:")
-        || line.starts_with("              - Sid:"))
-    {
+    for (number, line) in lines.iter().enumerate().filter(|(_, line)| {
+        line.starts_with("                - Sid:") || line.starts_with("              - Sid:")
+    }) {
         statements += 1;
         // Up to the comment: past the !If and its condition, and past statements that share it.
-        let above = lines[..number].iter().rev().take(12).take_while(|line| !line.trim().starts_with("Statement"));
+        let above =
+            lines[..number].iter().rev().take(12).take_while(|line| !line.trim().starts_with("Statement"));
         commented += usize::from(above.map(|line| line.trim()).any(|line| line.starts_with('#')));
         assert_eq!(commented, statements, "no comment above {line}");
     }
