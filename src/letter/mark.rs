@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Attribute, Attributes};
-use crate::arn::Arn;
+use crate::arn::{Arn, ArnKind};
 
 /// The attribute's name.
 pub const MARK_ATTRIBUTE: &str = "sns-redrive";
@@ -51,6 +51,47 @@ pub struct Requeued {
     pub source: Option<Arn>,
     /// When its next retry is due.
     pub due: Option<Timestamp>,
+    /// Where its retries go, whatever its rule says: the wish of whoever replayed it.
+    pub to: Option<ReplayTarget>,
+    /// Whether it was edited before it was replayed.
+    pub edited: bool,
+}
+
+/// Where the retries of a replayed letter go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ReplayTarget {
+    /// Its topic: every subscriber.
+    Topic,
+    /// This topic, queue or function.
+    Arn(Arn),
+}
+
+/// Neither `topic` nor an ARN that can be a target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be topic, or the ARN of a topic, queue or function, not {0:?}")]
+pub struct BadReplayTarget(String);
+
+impl TryFrom<String> for ReplayTarget {
+    type Error = BadReplayTarget;
+
+    fn try_from(text: String) -> Result<Self, BadReplayTarget> {
+        if text == "topic" {
+            return Ok(Self::Topic);
+        }
+        let arn = text.parse::<Arn>().ok();
+        let arn = arn.filter(|arn| matches!(arn.kind(), ArnKind::Topic | ArnKind::Queue | ArnKind::Function));
+        arn.map(Self::Arn).ok_or(BadReplayTarget(text))
+    }
+}
+
+impl From<ReplayTarget> for String {
+    fn from(destination: ReplayTarget) -> Self {
+        match destination {
+            ReplayTarget::Topic => "topic".to_owned(),
+            ReplayTarget::Arn(arn) => arn.as_str().to_owned(),
+        }
+    }
 }
 
 /// The mark on the wire; times are milliseconds since 1970.
@@ -68,6 +109,10 @@ struct Wire {
     source: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<ReplayTarget>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    edited: bool,
 }
 
 impl Mark {
@@ -88,6 +133,8 @@ impl Mark {
                 dlq: wire.dlq,
                 source: wire.source,
                 due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
+                to: wire.to,
+                edited: wire.edited,
             },
         })
     }
@@ -109,6 +156,8 @@ impl Mark {
             dlq: self.requeued.dlq.clone(),
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
+            to: self.requeued.to.clone(),
+            edited: self.requeued.edited,
         };
         // Strings and numbers only: serde_json cannot fail on it.
         Attribute::string(serde_json::to_string(&wire).unwrap_or_default())
@@ -146,6 +195,8 @@ mod tests {
             dlq: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().ok(),
             source: "arn:aws:sqs:eu-central-1:123456789012:orders-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
+            to: Some(ReplayTarget::Topic),
+            edited: true,
         };
         let full = Mark { requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));

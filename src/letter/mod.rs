@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use mark::{MARK_ATTRIBUTE, Mark, Requeued};
+pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
 pub use notification::Notification;
 
@@ -131,8 +131,18 @@ impl Letter {
             Origin::Sqs { source } => Some(source.clone()),
             _ => None,
         };
-        let requeued = Requeued { dlq: Some(self.dead_letter_queue().clone()), source, due };
-        Mark { requeued, ..self.mark(spent) }
+        let dlq = Some(self.dead_letter_queue().clone());
+        let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
+        Mark { requeued: Requeued { dlq, source, due, ..known }, ..self.mark(spent) }
+    }
+
+    /// The mark of a letter that is replayed `now`: its retries and its retention begin afresh. The
+    /// generation tells its deliveries from those before.
+    #[must_use]
+    pub fn mark_for_replay(&self, now: Timestamp, to: Option<ReplayTarget>, edited: bool) -> Mark {
+        let mark = self.mark_for_requeue(0, None);
+        let requeued = Requeued { to, edited: edited || mark.requeued.edited, ..mark.requeued };
+        Mark { first: now, generation: mark.generation.saturating_add(1), requeued, ..mark }
     }
 
     /// The mark for its way to a target, with so many retries behind it.

@@ -1,8 +1,10 @@
 //! Where a rule sends a letter, as far as the letter itself tells.
 
+use std::borrow::Cow;
+
 use super::{Action, ArchiveReason, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Letter, Origin};
+use crate::letter::{ReplayTarget, Letter, Origin};
 
 /// Where a rule sends a letter, before any subscription is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +24,7 @@ impl Rule {
     /// asks to look for it.
     #[must_use]
     pub fn asks_for_subscription(&self, letter: &Letter) -> bool {
-        let through_subscription = match self.target {
+        let through_subscription = match self.target_of(letter).as_ref() {
             TargetSpec::Subscription => true,
             TargetSpec::Origin => matches!(letter.origin, Origin::Sns | Origin::Raw),
             TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_) => false,
@@ -31,6 +33,17 @@ impl Rule {
             && self.subscription == SubscriptionSpec::Discover
             && through_subscription
             && letter.subscription().is_none()
+    }
+
+    /// The rule's target, unless whoever replayed the letter named another.
+    fn target_of(&self, letter: &Letter) -> Cow<'_, TargetSpec> {
+        let to = letter.mark.as_ref().and_then(|mark| mark.requeued.to.as_ref());
+        to.map_or(Cow::Borrowed(&self.target), |to| {
+            Cow::Owned(match to {
+                ReplayTarget::Topic => TargetSpec::Topic,
+                ReplayTarget::Arn(arn) => TargetSpec::Arn(arn.clone()),
+            })
+        })
     }
 
     /// Where the rule sends a letter. `discovered` is the one subscription that names the letter's
@@ -46,7 +59,7 @@ impl Rule {
             let arn = letter.subscription().or(given);
             arn.cloned().map_or(nowhere("names no subscription"), Way::ThroughSubscription)
         };
-        match (&self.target, &letter.origin) {
+        match (self.target_of(letter).as_ref(), &letter.origin) {
             (TargetSpec::Arn(arn), _) => to(arn),
             (TargetSpec::Topic, origin) => match (letter.subscription(), letter.topic()) {
                 (Some(subscription), _) if is_by_product(letter) => {
