@@ -40,6 +40,7 @@
 //! | [`clients`] | the AWS clients: TLS, tries, time-outs | AWS |
 //! | [`clock`] | the present, which comes in from outside | |
 //! | [`arn`] | ARNs, parsed once | |
+//! | [`ctl`] | the operator's tool `redrivectl`; no part of the function | policy, letters, archive |
 //! | [`function`] | joins the parts: an event in, an answer out | all |
 //!
 //! `main.rs` reads the settings, makes the clients and runs [`function::Function`]; nothing else.
@@ -50,6 +51,7 @@ pub mod archive;
 pub mod arn;
 pub mod clients;
 pub mod clock;
+pub mod ctl;
 pub mod failure;
 pub mod function;
 pub mod letter;

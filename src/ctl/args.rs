@@ -1,0 +1,128 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use jiff::{SpanRelativeTo, Timestamp, Unit};
+
+/// Shown at the end of every help text.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something failed or could not be read; what was done is printed all the same
+  2  bad usage or bad input: nothing was done";
+
+/// Plans, explains and looks after redriven letters of SNS.
+#[derive(Debug, Parser)]
+#[command(name = "redrivectl", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(super) struct Cli {
+    /// Write JSON for scripts in place of text
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Show when a redrive policy retries: as a table, a picture, a chart
+    #[command(after_help = EXIT_CODES)]
+    Plan(Plan),
+    /// Say what the function would do with an event, and why; nothing is called
+    #[command(after_help = EXIT_CODES)]
+    Explain(Explain),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Plan {
+    /// File of the redrive policy, - for standard input; without it the built-in policy
+    pub(super) policy: Option<PathBuf>,
+    /// Only this rule; "default" is the default
+    #[arg(long, value_name = "NAME")]
+    pub(super) rule: Option<String>,
+    /// How long the queue keeps a message: 1209600, 14d, 36h
+    #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
+    pub(super) retention: u64,
+    /// When the letter arrives, for clock times: 2026-11-01T12:00:00Z; without it now
+    #[arg(long, value_name = "TIME")]
+    pub(super) at: Option<Timestamp>,
+    /// Letters a second that arrive and keep failing, against the limit of letters in flight
+    #[arg(long, value_name = "LETTERS", value_parser = rate)]
+    pub(super) rate: Option<f64>,
+    /// Show every retry of a long schedule
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Also write a chart to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// File of a Lambda event of SQS, - for standard input
+    pub(super) event: PathBuf,
+    /// File of the redrive policy; without it the built-in policy
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// The present: 2026-11-01T12:00:00Z; without it the machine's
+    #[arg(long, value_name = "TIME")]
+    pub(super) at: Option<Timestamp>,
+    /// How long the queue keeps a message: 1209600, 14d, 36h
+    #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
+    pub(super) retention: u64,
+    /// maxReceiveCount of the queue from which SQS moved letters; without it not known
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) source_max_receives: Option<u32>,
+    /// The subscription that a rule with "subscription": "discover" would find
+    #[arg(long, value_name = "ARN")]
+    pub(super) discovered: Option<crate::arn::Arn>,
+}
+
+/// A retention that SQS allows.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+fn retention(text: &str) -> Result<u64, String> {
+    let limits = 60..=1_209_600;
+    seconds(text)
+        .filter(|seconds| limits.contains(seconds))
+        .ok_or_else(|| "must be 60 s to 14 days, such as 1209600, 14d or 36h".to_owned())
+}
+
+/// A number of seconds, or a time with units.
+fn seconds(text: &str) -> Option<u64> {
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let span: jiff::Span = text.parse().ok()?;
+    let total = span.total((Unit::Second, SpanRelativeTo::days_are_24_hours())).ok()?;
+    let whole = total.is_finite() && total >= 0.0 && total.fract() == 0.0 && total <= f64::from(u32::MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and within u32")]
+    whole.then_some(total as u64)
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "must be a number above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_retention_is_seconds_or_a_time_within_the_limits_of_sqs() {
+        let read = |text| retention(text).ok();
+        assert_eq!(read("1209600"), Some(1_209_600));
+        assert_eq!(read("14d"), Some(1_209_600));
+        assert_eq!(read("1d 12h"), Some(129_600));
+        assert_eq!(read("60"), Some(60));
+        for text in ["59", "15d", "1 month", "-1d", "0.5s", "soon", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `redrivectl explain`: what the function would do with an event, and why.
+//!
+//! The answer comes from the function's own [`Letter::parse`] and [`Policy::decide`]. What the function
+//! would have to ask AWS for (the queue's retention, the subscription) is taken from the command line,
+//! or said to be asked.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use aws_lambda_events::sqs::SqsEvent;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::text::{brief, clock, count, harmless, table, utc};
+use super::{Desk, Failed, Finished, args, read_file, read_policy};
+use crate::arn::Arn;
+use crate::failure::FailureClass;
+use crate::letter::{Letter, Origin, SqsMessage};
+use crate::policy::{
+    Decision, DeferReason, DeliverySpec, Facts, Policy, Rule, Verdict, Way, plus, seconds_until,
+};
+
+pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
+    let policy = read_policy(args.policy.as_deref(), desk)?;
+    let letters = read_event(args, desk)?;
+    let now = args.at.unwrap_or_else(|| desk.clock.now());
+    let facts = Facts {
+        retention: args.retention,
+        source_max_receives: args.source_max_receives,
+        discovered: args.discovered.clone(),
+        ..Facts::default()
+    };
+    let cases = cases(&policy, &letters, &facts, now);
+    if as_json {
+        let records: Vec<_> = cases.iter().map(Case::to_json).collect();
+        writeln!(desk.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
+        return Ok(Finished::Whole);
+    }
+    for (index, case) in cases.iter().enumerate() {
+        if index > 0 {
+            writeln!(desk.out)?;
+        }
+        writeln!(desk.out, "Record {} of {}: {}", index + 1, cases.len(), case.headline())?;
+        write!(desk.out, "{}", table(&case.lines(), &[]))?;
+    }
+    Ok(Finished::Whole)
+}
+
+fn read_event(args: &args::Explain, desk: &mut Desk) -> Result<Vec<Letter>, Failed> {
+    let json = read_file(&args.event, desk)?;
+    let bad = |problem: String| Failed::Input(vec![format!("{}: {problem}", args.event.display())]);
+    // What serde says of an event can quote it.
+    let event: SqsEvent = serde_json::from_str(&json).map_err(|error| {
+        bad(format!("no event of SQS (line {}, column {})", error.line(), error.column()))
+    })?;
+    let messages = SqsMessage::all_of(event).map_err(|problem| bad(problem.to_string()))?;
+    Ok(messages.into_iter().map(Letter::parse).collect())
+}
+
+/// One letter with what is decided about it.
+struct Case<'a> {
+    letter: &'a Letter,
+    verdict: Verdict<'a>,
+    now: Timestamp,
+    /// What is to be done if the retry that is due fails.
+    if_it_fails: Option<Decision>,
+    /// Whether it is known how many of its receives belong to the queue that SQS moved it from.
+    source_receives_known: bool,
+    /// Whether its subscription must be looked for before anything can be decided.
+    search: bool,
+    /// The letter of its group that goes before it in this event.
+    behind: Option<&'a Letter>,
+}
+
+fn cases<'a>(policy: &'a Policy, letters: &'a [Letter], facts: &Facts, now: Timestamp) -> Vec<Case<'a>> {
+    let mut groups: HashMap<&str, &Letter> = HashMap::new();
+    let mut cases = Vec::new();
+    for letter in letters {
+        // Receives are taken off where SQS moved the letter, and nowhere else.
+        let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
+        let facts = &Facts { source_max_receives, ..facts.clone() };
+        let verdict = policy.decide(letter, facts, now);
+        let if_it_fails = match &verdict.decision {
+            Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
+            Decision::Defer(_) | Decision::Archive(..) => None,
+        };
+        let search = facts.discovered.is_none()
+            && policy.rule_for(letter).is_ok_and(|rule| rule.asks_for_subscription(letter));
+        let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
+        let behind = group.and_then(|group| groups.insert(group, letter));
+        let source_receives_known = facts.source_max_receives.is_some();
+        cases.push(Case { letter, verdict, now, if_it_fails, source_receives_known, search, behind });
+    }
+    cases
+}
+
+impl Case<'_> {
+    /// The decision in words.
+    fn headline(&self) -> String {
+        if self.search {
+            return "looks for its subscription first".to_owned();
+        }
+        match &self.verdict.decision {
+            Decision::Deliver(retry) => {
+                format!("retry {} of {} now ({})", retry.number, retry.of, retry.phase.name())
+            }
+            Decision::Defer(deferral) => {
+                format!("hidden for {}, {}", brief(deferral.hide), why(deferral.why))
+            }
+            Decision::Archive(reason, _) => format!("archived as {}", reason.name()),
+        }
+    }
+
+    fn lines(&self) -> Vec<Vec<String>> {
+        let (letter, sqs) = (self.letter, &self.letter.sqs);
+        let mut lines = Vec::new();
+        let mut say = |what: &str, text: String| lines.push(vec![format!("  {what}"), harmless(&text)]);
+        say("message", format!("{} in {}", sqs.message_id, sqs.queue));
+        if letter.id.as_str() != sqs.message_id {
+            say("letter", letter.id.to_string());
+        }
+        say("origin", origin(&letter.origin));
+        if let Some(topic) = letter.topic() {
+            say("topic", topic.to_string());
+        }
+        if let Some(subscription) = letter.subscription() {
+            say("subscription", subscription.to_string());
+        }
+        say("history", self.history());
+        say("rule", self.verdict.rule.name.clone());
+        if let Decision::Archive(_, Some(detail)) = self.verdict.decision
+            && !self.search
+        {
+            say("because", format!("it {detail}").replace("it its", "its"));
+        }
+        if let Decision::Defer(deferral) = &self.verdict.decision {
+            say("wakes", format!("{} UTC", utc(plus(self.now, deferral.hide))));
+            if deferral.why != DeferReason::Hold {
+                say("next retry", format!("due {} UTC", utc(deferral.due)));
+            }
+        }
+        if let Decision::Deliver(_) = self.verdict.decision {
+            say("to", way(&self.verdict.way));
+        }
+        if let Some(decision) = &self.if_it_fails {
+            say("if it fails", self.failed(decision));
+        }
+        if let Some(before) = self.behind {
+            let before = &before.sqs.message_id;
+            say("but", format!("only if {before}, before it in its group, is delivered; else it is held"));
+        }
+        for note in self.notes() {
+            say("note", note);
+        }
+        lines
+    }
+
+    fn history(&self) -> String {
+        let sqs = &self.letter.sqs;
+        let age = seconds_until(sqs.sent, self.now);
+        let received = match sqs.receive_count {
+            1 => "received once".to_owned(),
+            times => format!("received {times} times"),
+        };
+        let spent = match self.letter.mark.as_ref() {
+            Some(mark) => format!(", {} behind it by its mark", count(mark.spent.into(), "retry")),
+            None => String::new(),
+        };
+        format!("in its queue for {}, {received}{spent}", clock(age))
+    }
+
+    fn failed(&self, decision: &Decision) -> String {
+        match decision {
+            Decision::Defer(deferral) => {
+                let number = match &self.verdict.decision {
+                    Decision::Deliver(retry) => retry.number + 1,
+                    Decision::Defer(_) | Decision::Archive(..) => 1,
+                };
+                let hidden = brief(deferral.hide);
+                format!("hidden for {hidden}; retry {number} is due {} UTC", utc(deferral.due))
+            }
+            Decision::Archive(reason, _) => format!("archived as {}", reason.name()),
+            Decision::Deliver(_) => String::new(),
+        }
+    }
+
+    /// What the function would ask or check besides.
+    fn notes(&self) -> Vec<String> {
+        let rule: &Rule = self.verdict.rule;
+        let delivers = matches!(self.verdict.decision, Decision::Deliver(_)) && !self.search;
+        let mut notes = Vec::new();
+        if self.search {
+            notes.push(
+                "its rule looks for the subscription that names this queue; say which with --discovered"
+                    .to_owned(),
+            );
+        }
+        if matches!(self.letter.origin, Origin::Sqs { .. }) && !self.source_receives_known {
+            notes.push(
+                "receives in its source queue are taken off; say maxReceiveCount with --source-max-receives"
+                    .to_owned(),
+            );
+        }
+        if rule.delivery == DeliverySpec::FromSubscription {
+            notes.push(
+                "its subscription's delivery policy is not asked here: aws-managed stands in".to_owned(),
+            );
+        }
+        if delivers && rule.verify_signature {
+            notes.push("its rule lets only letters go that SNS signed; that is not checked here".to_owned());
+        }
+        if delivers && rule.allow_targets.is_some() {
+            notes.push("its rule has allowTargets; that is not checked here".to_owned());
+        }
+        notes
+    }
+
+    fn to_json(&self) -> Value {
+        let (letter, sqs) = (self.letter, &self.letter.sqs);
+        let mut value = json!({
+            "sqsMessageId": sqs.message_id,
+            "queueArn": sqs.queue,
+            "letterId": letter.id.as_str(),
+            "origin": letter.origin.name(),
+            "receiveCount": sqs.receive_count,
+            "sent": sqs.sent.to_string(),
+            "retriesSpent": letter.spent(),
+            "rule": self.verdict.rule.name,
+            "decision": if self.search { json!({ "kind": "search" }) } else { decision_json(&self.verdict.decision) },
+            "notes": self.notes(),
+        });
+        let mut put = |name: &str, part: Option<Value>| {
+            if let (Some(fields), Some(part)) = (value.as_object_mut(), part) {
+                fields.insert(name.to_owned(), part);
+            }
+        };
+        let arn = |arn: &Arn| Value::from(arn.as_str());
+        put("topicArn", letter.topic().map(arn));
+        put("subscriptionArn", letter.subscription().map(arn));
+        put("way", way_json(&self.verdict.way));
+        put("ifItFails", self.if_it_fails.as_ref().map(decision_json));
+        put("behind", self.behind.map(|before| before.sqs.message_id.as_str().into()));
+        value
+    }
+}
+
+fn why(reason: DeferReason) -> &'static str {
+    match reason {
+        DeferReason::Failed => "after a failed retry",
+        DeferReason::Early => "since it came back before its time",
+        DeferReason::Hop => "on its way through a long wait",
+        DeferReason::Hold => "since its rule holds it",
+        DeferReason::Throttled => "since its target takes no more for now",
+    }
+}
+
+fn origin(origin: &Origin) -> String {
+    let name = origin.name();
+    match origin {
+        Origin::Sns => format!("{name}: SNS gave up on it"),
+        Origin::Sqs { source } => format!("{name}: moved by SQS from {source}"),
+        Origin::LambdaAsync => format!("{name}: from the dead-letter queue of a function"),
+        Origin::LambdaDestination { function } => format!("{name}: {function} failed"),
+        Origin::EventBridge { rule, target } => format!("{name}: {rule} could not reach {target}"),
+        Origin::Raw => format!("{name}: nothing in it tells where it comes from"),
+    }
+}
+
+fn way(way: &Way) -> String {
+    match way {
+        Way::To(arn) => arn.to_string(),
+        Way::ThroughSubscription(arn) => {
+            format!("the endpoint of {arn}, if SNS confirms that it names this queue")
+        }
+        Way::ToTopicOf(arn) => format!("the topic of {arn}, if SNS confirms that it names this queue"),
+        Way::Nowhere(_, why) => format!("nowhere: it {why}"),
+    }
+}
+
+fn way_json(way: &Way) -> Option<Value> {
+    let (kind, arn) = match way {
+        Way::To(arn) => ("arn", arn),
+        Way::ThroughSubscription(arn) => ("subscription", arn),
+        Way::ToTopicOf(arn) => ("topicOfSubscription", arn),
+        Way::Nowhere(..) => return None,
+    };
+    Some(json!({ "kind": kind, "arn": arn }))
+}
+
+fn decision_json(decision: &Decision) -> Value {
+    match decision {
+        Decision::Deliver(retry) => json!({
+            "kind": "deliver", "retry": retry.number, "of": retry.of, "phase": retry.phase.name(),
+        }),
+        Decision::Defer(deferral) => json!({
+            "kind": "defer", "why": deferral.why.name(), "hideSeconds": deferral.hide, "due": deferral.due.to_string(),
+        }),
+        Decision::Archive(reason, detail) => {
+            let mut fields = Map::from_iter([
+                ("kind".to_owned(), Value::from("archive")),
+                ("reason".to_owned(), reason.name().into()),
+            ]);
+            fields.extend(detail.map(|detail| ("detail".to_owned(), detail.into())));
+            Value::Object(fields)
+        }
+    }
+}

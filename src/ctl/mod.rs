@@ -1,0 +1,130 @@
+//! The operator's tool `redrivectl`.
+//!
+//! It answers what an operator asks before, during and after an outage: when will this policy retry,
+//! what would the function do with this event, what lies in the archive. [`run`] takes a command line
+//! and a [`Desk`], the world around it, so that tests can sit there too.
+//!
+//! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
+//! unsubscribe links stay where they are.
+
+mod args;
+mod explain;
+mod plan;
+mod text;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use clap::Parser;
+
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::policy::Policy;
+
+/// What the tool works with.
+pub struct Desk {
+    /// Where results go.
+    pub out: Box<dyn Write>,
+    /// Where problems and progress go.
+    pub err: Box<dyn Write>,
+    /// What `-` reads.
+    pub input: Box<dyn Read>,
+    /// The time.
+    pub clock: Clock,
+    /// Environment variables.
+    pub variable: fn(&str) -> Option<String>,
+    /// Clients to use in the place of those that the command line asks for.
+    pub clients: Option<Clients>,
+}
+
+impl Desk {
+    /// The process's own world.
+    #[must_use]
+    pub fn system() -> Self {
+        Self {
+            out: Box::new(std::io::stdout()),
+            err: Box::new(std::io::stderr()),
+            input: Box::new(std::io::stdin()),
+            clock: Clock::system(),
+            variable: |name| std::env::var(name).ok(),
+            clients: None,
+        }
+    }
+}
+
+/// How a command came to its end, where it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finished {
+    /// All was done.
+    Whole,
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    /// The input is no good; all that is wrong with it.
+    #[error("{}", .0.join("\n"))]
+    Input(Vec<String>),
+    /// The work could not be done.
+    #[error("{0}")]
+    Work(String),
+    /// The output could not be written.
+    #[error("cannot write: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Carries a command line out. The answer is the exit code: 0 done, 1 something failed, 2 bad usage or
+/// input.
+pub async fn run(args: impl IntoIterator<Item = OsString>, mut desk: Desk) -> u8 {
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let (to, code) = if error.use_stderr() { (&mut desk.err, 2) } else { (&mut desk.out, 0) };
+            // Nobody is left to tell if that cannot be written.
+            let _ = write!(to, "{error}");
+            return code;
+        }
+    };
+    let ended = carry_out(&cli, &mut desk).await;
+    match ended.and_then(|finished| Ok(desk.out.flush().map(|()| finished)?)) {
+        Ok(Finished::Whole) => 0,
+        // The reader has seen enough, as `head` does.
+        Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(failed) => {
+            for line in failed.to_string().lines() {
+                let _ = writeln!(desk.err, "redrivectl: {}", text::harmless(line));
+            }
+            if matches!(failed, Failed::Input(_)) { 2 } else { 1 }
+        }
+    }
+}
+
+#[expect(clippy::unused_async, reason = "the archive is to come")]
+async fn carry_out(cli: &args::Cli, desk: &mut Desk) -> Result<Finished, Failed> {
+    match &cli.command {
+        args::Command::Plan(args) => plan::run(args, cli.json, desk),
+        args::Command::Explain(args) => explain::run(args, cli.json, desk),
+    }
+}
+
+/// The policy of a file; the built-in one where there is none.
+fn read_policy(file: Option<&Path>, desk: &mut Desk) -> Result<Policy, Failed> {
+    let Some(file) = file else { return Ok(Policy::built_in()) };
+    let json = read_file(file, desk)?;
+    Policy::parse(&json).map_err(|bad| {
+        let place = |fault| format!("{}: {fault}", file.display());
+        Failed::Input(bad.0.iter().map(place).collect())
+    })
+}
+
+/// A file's text; `-` is standard input.
+fn read_file(file: &Path, desk: &mut Desk) -> Result<String, Failed> {
+    let read = if file == Path::new("-") {
+        let mut text = String::new();
+        desk.input.read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))
+}

@@ -1,0 +1,165 @@
+//! `redrivectl plan`: when a policy retries.
+
+mod picture;
+mod scale;
+mod svg;
+mod table;
+mod timetable;
+mod warnings;
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::args;
+use super::text::{clock, count, harmless, wrapped};
+use super::{Desk, Failed, Finished, read_policy};
+use crate::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
+use timetable::{MAX_IN_FLIGHT, Timetable};
+use warnings::warnings;
+
+pub(super) fn run(args: &args::Plan, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
+    let policy = read_policy(args.policy.as_deref(), desk)?;
+    let arrival = args.at.unwrap_or_else(|| desk.clock.now());
+    let timetables: Vec<_> = chosen(&policy, args.rule.as_deref())?
+        .into_iter()
+        .map(|rule| (rule, Timetable::of(rule, args.retention)))
+        .collect();
+    if let Some(file) = &args.svg {
+        let charts: Vec<_> =
+            timetables.iter().filter(|(rule, _)| rule.action == Action::Redrive).cloned().collect();
+        std::fs::write(file, svg::draw(&charts))
+            .map_err(|error| Failed::Work(format!("cannot write {}: {error}", file.display())))?;
+    }
+    if as_json {
+        let rules: Vec<_> =
+            timetables.iter().map(|(rule, timetable)| to_json(rule, timetable, arrival, args.rate)).collect();
+        let plan =
+            json!({ "arrival": arrival.to_string(), "retentionSeconds": args.retention, "rules": rules });
+        writeln!(desk.out, "{plan}")?;
+        return Ok(Finished::Whole);
+    }
+    for (index, (rule, timetable)) in timetables.iter().enumerate() {
+        if index > 0 {
+            writeln!(desk.out)?;
+        }
+        show(rule, timetable, arrival, args, desk)?;
+    }
+    Ok(Finished::Whole)
+}
+
+/// The rules to show: the named one, or all, in the order in which they are tried.
+fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, Failed> {
+    let mut rules: Vec<_> = policy.all_rules().collect();
+    // The default comes last: it is for what no rule matches.
+    rules.rotate_left(1);
+    let Some(name) = name else { return Ok(rules) };
+    let known: Vec<_> = rules.iter().map(|rule| harmless(&rule.name)).collect();
+    rules.retain(|rule| rule.name == name);
+    if rules.is_empty() {
+        let problem = format!("the policy has no rule {name:?}; it has {}", known.join(", "));
+        return Err(Failed::Input(vec![problem]));
+    }
+    Ok(rules)
+}
+
+fn show(
+    rule: &Rule,
+    timetable: &Timetable,
+    arrival: Timestamp,
+    args: &args::Plan,
+    desk: &mut Desk,
+) -> Result<(), Failed> {
+    let out = &mut desk.out;
+    let name = harmless(&rule.name);
+    match rule.action {
+        Action::Redrive => {}
+        Action::Archive => return Ok(writeln!(out, "Rule {name}: archived at once, no retry.")?),
+        Action::Hold => {
+            return Ok(writeln!(
+                out,
+                "Rule {name}: hidden until shortly before the queue would drop it, no retry."
+            )?);
+        }
+    }
+    let retries = count(timetable.schedule.retries.into(), "retry");
+    writeln!(out, "Rule {name}: to {}, {retries} over {}.", to(rule), clock(timetable.length()))?;
+    if rule.jitter > 0.0 {
+        writeln!(out, "Jitter makes each delay up to {} % shorter than shown.", svg::percent(rule.jitter))?;
+    }
+    writeln!(out, "\n{}", table::draw(timetable, arrival, args.all))?;
+    if let Some(abridged) = table::abridged(timetable).filter(|_| !args.all) {
+        writeln!(out, "{abridged}\n")?;
+    }
+    writeln!(out, "{}", picture::draw(timetable))?;
+    for warning in warnings(rule, timetable, args.rate) {
+        let kind = if warning.is_note { "note" } else { "warning" };
+        writeln!(out, "{}", wrapped(&format!("{kind}: {}", warning.text), 80, 2))?;
+    }
+    Ok(())
+}
+
+fn to(rule: &Rule) -> &str {
+    match &rule.target {
+        TargetSpec::Origin => "whatever failed",
+        TargetSpec::Subscription => "the subscription",
+        TargetSpec::Source => "the source queue",
+        TargetSpec::Topic => "the topic",
+        TargetSpec::Arn(arn) => arn.as_str(),
+    }
+}
+
+fn to_json(rule: &Rule, timetable: &Timetable, arrival: Timestamp, rate: Option<f64>) -> Value {
+    let action = match rule.action {
+        Action::Redrive => "redrive",
+        Action::Archive => "archive",
+        Action::Hold => "hold",
+    };
+    if rule.action != Action::Redrive {
+        return json!({ "name": rule.name, "action": action });
+    }
+    let retries: Vec<_> = timetable
+        .rows
+        .iter()
+        .map(|row| {
+            json!({
+                "retry": row.retry,
+                "phase": row.phase.name(),
+                "delaySeconds": row.delay,
+                "sinceArrivalSeconds": row.since,
+                "at": plus(arrival, row.since).to_string(),
+                "hidings": row.hidings,
+                "made": row.fits,
+            })
+        })
+        .collect();
+    let warnings: Vec<_> = warnings(rule, timetable, rate)
+        .into_iter()
+        .map(|warning| json!({ "code": warning.code, "note": warning.is_note, "text": warning.text }))
+        .collect();
+    json!({
+        "name": rule.name,
+        "action": action,
+        "target": match &rule.target {
+            TargetSpec::Origin => "origin",
+            TargetSpec::Subscription => "subscription",
+            TargetSpec::Source => "source",
+            TargetSpec::Topic => "topic",
+            TargetSpec::Arn(arn) => arn.as_str(),
+        },
+        "fromSubscription": rule.delivery == DeliverySpec::FromSubscription,
+        "jitter": rule.jitter,
+        "lengthSeconds": timetable.length(),
+        "lastRetryMade": timetable.last,
+        "archivedAfterSeconds": timetable.life,
+        "inFlight": {
+            "limit": MAX_IN_FLIGHT,
+            "meanHiddenSeconds": timetable.hidden,
+            "maxFailingLettersPerSecond": timetable.max_rate(),
+            "lettersAtRate": rate.map(|rate| rate * timetable.hidden),
+        },
+        "warnings": warnings,
+        "retries": retries,
+    })
+}

@@ -1,0 +1,107 @@
+//! The two axes of the pictures: which scale suits a timetable, and where a value lies on it.
+
+use super::timetable::{Timetable, float};
+use crate::policy::MAX_DELAY_SECONDS;
+
+/// Schedules of more retries have a logarithmic axis of retries, or their first phases would be a dot.
+const LONG: u32 = 100;
+
+/// Where the greatest delay is so many times the least, small delays cannot be seen on a linear axis.
+const WIDE: u64 = 20;
+
+/// A linear axis of delays has at most so many lines.
+const MOST_TICKS: u64 = 6;
+
+/// Delays at which a line may be drawn, seconds.
+const STEPS: [u64; 26] = [
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800,
+    259_200, 345_600, 432_000, 604_800, 864_000, 1_036_800, 1_209_600,
+];
+
+/// An axis from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    pub(super) log: bool,
+}
+
+impl Axis {
+    /// The axis of the retries' numbers.
+    pub(super) fn of_retries(timetable: &Timetable) -> Self {
+        let count = timetable.schedule.retries;
+        if count > LONG {
+            Self { low: 1.0, high: f64::from(count), log: true }
+        } else {
+            // Half a retry is left free at both ends.
+            Self { low: 0.5, high: f64::from(count.max(1)) + 0.5, log: false }
+        }
+    }
+
+    /// The axis of delays. A logarithmic one has no place for no delay.
+    pub(super) fn of_delays(timetable: &Timetable) -> Self {
+        let delays = || timetable.rows.iter().map(|row| row.delay).filter(|delay| *delay > 0);
+        let (least, most) = (delays().min().unwrap_or(1), delays().max().unwrap_or(1));
+        if most >= least * WIDE {
+            Self { low: float(least) / 1.5, high: float(most) * 1.25, log: true }
+        } else {
+            Self { low: 0.0, high: float(most) * 1.1, log: false }
+        }
+    }
+
+    /// Where a value lies, 0 at the lower end and 1 at the upper.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let part = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        part.clamp(0.0, 1.0)
+    }
+
+    /// Delays at which lines are drawn: round ones, `apart` of the axis or more from one another.
+    pub(super) fn delay_ticks(&self, apart: f64) -> Vec<u64> {
+        if !self.log {
+            // Equal steps, the smallest that are wide enough.
+            let wide = |step: &u64| float(*step) >= apart.max(1.0 / float(MOST_TICKS)) * self.high;
+            let step = STEPS.into_iter().find(wide).unwrap_or(MAX_DELAY_SECONDS.into());
+            let ticks = (1..=MOST_TICKS).map(|n| n * step);
+            return ticks.take_while(|tick| float(*tick) <= self.high).collect();
+        }
+        let mut ticks: Vec<u64> = Vec::new();
+        // From the top, so that the longest delay has its line.
+        for step in STEPS.into_iter().rev().filter(|step| (self.low..=self.high).contains(&float(*step))) {
+            let free = |last: &u64| self.place(float(*last)) - self.place(float(step)) >= apart;
+            if ticks.last().is_none_or(free) {
+                ticks.push(step);
+            }
+        }
+        ticks.reverse();
+        ticks
+    }
+
+    /// Retries under which a number stands, `apart` of the axis or more from one another; the first and
+    /// the last always.
+    pub(super) fn retry_ticks(&self, retries: u32, apart: f64) -> Vec<u32> {
+        let mut ticks: Vec<u32> = Vec::new();
+        let candidates: Vec<u32> = if self.log {
+            let decades = (0..6).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u32.pow(power)));
+            decades.collect()
+        } else {
+            (1..=retries).collect()
+        };
+        let far = |a: u32, b: u32| (self.place(f64::from(a)) - self.place(f64::from(b))).abs() >= apart;
+        for retry in candidates.into_iter().take_while(|retry| *retry <= retries) {
+            if ticks.last().is_none_or(|last| far(retry, *last)) {
+                ticks.push(retry);
+            }
+        }
+        while ticks.last().is_some_and(|last| *last != retries && ticks.len() > 1 && !far(retries, *last)) {
+            ticks.pop();
+        }
+        if retries > 0 && ticks.last() != Some(&retries) {
+            ticks.push(retries);
+        }
+        ticks
+    }
+}

@@ -1,0 +1,80 @@
+//! A timetable as a table.
+
+use jiff::Timestamp;
+
+use super::timetable::{Row, Timetable};
+use crate::ctl::text::{clock, count, table, thousands, utc};
+use crate::policy::plus;
+
+/// A schedule of no more retries is shown whole.
+const SHORT: usize = 40;
+
+/// Of a phase of a longer schedule so many retries are shown at its beginning and its end.
+const AT_BEGINNING: u32 = 3;
+const AT_END: u32 = 2;
+
+/// The table; long schedules with gaps, unless `all`.
+pub(super) fn draw(timetable: &Timetable, arrival: Timestamp, all: bool) -> String {
+    let heads = ["retry", "phase", "delay", "since arrival", "clock (UTC)", ""];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    let mut hidden: Vec<&Row> = Vec::new();
+    for row in &timetable.rows {
+        if all || is_shown(row, timetable) {
+            lines.extend(gap(&hidden));
+            hidden.clear();
+            lines.push(line(row, arrival));
+        } else {
+            hidden.push(row);
+        }
+    }
+    lines.extend(gap(&hidden));
+    table(&lines, &[0, 2, 3])
+}
+
+fn is_shown(row: &Row, timetable: &Timetable) -> bool {
+    let last = timetable.last;
+    timetable.rows.len() <= SHORT
+        || (row.retry == last || row.retry == last + 1)
+        || timetable
+            .span(row.phase)
+            .is_some_and(|(first, last)| row.retry < first + AT_BEGINNING || row.retry + AT_END > last)
+}
+
+fn line(row: &Row, arrival: Timestamp) -> Vec<String> {
+    let note = match (row.fits, row.hidings) {
+        (false, _) => "not made".to_owned(),
+        (true, 0 | 1) => String::new(),
+        (true, hidings) => format!("hidden {hidings} times"),
+    };
+    vec![
+        thousands(row.retry.into()),
+        row.phase.name().to_owned(),
+        format!("{} s", thousands(row.delay)),
+        clock(row.since),
+        utc(plus(arrival, row.since)),
+        note,
+    ]
+}
+
+/// One line for those that are left out.
+fn gap(hidden: &[&Row]) -> Option<Vec<String>> {
+    let (first, last) = (hidden.first()?, hidden.last()?);
+    let delay = if first.delay == last.delay {
+        format!("{} s", thousands(first.delay))
+    } else {
+        format!("{} to {} s", thousands(first.delay), thousands(last.delay))
+    };
+    let more = format!("({} more)", thousands(hidden.len() as u64));
+    Some(vec!["...".to_owned(), more, delay])
+}
+
+/// What the table leaves out, in words.
+pub(super) fn abridged(timetable: &Timetable) -> Option<String> {
+    let left_out = timetable.rows.iter().filter(|row| !is_shown(row, timetable)).count();
+    let left_out = count(left_out as u64, "retry");
+    timetable
+        .rows
+        .iter()
+        .any(|row| !is_shown(row, timetable))
+        .then(|| format!("{left_out} left out; --all shows them."))
+}

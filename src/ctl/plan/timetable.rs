@@ -1,0 +1,124 @@
+//! A letter's whole life under one rule, if every retry fails.
+
+use crate::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
+
+/// Messages that a queue shows to nobody at the same time; then long polls get nothing more.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
+pub(super) const MAX_IN_FLIGHT: u64 = 120_000;
+
+/// One retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Its number, from 1.
+    pub(super) retry: u32,
+    pub(super) phase: Phase,
+    /// The wait before it, whole seconds, without jitter.
+    pub(super) delay: u64,
+    /// All waits up to it, seconds.
+    pub(super) since: u64,
+    /// How often the letter is hidden for that wait; more than once is a wait with hops.
+    pub(super) hidings: u64,
+    /// Whether the queue keeps the letter that long.
+    pub(super) fits: bool,
+}
+
+/// All retries of a rule, and the end.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timetable {
+    pub(super) schedule: Schedule,
+    pub(super) rows: Vec<Row>,
+    /// The last retry that is made; 0 where none is.
+    pub(super) last: u32,
+    /// How long the queue keeps a letter, seconds.
+    pub(super) retention: u64,
+    /// When the letter is archived, seconds since it arrived: after its last retry, or when the queue
+    /// would drop it before the next.
+    pub(super) life: u64,
+    /// How long a letter is hidden in all, seconds: the mean over many letters.
+    pub(super) hidden: f64,
+}
+
+impl Timetable {
+    /// The timetable of a rule that goes by a schedule. Attempts take no time in it.
+    pub(super) fn of(rule: &Rule, retention: u64) -> Self {
+        let schedule = match &rule.delivery {
+            DeliverySpec::Given(policy) => policy.schedule.clone(),
+            // As the function does while it does not know the subscription's own policy.
+            DeliverySpec::FromSubscription => Schedule::AWS_MANAGED,
+        };
+        let mut rows = Vec::new();
+        let (mut since, mut end) = (0, None);
+        for retry in 1..=schedule.retries {
+            let (Some(phase), Some(delay)) = (schedule.phase(retry), schedule.wait(retry, &Jitter::NONE))
+            else {
+                break;
+            };
+            let first_at_once = retry == 1 && delay == 0;
+            if end.is_none() && !first_at_once {
+                end = expiry(since, delay, retention);
+            }
+            since += delay;
+            let hidings = delay.div_ceil(VISIBILITY_CEILING);
+            rows.push(Row { retry, phase, delay, since, hidings, fits: end.is_none() });
+        }
+        let last = rows.iter().rev().find(|row| row.fits).map_or(0, |row| row.retry);
+        let life = end.unwrap_or(since);
+        // Jitter shortens delays by half of its share in the mean. A letter that is archived because its
+        // queue would drop it lives as long with it as without: it makes more retries meanwhile.
+        let hidden = (float(since) * (1.0 - rule.jitter / 2.0)).min(float(life));
+        Self { schedule, rows, last, retention, life, hidden }
+    }
+
+    /// The whole schedule's length, seconds.
+    pub(super) fn length(&self) -> u64 {
+        self.rows.last().map_or(0, |row| row.since)
+    }
+
+    /// Whether every retry is made before the queue would drop the letter.
+    pub(super) fn fits(&self) -> bool {
+        self.last == self.schedule.retries
+    }
+
+    /// The retries of a phase: the first and the last, where there are any.
+    pub(super) fn span(&self, phase: Phase) -> Option<(u32, u32)> {
+        let Schedule { no_delay, min_delay, max_delay, .. } = self.schedule;
+        let sizes = [
+            (Phase::Immediate, no_delay),
+            (Phase::PreBackoff, min_delay),
+            (Phase::Backoff, self.schedule.in_backoff()),
+            (Phase::PostBackoff, max_delay),
+        ];
+        let before: u32 = sizes.iter().take_while(|(other, _)| *other != phase).map(|(_, size)| size).sum();
+        let (_, size) = sizes.into_iter().find(|(other, _)| *other == phase)?;
+        (size > 0).then_some((before + 1, before + size))
+    }
+
+    /// Letters a second that may arrive and keep failing before the queue's limit is reached, by Little's
+    /// law; `None` where a letter is never hidden.
+    pub(super) fn max_rate(&self) -> Option<f64> {
+        (self.hidden > 0.0).then(|| float(MAX_IN_FLIGHT) / self.hidden)
+    }
+}
+
+/// When a letter that begins to wait at `since` is archived within that wait, if it is: it is hidden a
+/// ceiling at a time, as the policy does, and never past the margin before its queue drops it.
+fn expiry(since: u64, delay: u64, retention: u64) -> Option<u64> {
+    let (mut at, until) = (since, since + delay);
+    loop {
+        let awake = until.min(at + VISIBILITY_CEILING);
+        if awake + expiry_margin(retention) > retention {
+            return Some(at);
+        }
+        if awake == until {
+            return None;
+        }
+        at = awake;
+    }
+}
+
+/// Seconds and retries as a number to count with.
+pub(super) fn float(number: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let number = number as f64;
+    number
+}

@@ -1,0 +1,154 @@
+//! How the tool writes times, numbers and what strangers wrote.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Seconds as `0:05:41`, from a day on `1 d 02:05:41`.
+pub(super) fn clock(seconds: u64) -> String {
+    let (days, hours, rest) = (seconds / 86_400, seconds / 3600 % 24, seconds % 3600);
+    let (minutes, seconds) = (rest / 60, rest % 60);
+    if days == 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{} d {hours:02}:{minutes:02}:{seconds:02}", thousands(days))
+    }
+}
+
+/// Seconds in the unit in which they are short: `45 s`, `5.7 min`, `21.6 h`, `14 d`.
+pub(super) fn brief(seconds: u64) -> String {
+    let in_unit = |unit: u64, name| {
+        // Whole tenths, rounded half up.
+        let tenths = (seconds * 10 + unit / 2) / unit;
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => format!("{} {name}", thousands(whole)),
+            (whole, tenth) => format!("{}.{tenth} {name}", thousands(whole)),
+        }
+    };
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..3600 => in_unit(60, "min"),
+        3600..172_800 => in_unit(3600, "h"),
+        _ => in_unit(86_400, "d"),
+    }
+}
+
+/// A point in time by the second: `2026-11-01 12:00:00`, UTC.
+pub(super) fn utc(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// `100015` as `100,015`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 letter`, `2,000 letters`, `12 retries`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let noun = match (number, noun.strip_suffix('y')) {
+        (1, _) => noun.to_owned(),
+        (_, Some(stem)) => format!("{stem}ies"),
+        (_, None) => format!("{noun}s"),
+    };
+    format!("{} {noun}", thousands(number))
+}
+
+/// A text that somebody else wrote, without what a terminal would obey: a letter's id or a topic in a
+/// forged letter must not move the operator's cursor.
+pub(super) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_format(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Characters that turn the direction of what follows, or that cannot be seen.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Lines of cells as a table: columns as wide as they must be, two spaces apart; those in `right` are
+/// set to the right.
+pub(super) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if right.contains(&column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A text in lines of at most `width` characters; those after the first begin with `indent` spaces.
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let used = lines.last().map_or(0, |line| line.chars().count());
+        if used > indent && used + 1 + word.chars().count() > width {
+            lines.push(" ".repeat(indent));
+        } else if used > 0 {
+            lines.last_mut().into_iter().for_each(|line| line.push(' '));
+        }
+        lines.last_mut().into_iter().for_each(|line| line.push_str(word));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_wrapped_and_indented() {
+        assert_eq!(wrapped("note: one two three four", 13, 2), "note: one two\n  three four");
+        assert_eq!(wrapped("unbreakable", 4, 2), "unbreakable");
+    }
+
+    #[test]
+    fn times_are_written_in_the_unit_that_suits_them() {
+        for (seconds, as_clock, as_brief) in [
+            (0, "0:00:00", "0 s"),
+            (90, "0:01:30", "90 s"),
+            (341, "0:05:41", "5.7 min"),
+            (3600, "1:00:00", "1 h"),
+            (77_843, "21:37:23", "21.6 h"),
+            (90_000, "1 d 01:00:00", "25 h"),
+            (1_209_600, "14 d 00:00:00", "14 d"),
+        ] {
+            assert_eq!((clock(seconds).as_str(), brief(seconds).as_str()), (as_clock, as_brief));
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_nouns_agree() {
+        assert_eq!(thousands(100_015), "100,015");
+        assert_eq!(
+            [count(0, "letter"), count(1, "letter"), count(1000, "letter")].join("; "),
+            "0 letters; 1 letter; 1,000 letters"
+        );
+    }
+
+    #[test]
+    fn what_strangers_wrote_cannot_command_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+    }
+
+    #[test]
+    fn tables_are_as_wide_as_their_cells() {
+        let rows = [vec!["retry".into(), "phase".into()], vec!["1".into(), "backoff".into()]];
+        assert_eq!(table(&rows, &[0]), "retry  phase\n    1  backoff\n");
+    }
+}

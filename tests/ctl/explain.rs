@@ -1,0 +1,168 @@
+//! `explain`: what `events/README.md` says of each sample is what the tool says.
+
+use serde_json::{Value, json};
+
+use super::support::{DLQ, Post, SUBSCRIPTION, TOPIC, WORKER, event, sample_names};
+use super::{File, Ran, World, redrivectl, redrivectl_in};
+
+async fn explain(file: &str, args: &[&str]) -> Ran {
+    let path = format!("{}/events/{file}", env!("CARGO_MANIFEST_DIR"));
+    redrivectl(&[&["explain", &path], args].concat()).await
+}
+
+async fn explain_post(post: &Post, args: &[&str]) -> Ran {
+    let world = World { input: event([post]).to_string().into_bytes(), ..World::default() };
+    redrivectl_in(world, &[&["explain", "-"], args].concat()).await
+}
+
+/// Every decision in short.
+fn decisions(explained: &Value) -> Vec<String> {
+    let records = explained["records"].as_array().unwrap().iter();
+    let short = |record: &Value| {
+        let decision = &record["decision"];
+        match decision["kind"].as_str().unwrap() {
+            "deliver" => format!(
+                "{} of {} {}",
+                decision["retry"],
+                decision["of"],
+                record["way"]["arn"].as_str().unwrap()
+            ),
+            "defer" => decision["why"].as_str().unwrap().to_owned(),
+            _ => decision["reason"].as_str().unwrap().to_owned(),
+        }
+    };
+    records.map(short).collect()
+}
+
+#[tokio::test]
+async fn every_sample_is_explained_as_its_table_says() {
+    const ORDERS: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    let through = |id: &str| format!("1 of 12 {ORDERS}:{id}");
+    let (worker, fifo) = ("43fe80b0-b10c-4081-9e18-5bdb8f9824e6", "c741ca07-c97a-40d7-b428-731c4aeebc23");
+    let fifo = format!("1 of 12 {ORDERS}.fifo:{fifo}");
+    let to = |arn: &str| format!("1 of 12 arn:aws:{arn}");
+    let notifier = to("lambda:eu-central-1:123456789012:function:orders-notifier");
+    let projector = to("lambda:eu-central-1:123456789012:function:orders-projector");
+    let billing = to("sqs:eu-central-1:123456789012:orders-billing");
+    let unrecognised = || "unrecognised".to_owned();
+    let expected: Vec<(&str, Vec<String>)> = vec![
+        ("envelope.json", vec![through(worker)]),
+        ("eventbridge.json", vec![projector.clone()]),
+        ("exhausted.json", vec!["exhausted".to_owned()]),
+        ("fifo.json", vec![fifo; 4]),
+        ("garbage.json", vec![unrecognised(); 10]),
+        ("lambda-async.json", vec![unrecognised()]),
+        ("lambda-destination.json", vec![notifier.clone()]),
+        ("late-retry.json", vec![format!("9 of 12 {ORDERS}:{worker}")]),
+        (
+            "mixed.json",
+            vec![
+                through(worker),
+                format!("2 of 12 {ORDERS}:{worker}"),
+                unrecognised(),
+                unrecognised(),
+                notifier,
+                billing.clone(),
+                projector,
+                unrecognised(),
+                "early".to_owned(),
+                "exhausted".to_owned(),
+            ],
+        ),
+        ("raw.json", vec![unrecognised()]),
+        ("sqs-consumer.json", vec![billing]),
+    ];
+    let mut names: Vec<_> = sample_names().into_iter().map(|name| format!("{name}.json")).collect();
+    names.sort();
+    assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (name, expected) in expected {
+        let explained = explain(name, &["--json", "--source-max-receives", "3"]).await.json();
+        assert_eq!(decisions(&explained), expected, "{name}");
+        explain(name, &[]).await.text();
+    }
+}
+
+#[tokio::test]
+async fn a_due_retry_is_explained_with_what_follows_if_it_fails() {
+    let text = explain("late-retry.json", &[]).await.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "Record 1 of 1: retry 9 of 12 now (backoff)");
+    assert!(text.contains("received 7 times, 3 retries behind it by its mark"), "{text}");
+    assert!(text.contains("  if it fails   hidden for 5."), "{text}");
+    assert!(text.contains("; retry 10 is due 2026-11-01 17:"), "{text}");
+    let explained = explain("late-retry.json", &["--json"]).await.json();
+    let record = &explained["records"][0];
+    let hidden = record["ifItFails"]["hideSeconds"].as_u64().unwrap();
+    assert!((19_440..=21_600).contains(&hidden), "5.4 to 6 h: {hidden}");
+    assert_eq!((&record["receiveCount"], &record["retriesSpent"]), (&json!(7), &json!(3)));
+}
+
+#[tokio::test]
+async fn the_present_and_the_retention_decide_as_they_do_in_the_function() {
+    let late = explain("envelope.json", &["--json", "--at", "2026-11-15T11:30:00Z"]).await.json();
+    assert_eq!(late["now"], "2026-11-15T11:30:00Z");
+    assert_eq!(late["records"][0]["ifItFails"], json!({ "kind": "archive", "reason": "expiring" }));
+    let short = explain("late-retry.json", &["--json", "--retention", "3d"]).await.json();
+    assert_eq!(short["records"][0]["ifItFails"]["reason"], "expiring");
+}
+
+#[tokio::test]
+async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
+    let policy = File::of(
+        "rules.json",
+        &json!({ "rules": [
+            { "name": "others", "match": { "topicArn": [{ "suffix": ":audit" }] }, "action": "archive" },
+            { "name": "gold", "match": { "messageAttributes": { "tenant": ["gold"] } }, "target": WORKER,
+              "verifySignature": true },
+        ] })
+        .to_string(),
+    );
+    let gold = Post::envelope("a").sns_attribute("tenant", "String", "gold");
+    let explained = explain_post(&gold, &["--json", "--policy", policy.path()]).await.json();
+    let record = &explained["records"][0];
+    assert_eq!((&record["rule"], &record["way"]), (&json!("gold"), &json!({ "kind": "arn", "arn": WORKER })));
+    assert_eq!((&record["topicArn"], &record["subscriptionArn"]), (&json!(TOPIC), &json!(SUBSCRIPTION)));
+    assert_eq!(
+        record["notes"],
+        json!(["its rule lets only letters go that SNS signed; that is not checked here"])
+    );
+    let plain = explain_post(&Post::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
+    assert_eq!(plain["records"][0]["rule"], "default");
+}
+
+#[tokio::test]
+async fn a_letter_behind_another_of_its_group_says_which() {
+    let explained = explain("fifo.json", &["--json"]).await.json();
+    let records = explained["records"].as_array().unwrap();
+    let ids: Vec<_> = records.iter().map(|record| record["sqsMessageId"].clone()).collect();
+    let behind: Vec<_> = records.iter().map(|record| record["behind"].clone()).collect();
+    assert_eq!(behind, [Value::Null, Value::Null, ids[0].clone(), ids[1].clone()]);
+    let text = explain("fifo.json", &[]).await.text();
+    assert_eq!(text.matches("before it in its group, is delivered; else it is held").count(), 2, "{text}");
+}
+
+#[tokio::test]
+async fn a_rule_that_looks_for_the_subscription_waits_for_that() {
+    let policy = File::of("discover.json", r#"{"default": {"subscription": "discover"}}"#);
+    let raw = Post::raw("m", "plain");
+    let searched = explain_post(&raw, &["--json", "--policy", policy.path()]).await.json();
+    assert_eq!(searched["records"][0]["decision"], json!({ "kind": "search" }));
+    let args = ["--json", "--policy", policy.path(), "--discovered", SUBSCRIPTION];
+    let found = explain_post(&raw, &args).await.json();
+    assert_eq!(decisions(&found), [format!("1 of 12 {SUBSCRIPTION}")]);
+}
+
+#[tokio::test]
+async fn nothing_of_a_message_is_printed() {
+    let post = Post::envelope("a").message("S3CR3T body").subject("S3CR3T subject").sns_attribute(
+        "token",
+        "String",
+        "S3CR3T value",
+    );
+    for args in [&[][..], &["--json"]] {
+        let text = explain_post(&post, args).await.text();
+        assert!(!text.contains("S3CR3T"), "{text}");
+        assert!(!text.contains("Unsubscribe") && !text.contains("handle"), "{text}");
+        assert!(text.contains(DLQ), "{text}");
+    }
+}
