@@ -4,18 +4,25 @@
 //! it has it, or it says why not and the letter stays in its queue. Storing a letter twice is
 //! harmless; losing one is not.
 
+mod lines;
 mod queue;
+mod read;
 mod record;
 mod s3;
+mod select;
+mod walk;
 
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
 pub use queue::RECORD_ATTRIBUTE;
+pub use read::BadRecord;
 pub use record::{
     Epitaph, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
     RecordedRetry,
 };
+pub use select::{Pattern, Selection, Undecided};
+pub use walk::{Archived, Found, Tally, Unread, Walk, WhyUnread};
 
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};

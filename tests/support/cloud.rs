@@ -18,6 +18,8 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use sns_redrive::clients::Clients;
@@ -82,6 +84,8 @@ pub enum Reply {
     Slow(Duration),
     /// Runs the function, which fails.
     FunctionError,
+    /// Answers 200, but the body breaks off after so many bytes.
+    BreakOff(usize),
 }
 
 /// What a 200 says of an entry that was not taken.
@@ -104,6 +108,8 @@ struct State {
     subscriptions: BTreeMap<String, BTreeMap<String, String>>,
     queues: BTreeMap<String, BTreeMap<String, String>>,
     objects: BTreeMap<String, String>,
+    /// When S3 says that it stored an object, where a test says so.
+    stored: BTreeMap<String, String>,
     page: usize,
     script: Script,
     in_flight: usize,
@@ -118,6 +124,7 @@ impl Cloud {
             subscriptions: BTreeMap::new(),
             queues: BTreeMap::new(),
             objects: BTreeMap::new(),
+            stored: BTreeMap::new(),
             page: 100,
             script: Arc::new(|_| Reply::Accept),
             in_flight: 0,
@@ -160,9 +167,9 @@ impl Cloud {
         );
     }
 
-    /// Lists so many subscriptions a page; SNS lists 100.
-    pub fn pages_of(&self, subscriptions: usize) {
-        self.state().page = subscriptions;
+    /// Lists so many subscriptions or keys a page; SNS lists 100, S3 1,000.
+    pub fn pages_of(&self, entries: usize) {
+        self.state().page = entries;
     }
 
     /// Changes one attribute of a subscription.
@@ -231,6 +238,12 @@ impl Cloud {
         self.state().objects.insert(place.to_owned(), object.to_owned());
     }
 
+    /// Puts an object that S3 stored at this time.
+    pub fn put_at(&self, place: &str, object: &str, stored: &str) {
+        self.put(place, object);
+        self.state().stored.insert(place.to_owned(), stored.to_owned());
+    }
+
     /// Forgets the journal.
     pub fn forget(&self) {
         let mut state = self.state();
@@ -289,6 +302,7 @@ impl Cloud {
             Reply::FunctionError => Ok(function_answer(&call, Some("Unhandled"))),
             Reply::Fail(status, code, message) => Ok(refusal(&call.op, status, code, message)),
             Reply::Nonsense(status, body) => Ok(response(status, body.to_owned())),
+            Reply::BreakOff(bytes) => Ok(broken_off(self.take(index, &call, &[]), bytes).await),
             Reply::Reset => Err(ConnectorError::io("connection reset by peer".into())),
             Reply::NoConnection => Err(ConnectorError::timeout("connect timed out".into())),
             Reply::Hang => std::future::pending().await,
@@ -315,6 +329,11 @@ impl Cloud {
                     "AWS.SimpleQueueService.NonExistentQueue",
                     "The specified queue does not exist.",
                 ),
+            },
+            "ListObjectsV2" => response(200, state.list_objects(call)),
+            "GetObject" => match state.objects.get(&call.to) {
+                Some(object) => response(200, object.clone()),
+                None => refusal(&call.op, 404, "NoSuchKey", "The specified key does not exist."),
             },
             "PutObject" => {
                 if call.headers.contains_key("if-none-match") && state.objects.contains_key(&call.to) {
@@ -351,6 +370,47 @@ impl State {
         let more = self.subscriptions.len() > after;
         let token = if more { format!("<NextToken>{after}</NextToken>") } else { String::new() };
         sns_answer("ListSubscriptions", &format!("<Subscriptions>{members}</Subscriptions>{token}"))
+    }
+}
+
+impl State {
+    /// A page of keys; the token is the last key of the page before, or its last common prefix.
+    fn list_objects(&self, call: &Call) -> String {
+        let (bucket, prefix) = call.to.split_once('/').unwrap();
+        let text = |name: &str| call.headers.get(name).map(String::as_str);
+        let after = text("continuation-token").or(text("start-after")).unwrap_or_default();
+        let mut entries: Vec<(String, bool)> = Vec::new();
+        for place in self.objects.keys() {
+            let Some(key) = place.strip_prefix(&format!("{bucket}/")) else { continue };
+            let Some(rest) = key.strip_prefix(prefix) else { continue };
+            let end = text("delimiter").and_then(|delimiter| rest.find(delimiter));
+            let entry = match end {
+                Some(end) => (key[..=prefix.len() + end].to_owned(), true),
+                None => (key.to_owned(), false),
+            };
+            if entry.0.as_str() > after && entries.last() != Some(&entry) {
+                entries.push(entry);
+            }
+        }
+        let more = entries.len() > self.page;
+        entries.truncate(self.page);
+        let token = entries.last().filter(|_| more).map_or(String::new(), |(last, _)| {
+            ["<NextContinuationToken>", last, "</NextContinuationToken>"].concat()
+        });
+        let items = entries.iter().map(|(key, is_prefix)| {
+            if *is_prefix {
+                return ["<CommonPrefixes><Prefix>", key, "</Prefix></CommonPrefixes>"].concat();
+            }
+            let stored =
+                self.stored.get(&format!("{bucket}/{key}")).map_or("2026-11-01T12:00:00.000Z", |at| at);
+            let stored = ["<LastModified>", stored, "</LastModified>"].concat();
+            ["<Contents><Key>", key, "</Key>", &stored, "</Contents>"].concat()
+        });
+        let items = items.collect::<Vec<_>>().concat();
+        format!(
+            "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><IsTruncated>{more}</IsTruncated>\
+             {token}{items}</ListBucketResult>"
+        )
     }
 }
 
@@ -481,13 +541,21 @@ async fn read(mut request: HttpRequest) -> Call {
         call.headers = headers;
         call.entries = vec![Entry { body: String::from_utf8(body).unwrap(), ..Entry::default() }];
     } else {
-        "PutObject".clone_into(&mut call.op);
-        let place = path.split('?').next().unwrap();
+        let (place, query) = path.split_once('?').unwrap_or((&path, ""));
         let place = percent_decode_str(place).decode_utf8().unwrap();
         // The bucket is a part of the host, unless the host is one of a test's own.
         let bucket = host.split_once(".s3.").map(|(bucket, _)| format!("{bucket}/"));
         call.to = format!("{}{place}", bucket.unwrap_or_default());
         call.headers = headers;
+        if query.contains("list-type=2") {
+            "ListObjectsV2".clone_into(&mut call.op);
+            call.headers = form(query);
+            let prefix = call.headers.remove("prefix").unwrap_or_default();
+            call.to = format!("{}/{prefix}", call.to.trim_end_matches('/'));
+            return call;
+        }
+        let op = if request.method() == "GET" { "GetObject" } else { "PutObject" };
+        op.clone_into(&mut call.op);
         let body = if chunked { unchunked(&body) } else { body };
         call.object = String::from_utf8(body).unwrap();
     }
@@ -665,7 +733,7 @@ fn refusal(op: &str, status: u16, code: &str, message: &str) -> HttpResponse {
                  <Code>{code}</Code><Message>{message}</Message></Error><RequestId>r</RequestId></ErrorResponse>"
             ),
         ),
-        "PutObject" => response(
+        "PutObject" | "GetObject" | "ListObjectsV2" => response(
             status,
             format!("<Error><Code>{code}</Code><Message>{message}</Message><RequestId>r</RequestId></Error>"),
         ),
@@ -678,6 +746,15 @@ fn refusal(op: &str, status: u16, code: &str, message: &str) -> HttpResponse {
             response
         }
     }
+}
+
+/// The same answer, but its body breaks off.
+async fn broken_off(mut answer: HttpResponse, bytes: usize) -> HttpResponse {
+    let body = ByteStream::new(answer.take_body()).collect().await.unwrap().into_bytes();
+    let pieces =
+        [Ok(Frame::data(body.slice(..bytes))), Err(std::io::Error::other("connection reset by peer"))];
+    let body = StreamBody::new(futures_util::stream::iter(pieces));
+    HttpResponse::new(answer.status(), SdkBody::from_body_1_x(body))
 }
 
 fn response(status: u16, body: String) -> HttpResponse {

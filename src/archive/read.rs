@@ -1,0 +1,156 @@
+//! Reading what [`Record`] wrote: a line becomes a record, a record the SQS message that it was.
+//!
+//! Lines may come from a later version of this software, from an editor or from a broken upload. Each
+//! bad one is told apart, so that one of them does not hide the rest. What is said of a bad line never
+//! quotes it: it may hold a message.
+
+use aws_lambda_events::encodings::Base64Data;
+use aws_lambda_events::sqs as wire;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{RECORD_VERSION, Record, RecordedAttribute};
+use crate::letter::{BadEvent, SqsMessage, is_binary};
+
+/// Why a line is no record that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// Its bytes are no text.
+    #[error("is not UTF-8")]
+    NotText,
+    /// It is longer than any record can be.
+    #[error("is longer than a record can be")]
+    TooLong,
+    /// It is no JSON, or cut off.
+    #[error("is not JSON (column {column})")]
+    NotJson {
+        /// Where, from 1.
+        column: usize,
+    },
+    /// It is JSON of something else.
+    #[error("is no record of an archive: it has no version")]
+    NoVersion,
+    /// Another version of this software wrote it.
+    #[error("is of version {found}; this version reads {RECORD_VERSION}")]
+    Version {
+        /// The record's.
+        found: String,
+    },
+    /// Its form is not that of its version.
+    #[error("is not of the form of its version: {problem}")]
+    Form {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The SQS message cannot be rebuilt.
+    #[error("message.{field} is missing or has no usable value")]
+    Message {
+        /// The field of `message`.
+        field: String,
+    },
+}
+
+impl Record {
+    /// Reads a line, with or without its end. Fields that this version does not know are passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`BadRecord`], but for [`BadRecord::Message`].
+    pub fn from_line(line: &str) -> Result<Self, BadRecord> {
+        // One form so far. When there is a second, this is the place that tells them apart.
+        match serde_json::from_str::<Self>(line) {
+            Ok(record) if record.version != RECORD_VERSION => {
+                Err(BadRecord::Version { found: record.version.to_string() })
+            }
+            Ok(record) if record.archived_at.parse::<Timestamp>().is_err() => {
+                Err(BadRecord::Form { problem: "archivedAt is no time".to_owned() })
+            }
+            Ok(record) => Ok(record),
+            Err(error) => Err(bad(line, &error)),
+        }
+    }
+
+    /// When it was archived; the beginning of time where a record of one's own making holds no time.
+    #[must_use]
+    pub fn archived(&self) -> Timestamp {
+        self.archived_at.parse().unwrap_or(Timestamp::MIN)
+    }
+
+    /// The SQS message as it was, but for its receipt handle, which is empty: it was never stored.
+    ///
+    /// # Errors
+    ///
+    /// [`BadRecord::Message`] names the first field that no message of SQS has so.
+    pub fn to_message(&self) -> Result<SqsMessage, BadRecord> {
+        let bad = |field: &str| BadRecord::Message { field: field.to_owned() };
+        let recorded = &self.message;
+        let mut attributes = std::collections::HashMap::new();
+        for (name, recorded) in &recorded.message_attributes {
+            let attribute = attribute(recorded).ok_or_else(|| bad("messageAttributes"))?;
+            attributes.insert(name.clone(), attribute);
+        }
+        let mut message = wire::SqsMessage::default();
+        message.message_id = Some(recorded.message_id.clone());
+        message.receipt_handle = Some("none".to_owned());
+        message.body = Some(recorded.body.clone());
+        message.attributes = recorded.attributes.clone().into_iter().collect();
+        message.message_attributes = attributes;
+        message.event_source_arn = Some(recorded.event_source_arn.as_str().to_owned());
+        let mut event = wire::SqsEvent::default();
+        event.records = vec![message];
+        let messages = SqsMessage::all_of(event).map_err(|problem| match problem {
+            BadEvent::Field { field, .. } => bad(field),
+            BadEvent::TwoQueues { .. } => bad("eventSourceARN"),
+        })?;
+        let message = messages.into_iter().next().ok_or_else(|| bad("messageId"))?;
+        Ok(SqsMessage { receipt_handle: String::new(), ..message })
+    }
+}
+
+/// An attribute with the value that its type asks for; `None` where it has no such value.
+fn attribute(recorded: &RecordedAttribute) -> Option<wire::SqsMessageAttribute> {
+    let mut attribute = wire::SqsMessageAttribute::default();
+    if is_binary(&recorded.data_type) {
+        let mut bytes = Base64Data::default();
+        bytes.0 = STANDARD.decode(recorded.binary_value.as_ref()?).ok()?;
+        attribute.binary_value = Some(bytes);
+    } else {
+        attribute.string_value = Some(recorded.string_value.clone()?);
+    }
+    attribute.data_type = Some(recorded.data_type.clone());
+    Some(attribute)
+}
+
+/// Tells why a line is not of the form of this version.
+fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
+    #[derive(Deserialize)]
+    struct Version {
+        version: Option<Value>,
+    }
+    if !error.is_data() {
+        return BadRecord::NotJson { column: error.column() };
+    }
+    let version = serde_json::from_str::<Version>(line).ok().and_then(|probe| probe.version);
+    match version.as_ref().map(|version| version.as_u64()) {
+        None => BadRecord::NoVersion,
+        Some(Some(version)) if version == u64::from(RECORD_VERSION) => {
+            BadRecord::Form { problem: problem(error) }
+        }
+        Some(Some(version)) => BadRecord::Version { found: version.to_string() },
+        Some(None) => BadRecord::Version { found: "an unknown form".to_owned() },
+    }
+}
+
+/// What serde says, unless it quotes a value.
+fn problem(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let place = format!("column {}", error.column());
+    if said.starts_with("missing field") {
+        said.split(" at line").next().unwrap_or_default().to_owned()
+    } else {
+        format!("a field has another type ({place})")
+    }
+}
