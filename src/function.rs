@@ -1,20 +1,26 @@
 //! The function around [`Redrive`]: an event of Lambda in, Lambda's answer out, and the telling of
-//! what happened in between.
+//! what happened in between. An event `{"replay": {...}}`, of a scheduler or from the console, goes to
+//! [`Replay`] instead.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use futures_util::FutureExt;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::archive::Archive;
+use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{BadEvent, SqsMessage};
+use crate::letter::BadEvent;
 use crate::redrive::{Invocation, Parts, Redrive, response};
-use crate::settings::{ArchiveAt, Settings};
+use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
+use crate::settings::{ArchiveAt, Mode, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::target::{Courier, HttpClient, HttpUrl, Reach};
 use crate::telemetry::{self, Run};
@@ -22,9 +28,42 @@ use crate::telemetry::{self, Run};
 /// The function, ready to be called.
 pub struct Function {
     redrive: Redrive,
+    replay: Result<Replay, &'static str>,
     namespace: String,
     clock: Clock,
     metrics_to: Sink,
+}
+
+/// What the function is called with.
+#[derive(Debug, Deserialize)]
+pub struct Event {
+    #[serde(rename = "Records")]
+    records: Option<Vec<SqsMessage>>,
+    replay: Option<Value>,
+}
+
+/// What the function answers.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// Which messages Lambda must leave alone.
+    Batch(SqsBatchResponse),
+    /// How a replay stands.
+    Replay(Box<Manifest>),
+}
+
+/// Why an invocation fails as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionError {
+    /// It is no event of an SQS event source mapping.
+    #[error(transparent)]
+    Event(#[from] BadEvent),
+    /// It is neither that nor a replay.
+    #[error("the event has neither Records nor replay")]
+    Unknown,
+    /// A replay cannot go on.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
 }
 
 /// Where the lines of metrics go. They are written whole and raw, past the log's own format.
@@ -35,10 +74,12 @@ impl Function {
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
         let reach = if settings.allow_loopback_http { Reach::Private } else { Reach::Public };
+        let requeue = settings.requeue.clone();
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             ArchiveAt::Queue(queue) => Archive::Queue { courier: Courier::new(&clients, reach), queue },
         };
+        let replay = replay(requeue, &archive, &clients, &clock);
         let parts = Parts {
             policy: settings.policy,
             archive,
@@ -52,7 +93,13 @@ impl Function {
             instances: settings.max_concurrency,
             clock: clock.clone(),
         };
-        Self { redrive: Redrive::new(parts), namespace: settings.metrics_namespace, clock, metrics_to }
+        Self {
+            redrive: Redrive::new(parts),
+            replay,
+            namespace: settings.metrics_namespace,
+            clock,
+            metrics_to,
+        }
     }
 
     /// The same function with another [`Redrive`], such as one of other certificates.
@@ -60,6 +107,60 @@ impl Function {
     pub fn map_redrive(mut self, change: impl FnOnce(Redrive) -> Redrive) -> Self {
         self.redrive = change(self.redrive);
         self
+    }
+
+    /// Answers one event of either kind. `deadline_ms` is Lambda's, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`FunctionError`]; what happens to single letters is never one.
+    pub async fn answer(
+        &self,
+        event: Event,
+        request_id: &str,
+        deadline_ms: u64,
+    ) -> Result<Answer, FunctionError> {
+        // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
+        match event {
+            Event { replay: Some(request), records: None } => {
+                let manifest = self.replay(request, request_id, deadline_ms).boxed_local().await;
+                let manifest = manifest.inspect_err(|error| telemetry::replay_failed(request_id, error))?;
+                Ok(Answer::Replay(Box::new(manifest)))
+            }
+            Event { records: Some(records), replay: None } => {
+                let mut event = SqsEvent::default();
+                event.records = records;
+                Ok(Answer::Batch(self.handle(event, request_id, deadline_ms).boxed_local().await?))
+            }
+            _ => Err(FunctionError::Unknown),
+        }
+    }
+
+    async fn replay(
+        &self,
+        request: Value,
+        request_id: &str,
+        deadline_ms: u64,
+    ) -> Result<Manifest, ReplayError> {
+        let refused = |why: String| ReplayError::Request(vec![why]);
+        let request: Request = serde_json::from_value(request).map_err(|error| refused(error.to_string()))?;
+        let replay = self.replay.as_ref().map_err(|why| refused((*why).to_owned()))?;
+        if self.redrive.mode() == Mode::Observe && !request.dry_run {
+            return Err(refused("REDRIVE_MODE is observe: only dryRun is possible".to_owned()));
+        }
+        let left = self.left(deadline_ms);
+        let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
+        let control = Watch { request_id, until };
+        let manifest = replay.run(&request, &Source::Archive, Some(self.redrive.policy()), &control).await?;
+        telemetry::replay(request_id, &manifest);
+        Ok(manifest)
+    }
+
+    /// The time until Lambda ends the invocation.
+    fn left(&self, deadline_ms: u64) -> Duration {
+        let now = self.clock.now().as_millisecond();
+        let left = i64::try_from(deadline_ms).unwrap_or(i64::MAX).saturating_sub(now);
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(LONGEST_RUN)
     }
 
     /// Handles one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
@@ -75,11 +176,9 @@ impl Function {
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, BadEvent> {
         let began = self.clock.now();
-        let messages = SqsMessage::all_of(event)
+        let messages = crate::letter::SqsMessage::all_of(event)
             .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
-        let left = i64::try_from(deadline_ms).unwrap_or(i64::MAX).saturating_sub(began.as_millisecond());
-        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-        let invocation = Invocation { request_id, deadline: Instant::now() + left.min(LONGEST_RUN) };
+        let invocation = Invocation { request_id, deadline: Instant::now() + self.left(deadline_ms) };
 
         let reports = self.redrive.handle(messages, invocation).await;
         for report in &reports {
@@ -95,6 +194,49 @@ impl Function {
         Ok(response(&reports))
     }
 }
+
+/// What replays the archive, or why nothing can.
+fn replay(
+    requeue: Option<Arn>,
+    archive: &Archive,
+    clients: &Clients,
+    clock: &Clock,
+) -> Result<Replay, &'static str> {
+    let Archive::S3 { bucket, prefix, .. } = archive else {
+        return Err("ARCHIVE is a queue; letters are replayed from S3 only");
+    };
+    let requeue = requeue.ok_or("REQUEUE_ARN is not set, and replayed letters go there")?;
+    Ok(Replay::new(crate::replay::Parts {
+        clients: clients.clone(),
+        bucket: bucket.clone(),
+        prefix: prefix.clone(),
+        requeue,
+        clock: clock.clone(),
+        owner: "the function".to_owned(),
+    }))
+}
+
+/// Keeps a replay within the time of its invocation, and tells of what it leaves out.
+struct Watch<'a> {
+    request_id: &'a str,
+    /// No batch begins after this.
+    until: Instant,
+}
+
+impl Control for Watch<'_> {
+    fn stop(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    fn progress(&self, _: &Manifest) {}
+
+    fn left_out(&self, at: &At, why: &str) {
+        telemetry::left_out_of_replay(self.request_id, at, why);
+    }
+}
+
+/// What a batch of a replay can take, and the writing of its ledger after it.
+const TIME_TO_STOP: Duration = Duration::from_secs(20);
 
 /// SNS's certificates, read from SNS's own hosts. Those have private addresses in a network with an
 /// endpoint for SNS; that it is SNS who answers, TLS shows.

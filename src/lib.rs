@@ -33,6 +33,7 @@
 //! | [`target`] | where retries go: topics, queues, functions, web servers, streams; subscriptions | AWS, letters; no policy |
 //! | [`signature`] | whether SNS wrote a letter | letters; fetches certificates |
 //! | [`archive`] | where letters rest that cannot be saved, and the record's format | AWS, letters; no schedule |
+//! | [`replay`] | from the archive back into delivery | archive, requeue; policy for targets only |
 //! | [`visibility`] | hiding | AWS |
 //! | [`telemetry`] | facts to log lines and metrics | reports of [`redrive`] |
 //! | [`failure`] | what an error of AWS means, decided in one place | AWS |
@@ -57,6 +58,7 @@ pub mod function;
 pub mod letter;
 pub mod policy;
 pub mod redrive;
+pub mod replay;
 pub mod settings;
 pub mod signature;
 pub mod target;

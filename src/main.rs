@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::function::{Function, to_stdout};
+use sns_redrive::function::{Event, Function, to_stdout};
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry;
 
@@ -17,11 +16,11 @@ async fn main() -> Result<(), Error> {
     let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
     let clients = Clients::from_environment().await;
     let function = Arc::new(Function::new(settings, clients, Clock::system(), to_stdout()));
-    run(service_fn(|event: LambdaEvent<SqsEvent>| {
+    run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();
-            Ok::<_, Error>(function.handle(event, &context.request_id, context.deadline).await?)
+            Ok::<_, Error>(function.answer(event, &context.request_id, context.deadline).await?)
         }
     }))
     .await

@@ -9,15 +9,12 @@ use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter};
 use crate::target::{
-    Courier, DEFAULT_GROUP, Endpoint, MAX_ATTRIBUTES, Parcel, Sent, Shipment, Time, Waiting,
+    Courier, DEFAULT_GROUP, Endpoint, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, Parcel, Sent, Shipment, Time,
+    Waiting,
 };
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
-
-/// SQS takes 1 MiB a message, attributes included.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn store<'l>(
     courier: &Courier,

@@ -7,12 +7,13 @@
 use aws_lambda_events::encodings::Base64Data;
 use aws_lambda_events::sqs as wire;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use super::{RECORD_VERSION, Record, RecordedAttribute};
+use super::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
 use crate::letter::{BadEvent, SqsMessage, is_binary};
 
 /// Why a line is no record that can be used.
@@ -60,6 +61,10 @@ impl Record {
     ///
     /// [`BadRecord`], but for [`BadRecord::Message`].
     pub fn from_line(line: &str) -> Result<Self, BadRecord> {
+        // A list is no record, although serde would take one for the fields in their order.
+        if line.trim_start().starts_with('[') {
+            return Err(BadRecord::NoVersion);
+        }
         // One form so far. When there is a second, this is the place that tells them apart.
         match serde_json::from_str::<Self>(line) {
             Ok(record) if record.version != RECORD_VERSION => {
@@ -110,6 +115,18 @@ impl Record {
     }
 }
 
+impl RecordedMessage {
+    /// A digest of all that the message holds: two messages with the same are the same.
+    ///
+    /// # Errors
+    ///
+    /// None that a message of ours can cause.
+    pub fn digest(&self) -> Result<String, serde_json::Error> {
+        let digest = Sha256::digest(serde_json::to_string(self)?);
+        Ok(URL_SAFE_NO_PAD.encode(digest))
+    }
+}
+
 /// An attribute with the value that its type asks for; `None` where it has no such value.
 fn attribute(recorded: &RecordedAttribute) -> Option<wire::SqsMessageAttribute> {
     let mut attribute = wire::SqsMessageAttribute::default();
@@ -134,7 +151,7 @@ fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
         return BadRecord::NotJson { column: error.column() };
     }
     let version = serde_json::from_str::<Version>(line).ok().and_then(|probe| probe.version);
-    match version.as_ref().map(|version| version.as_u64()) {
+    match version.as_ref().map(Value::as_u64) {
         None => BadRecord::NoVersion,
         Some(Some(version)) if version == u64::from(RECORD_VERSION) => {
             BadRecord::Form { problem: problem(error) }

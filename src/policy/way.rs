@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Action, ArchiveReason, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{ReplayTarget, Letter, Origin};
+use crate::letter::{Letter, Origin, ReplayTarget};
 
 /// Where a rule sends a letter, before any subscription is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

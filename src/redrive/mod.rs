@@ -129,6 +129,18 @@ impl Redrive {
         }
     }
 
+    /// The redrive policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether anything is done at all.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Handles a batch; the reports are in its order. Never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
         let time = Budget::until(invocation.deadline, messages.len());

@@ -30,7 +30,7 @@ pub use event::Invoke;
 pub use guard::Reach;
 pub use http::{HttpClient, Post};
 pub use packing::{MAX_ENTRIES, runs};
-pub use parcel::{DEFAULT_GROUP, MAX_ATTRIBUTES, Parcel, Unmarkable};
+pub use parcel::{DEFAULT_GROUP, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, Parcel, Unmarkable};
 pub use shipment::{CannotPack, Shipment};
 pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 

@@ -18,6 +18,10 @@ use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark, Origin}
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
 pub const MAX_ATTRIBUTES: usize = 10;
 
+/// SQS takes 1 MiB a message, attributes included.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
 /// The group of letters that have none: a FIFO target refuses a message without one, and a single group
 /// keeps the order.
 pub const DEFAULT_GROUP: &str = "sns-redrive";

@@ -20,6 +20,7 @@ pub use metrics::{Metrics, Run, summarise};
 use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
+use crate::replay::{At, Manifest, ReplayError};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,5 +132,36 @@ pub(crate) fn requeue_failed(requeue: &Arn, letters: usize, failure: &Failure) {
         error.class = failure.class.name(),
         error.message = failure.message,
         "the requeue does not take letters; they stay in their queue"
+    );
+}
+
+/// A replay has ended, or stopped for now.
+pub(crate) fn replay(request_id: &str, manifest: &Manifest) {
+    tracing::info!(
+        request_id,
+        replay.id = manifest.id,
+        replay.status = manifest.status.name(),
+        replay.step = manifest.step + 1,
+        replay.selected = manifest.counts.selected,
+        replay.sent = manifest.sent,
+        replay.repeated = manifest.repeated,
+        detail = manifest.why,
+        "replay"
+    );
+}
+
+/// A replay cannot go on.
+pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
+    tracing::error!(request_id, detail = %error, "replay failed");
+}
+
+/// An archived letter cannot be replayed.
+pub(crate) fn left_out_of_replay(request_id: &str, at: &At, why: &str) {
+    tracing::warn!(
+        request_id,
+        archive.key = at.key,
+        archive.line = at.line,
+        detail = why,
+        "left out of a replay"
     );
 }

@@ -1,0 +1,208 @@
+//! The letters of a replay, one after the other.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::Request;
+use super::run::{Given, Source};
+use crate::archive::{Archived, Found as Walked, Record, Unread, Walk, WhyUnread};
+use crate::arn::Arn;
+use crate::letter::Letter;
+use crate::policy::{Action, Policy, Way};
+use crate::target::{MAX_MESSAGE_BYTES, Parcel};
+
+/// What names a letter's place in its queue, queue ARN and SQS message id: a crash can archive it twice.
+/// Hashed, since many are remembered.
+pub(super) type Identity = [u8; 16];
+
+/// The identity of a letter.
+pub(super) fn identity(queue_arn: &str, message_id: &str) -> Identity {
+    let hash = Sha256::new().chain_update(queue_arn).chain_update([0]).chain_update(message_id).finalize();
+    let mut identity = [0; 16];
+    identity.copy_from_slice(&hash[..16]);
+    identity
+}
+
+/// A place in the archive, or in what was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    /// The object's key; empty for records that were given.
+    pub key: String,
+    /// The line, from 1; none for a whole object.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.key.as_str(), self.line) {
+            ("", Some(line)) => write!(f, "line {line}"),
+            (key, Some(line)) => write!(f, "{key}:{line}"),
+            (key, None) => f.write_str(key),
+        }
+    }
+}
+
+/// Why a letter cannot be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It has ten attributes, and the mark would be the eleventh.
+    Unmarkable,
+    /// With the mark it is larger than a message may be.
+    TooLarge,
+    /// It lay in a FIFO queue and the requeue is none, or the other way round.
+    OtherKind,
+    /// Its rule knows no target for it.
+    NoTarget,
+}
+
+impl Unfit {
+    /// The name in counts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unmarkable => "unmarkable",
+            Self::TooLarge => "tooLarge",
+            Self::OtherKind => "otherKind",
+            Self::NoTarget => "noTarget",
+        }
+    }
+
+    /// Why, in words.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
+            Self::TooLarge => "is too large with the mark",
+            Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
+            Self::NoTarget => "has no target by the redrive policy: name one for the replay",
+        }
+    }
+}
+
+/// One step through the selection.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// To be sent.
+    Fit(Box<Fit>),
+    Unfit(At, Unfit),
+    Unreadable(At, String),
+    Double,
+    AlreadyReplayed,
+}
+
+/// A letter that can be sent.
+#[derive(Debug)]
+pub(super) struct Fit {
+    pub(super) record: Record,
+    pub(super) letter: Letter,
+    pub(super) edited: bool,
+}
+
+/// What decides which letters are sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) request: &'a Request,
+    pub(super) requeue: &'a Arn,
+    pub(super) policy: Option<&'a Policy>,
+}
+
+/// Goes through the letters of a source.
+pub(super) struct Letters<'a> {
+    terms: Terms<'a>,
+    from: From<'a>,
+    done: HashSet<Identity>,
+    met: HashSet<Identity>,
+}
+
+enum From<'a> {
+    Archive(Box<Walk<'a>>),
+    Given(VecDeque<(At, &'a Given)>),
+}
+
+impl<'a> Letters<'a> {
+    /// `done` are those that were replayed already.
+    pub(super) fn new(terms: Terms<'a>, source: &'a Source, walk: Walk<'a>, done: HashSet<Identity>) -> Self {
+        let from = match source {
+            Source::Archive => From::Archive(Box::new(walk)),
+            Source::Given(records) => {
+                let at = |line| At { key: String::new(), line: Some(line) };
+                From::Given((1..).map(at).zip(records).collect())
+            }
+        };
+        Self { terms, from, done, met: HashSet::new() }
+    }
+
+    /// The next, `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Found> {
+        let (at, record, edited) = match &mut self.from {
+            From::Archive(walk) => match walk.next().await? {
+                Walked::Letter(archived) => {
+                    let Archived { key, line, record } = *archived;
+                    (At { key: key.to_string(), line: Some(line) }, record, false)
+                }
+                Walked::Unread(Unread { key, line, why }) => {
+                    let why = match why {
+                        WhyUnread::Call(failure) => format!("cannot be read: {}", failure.code),
+                        WhyUnread::Line(undecided) => undecided.to_string(),
+                    };
+                    return Some(Found::Unreadable(At { key: key.to_string(), line }, why));
+                }
+            },
+            From::Given(records) => match records.pop_front()? {
+                (at, Ok((record, edited))) => (at, record.clone(), *edited),
+                (at, Err(problem)) => return Some(Found::Unreadable(at, problem.clone())),
+            },
+        };
+        Some(self.judge(at, record, edited))
+    }
+
+    fn judge(&mut self, at: At, record: Record, edited: bool) -> Found {
+        let Terms { request, requeue, policy } = self.terms;
+        let message = match record.to_message() {
+            Ok(message) => message,
+            Err(bad) => return Found::Unreadable(at, bad.to_string()),
+        };
+        // Only what lay in the requeue says by its mark where it comes from.
+        let mut letter = if record.queue_arn == *requeue {
+            Letter::parse_requeued(message)
+        } else {
+            Letter::parse(message)
+        };
+        // Where an earlier replay sent it does not bind this one.
+        if let Some(mark) = &mut letter.mark {
+            mark.requeued.to = None;
+        }
+        let identity = identity(record.queue_arn.as_str(), &record.message.message_id);
+        if self.done.contains(&identity) {
+            return Found::AlreadyReplayed;
+        }
+        if !self.met.insert(identity) {
+            return Found::Double;
+        }
+        match unfit(&letter, request, requeue, policy) {
+            Some(unfit) => Found::Unfit(at, unfit),
+            None => Found::Fit(Box::new(Fit { record, letter, edited })),
+        }
+    }
+}
+
+fn unfit(letter: &Letter, request: &Request, requeue: &Arn, policy: Option<&Policy>) -> Option<Unfit> {
+    if letter.sqs.queue.is_fifo() != requeue.is_fifo() {
+        return Some(Unfit::OtherKind);
+    }
+    let mark = letter.mark_for_replay(Timestamp::MAX, request.to.clone(), true);
+    let Ok(parcel) = Parcel::for_requeue(letter, &mark, requeue, 0) else { return Some(Unfit::Unmarkable) };
+    if parcel.size() > MAX_MESSAGE_BYTES {
+        return Some(Unfit::TooLarge);
+    }
+    let nowhere = |policy: &Policy| {
+        let Ok(rule) = policy.rule_for(letter) else { return true };
+        let searched = rule.asks_for_subscription(letter);
+        let nowhere = matches!(rule.way(letter, None), Way::Nowhere(..));
+        rule.action == Action::Redrive && nowhere && !searched
+    };
+    (request.to.is_none() && policy.is_some_and(nowhere)).then_some(Unfit::NoTarget)
+}

@@ -1,0 +1,29 @@
+//! Replay: from the archive back into delivery.
+//!
+//! An operator has repaired what failed, and wants the archived letters to go out after all. A replay
+//! selects letters of the archive and sends each to the requeue, with a mark that gives it a fresh budget
+//! of retries; from there it takes the ordinary way. The archive itself is never changed.
+//!
+//! ```text
+//!  archive ──select──> letters ──pack──> requeue ──> the function: rule, target, schedule
+//!                         │
+//!                         └── manifest and ledger: what is under way, what was sent
+//! ```
+//!
+//! - **One at a time.** A lock in the archive keeps a second replay out.
+//! - **Resumable.** After each batch a ledger names what was sent. Whoever starts the same replay again goes
+//!   on where it ended, be it after the 15 minutes of a Lambda, a Ctrl-C or a crash. Sent first, recorded
+//!   then: a crash can repeat the letters of one batch, and loses none.
+//! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back.
+//! - **Each letter once**, by queue ARN and SQS message id, also over several replays.
+
+mod letters;
+mod manifest;
+mod request;
+mod run;
+mod store;
+
+pub use letters::{At, Unfit};
+pub use manifest::{Batch, Counts, Manifest, Status};
+pub use request::{DEFAULT_RAMP, Request, Select};
+pub use run::{Control, Given, Parts, Replay, ReplayError, Source};

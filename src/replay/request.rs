@@ -1,0 +1,151 @@
+//! What is asked for: by the operator's tool, or by an event `{"replay": {...}}`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::archive::{Pattern, Selection};
+use crate::letter::ReplayTarget;
+use crate::policy::ArchiveReason;
+
+/// A step's end in per cent of the selection, step by step.
+pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
+
+/// Every origin's name.
+const ORIGINS: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
+
+/// Which letters of the archive. What is absent or empty is no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Select {
+    /// The queue that they lay in: its ARN or its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Archived at this time or later; RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// Archived before this time; RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Reasons by name, any of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Topics by ARN or name, any of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// Origins by name, any of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
+    /// An `EventBridge` pattern over the letter, as in a rule of the redrive policy.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Value>,
+}
+
+impl Select {
+    /// The selection up to a cut-off.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, in words, each with its field.
+    pub fn selection(&self, cut_off: Option<Timestamp>) -> Result<Selection, Vec<String>> {
+        let mut faults = Vec::new();
+        let reasons = ArchiveReason::ALL.map(ArchiveReason::name);
+        for (field, given, known) in
+            [("reasons", &self.reasons, &reasons[..]), ("origins", &self.origins, &ORIGINS[..])]
+        {
+            let unknown = given.iter().filter(|name| !known.contains(&name.as_str()));
+            faults.extend(
+                unknown.map(|name| format!("select.{field}: {name:?} is none of {}", known.join(", "))),
+            );
+        }
+        if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
+            faults.push("select.to: must be later than from".to_owned());
+        }
+        let pattern = self.pattern.as_ref().map(|pattern| Pattern::parse(&pattern.to_string()));
+        let pattern = pattern.transpose().unwrap_or_else(|problems| {
+            faults.extend(problems.iter().map(|problem| format!("select.match: {problem}")));
+            None
+        });
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Selection {
+            queue: self.queue.clone(),
+            from: self.from,
+            to: self.to,
+            cut_off,
+            reasons: self.reasons.clone(),
+            topics: self.topics.clone(),
+            origins: self.origins.clone(),
+            pattern,
+        })
+    }
+}
+
+/// A wish for a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Request {
+    /// Which letters.
+    pub select: Select,
+    /// Letters archived later are left out; the present, unless it is given. A replay that goes on keeps the one
+    /// that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<Timestamp>,
+    /// Where they go, whatever their rules say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<ReplayTarget>,
+    /// Only count.
+    pub dry_run: bool,
+    /// Letters a second, 1 to 10,000.
+    pub rate: u32,
+    /// Steps, each ending at so many per cent of the selection; the last is 100.
+    pub ramp: Vec<u32>,
+    /// Per cent of a step's letters that may come back or fail before the replay stops, 0 to 100.
+    pub threshold: u32,
+    /// How long to wait after a step before it is judged, seconds, up to 3,600.
+    pub settle_seconds: u32,
+    /// Letters that another replay has sent are sent once more.
+    pub again: bool,
+    /// Goes on although the step before came back.
+    pub resume: bool,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            select: Select::default(),
+            cut_off: None,
+            to: None,
+            dry_run: false,
+            rate: 100,
+            ramp: DEFAULT_RAMP.to_vec(),
+            threshold: 10,
+            settle_seconds: 60,
+            again: false,
+            resume: false,
+        }
+    }
+}
+
+impl Request {
+    /// Checks what types cannot.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong, in words, each with its field.
+    pub fn check(&self) -> Result<(), Vec<String>> {
+        let rising = self.ramp.windows(2).all(|two| two[0] < two[1]);
+        let ramp =
+            rising && self.ramp.first().is_some_and(|first| *first > 0) && self.ramp.last() == Some(&100);
+        let checks = [
+            (!(1..=10_000).contains(&self.rate)).then(|| "rate: must be from 1 to 10000".to_owned()),
+            (!ramp).then(|| "ramp: must be rising per cents, the last of them 100".to_owned()),
+            (self.threshold > 100).then(|| "threshold: must be from 0 to 100".to_owned()),
+            (self.settle_seconds > 3600).then(|| "settleSeconds: must be from 0 to 3600".to_owned()),
+        ];
+        let selection = self.select.selection(None).err().unwrap_or_default();
+        let faults: Vec<_> = selection.into_iter().chain(checks.into_iter().flatten()).collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
