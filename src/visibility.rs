@@ -14,6 +14,9 @@ use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::target::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 
+/// What SQS says where a message would be hidden for longer than 12 hours after its receive.
+const BEYOND: &str = "beyond the limit";
+
 /// A message to hide, by its receipt handle, and for how many seconds; 0 shows it at once.
 #[derive(Clone, Copy)]
 pub struct Hiding<'a> {
@@ -83,7 +86,14 @@ async fn hide_few(
     };
     answer.successful().iter().for_each(|entry| put(entry.id(), Ok(())));
     for entry in answer.failed() {
-        put(entry.id(), Err(Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
+        let failure = match entry.message() {
+            // Its code, InvalidParameterValue, has many meanings, and its message is not for logs.
+            Some(message) if message.contains(BEYOND) => {
+                Failure::ours(FailureClass::Permanent, "BeyondTheLimit")
+            }
+            message => Failure::of_entry(entry.code(), message, entry.sender_fault()),
+        };
+        put(entry.id(), Err(failure));
     }
     answers
 }

@@ -51,6 +51,8 @@ pub struct Requeued {
     pub source: Option<Arn>,
     /// When its next retry is due.
     pub due: Option<Timestamp>,
+    /// Retries behind it before its present stay, which `spent` of the mark counts in once it is moved.
+    pub earlier: u32,
     /// Where its retries go, whatever its rule says: the wish of whoever replayed it.
     pub to: Option<ReplayTarget>,
     /// Whether it was edited before it was replayed.
@@ -109,10 +111,17 @@ struct Wire {
     source: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    earlier: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<ReplayTarget>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     edited: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Mark {
@@ -133,6 +142,7 @@ impl Mark {
                 dlq: wire.dlq,
                 source: wire.source,
                 due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
+                earlier: wire.earlier,
                 to: wire.to,
                 edited: wire.edited,
             },
@@ -156,6 +166,7 @@ impl Mark {
             dlq: self.requeued.dlq.clone(),
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
+            earlier: self.requeued.earlier,
             to: self.requeued.to.clone(),
             edited: self.requeued.edited,
         };
@@ -195,6 +206,7 @@ mod tests {
             dlq: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().ok(),
             source: "arn:aws:sqs:eu-central-1:123456789012:orders-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
+            earlier: 2,
             to: Some(ReplayTarget::Topic),
             edited: true,
         };

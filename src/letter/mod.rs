@@ -134,7 +134,8 @@ impl Letter {
         };
         let dlq = Some(self.dead_letter_queue().clone());
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
-        Mark { requeued: Requeued { dlq, source, due, ..known }, ..self.mark(spent) }
+        let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
+        Mark { requeued, ..self.mark(spent) }
     }
 
     /// The mark of a letter that is replayed `now`: its retries and its retention begin afresh. The
@@ -142,7 +143,8 @@ impl Letter {
     #[must_use]
     pub fn mark_for_replay(&self, now: Timestamp, to: Option<ReplayTarget>, edited: bool) -> Mark {
         let mark = self.mark_for_requeue(0, None);
-        let requeued = Requeued { to, edited: edited || mark.requeued.edited, ..mark.requeued };
+        let edited = edited || mark.requeued.edited;
+        let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
         Mark { first: now, generation: mark.generation.saturating_add(1), requeued, ..mark }
     }
 
@@ -189,6 +191,15 @@ impl Letter {
     #[must_use]
     pub fn spent(&self) -> u32 {
         self.mark.as_ref().map_or(0, |mark| mark.spent)
+    }
+
+    /// Retries behind it before its present stay in the queues of this function.
+    #[must_use]
+    pub fn earlier(&self) -> u32 {
+        self.mark.as_ref().map_or(0, |mark| match mark.requeued.dlq {
+            Some(_) => mark.requeued.earlier,
+            None => mark.spent,
+        })
     }
 
     /// How often it was replayed from the archive, by its mark.

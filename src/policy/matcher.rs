@@ -10,7 +10,7 @@ use std::fmt;
 use quamina::Quamina;
 use serde_json::{Map, Value};
 
-use crate::letter::{Attribute, Cause, Letter};
+use crate::letter::{Attribute, Cause, Letter, MARK_ATTRIBUTE};
 
 /// The fields of the view; a pattern over any other could never match.
 const VIEW: [&str; 9] = [
@@ -115,7 +115,7 @@ pub(super) fn view(letter: &Letter) -> Value {
     put("queueArn", Some(letter.dead_letter_queue().as_str().into()));
     put("topicArn", letter.topic().map(|arn| arn.as_str().into()));
     put("subscriptionArn", letter.subscription().map(|arn| arn.as_str().into()));
-    put("retry", Some(letter.spent().into()));
+    put("retry", Some(letter.earlier().into()));
     put("error", letter.cause.as_ref().map(error));
     let (message, attributes) = match &letter.notification {
         Some(sns) => {
@@ -124,8 +124,10 @@ pub(super) fn view(letter: &Letter) -> Value {
         }
         None => (&letter.sqs.body, &letter.sqs.attributes),
     };
+    // Our mark comes and goes; a rule must not.
+    let attributes = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
     let attributes: Map<_, _> =
-        attributes.iter().filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect();
+        attributes.filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect();
     put("messageAttributes", Some(Value::Object(attributes)));
     let parsed = serde_json::from_str(message).unwrap_or_else(|_| Value::from(message.as_str()));
     put("message", Some(parsed));

@@ -166,7 +166,13 @@ impl Rule {
         let way = self.way(letter, facts.discovered.as_ref());
         let decision = match (self.action, &way) {
             (Action::Archive, _) => Decision::Archive(ArchiveReason::Rule, None),
-            (Action::Hold, _) => clock.hold(now, letter.spent().saturating_add(1)),
+            (Action::Hold, _) => {
+                let schedule = &delivery.schedule;
+                clock.hold(
+                    now,
+                    next_retry(where_it_stands(schedule, letter, facts, &clock, now), letter, schedule),
+                )
+            }
             (Action::Redrive, Way::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
             (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),
         };
@@ -192,6 +198,31 @@ fn retry_or_wait(
     clock: &LetterClock,
     now: Timestamp,
 ) -> Decision {
+    let deliver = |number| {
+        let phase = schedule.phase(number).unwrap_or(Phase::PostBackoff);
+        Decision::Deliver(Retry { number, of: schedule.retries, phase })
+    };
+    let stands = where_it_stands(schedule, letter, facts, clock, now);
+    let next = next_retry(stands, letter, schedule);
+    match stands {
+        Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
+        Step::Early { until } => clock.defer(now, until, next, DeferReason::Early),
+        Step::Hop { until, .. } => match clock.defer(now, until, next, DeferReason::Hop) {
+            // Due already, and no time to come back once more for it.
+            Decision::Archive(..) if until <= now => deliver(next),
+            decision => decision,
+        },
+        Step::Attempt { retry } => deliver(retry),
+    }
+}
+
+fn where_it_stands(
+    schedule: &Schedule,
+    letter: &Letter,
+    facts: &Facts,
+    clock: &LetterClock,
+    now: Timestamp,
+) -> Step {
     let brought_along = facts.source_max_receives.unwrap_or(0);
     let receive = Receive {
         now,
@@ -202,19 +233,15 @@ fn retry_or_wait(
         due: letter.mark.as_ref().and_then(|mark| mark.requeued.due),
         ceiling: clock.ceiling,
     };
-    let deliver = |number| {
-        let phase = schedule.phase(number).unwrap_or(Phase::PostBackoff);
-        Decision::Deliver(Retry { number, of: schedule.retries, phase })
-    };
-    match step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0)) {
-        Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
-        Step::Early { until } => clock.defer(now, until, receive.spent + 1, DeferReason::Early),
-        Step::Hop { until, retry } => match clock.defer(now, until, retry, DeferReason::Hop) {
-            // Due already, and no time to come back once more for it.
-            Decision::Archive(..) if until <= now => deliver(retry),
-            decision => decision,
-        },
-        Step::Attempt { retry } => deliver(retry),
+    step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
+}
+
+/// The number of the retry that comes next, one above the last where none is left.
+fn next_retry(stands: Step, letter: &Letter, schedule: &Schedule) -> u32 {
+    match stands {
+        Step::Exhausted => schedule.retries.max(letter.spent()).saturating_add(1),
+        Step::Early { .. } => letter.spent().saturating_add(1),
+        Step::Hop { retry, .. } | Step::Attempt { retry } => retry,
     }
 }
 

@@ -11,10 +11,13 @@
 //! from three quarters on all that have to wait at all, since short waits fill a queue as well when
 //! many letters fail.
 //!
-//! The number in flight is SQS's own, but that is approximate and some time old. What was hidden since
-//! then is added, as if every instance of the function had hidden as much as this one: [`Crowd`] errs
-//! on the side of moving.
+//! The number in flight is SQS's own, but that lags by up to a minute and is read now and then only. So
+//! [`Crowd`] adds what this instance has hidden since a minute before the reading. Other instances hide
+//! letters too: once the reading shows that many are in flight, each is taken to have hidden as much.
+//! That errs on the side of moving, which costs a little; at the limit nothing would move at all.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+
+use std::collections::VecDeque;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -25,13 +28,21 @@ pub const IN_FLIGHT_LIMIT: u64 = 120_000;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html>
 pub const MAX_DELAY: u64 = 900;
 
-/// How long a reading of the number in flight is good while letters are hidden. SQS's number lags by
-/// up to a minute itself.
+/// How far SQS's number may be behind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-attributes.html>
+const LAG: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long a reading is good while letters are hidden.
 const READING_MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
 
 /// How soon a reading may be repeated, however many letters were hidden since.
 const READING_MIN_AGE: SignedDuration = SignedDuration::from_secs(10);
+
+/// Hidden letters are counted by so much time.
+const BUCKET: SignedDuration = SignedDuration::from_secs(10);
+
+/// Buckets kept: more than lag and age of a reading.
+const MAX_BUCKETS: usize = 16;
 
 /// Where a deferred letter waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +57,20 @@ pub enum Place {
 }
 
 /// How many letters of one queue are in flight, as far as one instance of the function can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crowd {
     limit: u64,
     instances: u64,
+    reading: Option<Reading>,
+    /// What was hidden here lately, with the beginning of its bucket.
+    hidden: VecDeque<(Timestamp, u64)>,
+}
+
+/// What a queue said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
     in_flight: u64,
-    read: Option<Timestamp>,
+    at: Timestamp,
 }
 
 impl Crowd {
@@ -59,48 +78,72 @@ impl Crowd {
     /// `instances` how many instances of the function may hide its letters at once.
     #[must_use]
     pub fn new(limit: u64, instances: u32) -> Self {
-        Self { limit, instances: u64::from(instances.max(1)), in_flight: 0, read: None }
+        Self { limit, instances: u64::from(instances.max(1)), reading: None, hidden: VecDeque::new() }
     }
 
-    /// What the queue said was in flight, and when. What was known before goes, unless it is as new.
-    pub fn set(&mut self, in_flight: u64, read: Timestamp) {
-        if self.read.is_none_or(|known| read > known) {
-            (self.in_flight, self.read) = (in_flight, Some(read));
+    /// What the queue said was in flight, and when; an older reading than the one that is known is
+    /// passed over.
+    pub fn set(&mut self, in_flight: u64, at: Timestamp) {
+        if self.reading.is_none_or(|known| at > known.at) {
+            self.reading = Some(Reading { in_flight, at });
+            let uncounted = at.saturating_sub(LAG).unwrap_or(Timestamp::MIN);
+            self.hidden.retain(|(since, _)| *since >= uncounted);
         }
     }
 
-    /// Whether the queue should be asked before letters are hidden: the last reading is old, or so much
-    /// was hidden since that it says little.
+    /// When the queue said something last.
     #[must_use]
-    pub fn wants_reading(&self, now: Timestamp) -> bool {
-        let Some(read) = self.read else { return true };
-        let age = now.duration_since(read);
-        age >= READING_MAX_AGE || (age >= READING_MIN_AGE && self.in_flight >= self.half())
+    pub fn read_at(&self) -> Option<Timestamp> {
+        self.reading.map(|reading| reading.at)
     }
 
-    /// Letters in flight: the last reading, and what may have been hidden since.
+    /// Whether the queue should be asked before letters are hidden: the last reading is old, or so much
+    /// may have been hidden since that it says little.
+    #[must_use]
+    pub fn wants_reading(&self, now: Timestamp) -> bool {
+        let Some(reading) = self.reading else { return true };
+        let age = now.duration_since(reading.at);
+        let suspicious = self.with_hidden(reading, self.instances) >= self.half();
+        age >= READING_MAX_AGE || (age >= READING_MIN_AGE && suspicious)
+    }
+
+    /// Letters in flight: the last reading, and what it may not have counted. 0 while there is no reading.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.in_flight
+        let Some(reading) = self.reading else { return 0 };
+        // One busy instance of many must not fill an empty queue in theory.
+        let others = reading.in_flight >= self.limit / 8;
+        self.with_hidden(reading, if others { self.instances } else { 1 })
     }
 
     /// Whether letters with long waits should be moved, if they can be.
     #[must_use]
     pub fn is_tight(&self) -> bool {
-        self.in_flight >= self.half()
+        self.in_flight() >= self.half()
     }
 
     /// Where a letter should wait for `wait` seconds.
     #[must_use]
     pub fn place(&self, wait: u64) -> Place {
-        let crowded = self.in_flight >= self.limit / 4 * 3;
+        let crowded = self.in_flight() >= self.limit / 4 * 3;
         let moves = wait > 0 && (crowded || (self.is_tight() && wait > MAX_DELAY));
         if moves { Place::Moved { delay: wait.min(MAX_DELAY) } } else { Place::Hidden }
     }
 
     /// Takes note that letters were hidden here.
-    pub fn hide(&mut self, letters: u64) {
-        self.in_flight = self.in_flight.saturating_add(letters.saturating_mul(self.instances));
+    pub fn hide(&mut self, letters: u64, now: Timestamp) {
+        match self.hidden.back_mut() {
+            Some((since, count)) if now.duration_since(*since) < BUCKET => *count += letters,
+            _ => self.hidden.push_back((now, letters)),
+        }
+        if self.hidden.len() > MAX_BUCKETS {
+            self.hidden.pop_front();
+        }
+    }
+
+    fn with_hidden(&self, reading: Reading, instances: u64) -> u64 {
+        let hidden = self.hidden.iter().map(|(_, count)| count).sum::<u64>();
+        reading.in_flight.saturating_add(hidden.saturating_mul(instances))
     }
 
     fn half(&self) -> u64 {
@@ -142,20 +185,50 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hidden_since_the_reading_counts_for_every_instance() {
-        let mut crowd = crowd(59_000);
-        crowd.hide(499);
-        assert_eq!((crowd.in_flight(), crowd.is_tight()), (59_998, false));
-        crowd.hide(1);
-        assert_eq!((crowd.in_flight(), crowd.is_tight()), (60_000, true));
+    fn what_was_hidden_since_the_reading_counts_and_for_every_instance_once_many_are_in_flight() {
+        let mut few = crowd(14_999);
+        few.hide(1_000, at(1));
+        assert_eq!(few.in_flight(), 15_999);
+        let mut many = crowd(15_000);
+        many.hide(22_499, at(1));
+        assert_eq!((many.in_flight(), many.is_tight()), (59_998, false));
+        many.hide(1, at(1));
+        assert_eq!((many.in_flight(), many.is_tight()), (60_000, true));
+    }
+
+    /// SQS may not have counted it yet.
+    #[test]
+    fn what_was_hidden_within_a_minute_before_a_reading_goes_on_counting() {
+        let mut crowd = crowd(20_000);
+        crowd.hide(100, at(10));
+        crowd.hide(1_000, at(30));
+        crowd.set(20_000, at(90));
+        assert_eq!(crowd.in_flight(), 22_000);
+        crowd.set(20_000, at(91));
+        assert_eq!(crowd.in_flight(), 20_000);
+        crowd.hide(5, at(95));
+        crowd.set(90_000, at(91));
+        assert_eq!(crowd.in_flight(), 20_010, "no newer than what is known");
     }
 
     #[test]
-    fn a_reading_is_repeated_after_a_minute_and_sooner_where_it_is_tight() {
+    fn without_any_reading_letters_are_hidden() {
+        let mut crowd = Crowd::new(10, 1);
+        (0..100).for_each(|second| crowd.hide(1_000, at(second * 10)));
+        assert_eq!((crowd.in_flight(), crowd.place(40_000)), (0, Place::Hidden));
+        assert!(crowd.hidden.len() <= MAX_BUCKETS);
+    }
+
+    #[test]
+    fn a_reading_is_repeated_after_a_minute_and_sooner_where_it_may_be_tight() {
         assert!(Crowd::new(120_000, 1).wants_reading(at(0)));
         assert!(!crowd(0).wants_reading(at(59)));
         assert!(crowd(0).wants_reading(at(60)));
         assert!(!crowd(60_000).wants_reading(at(9)));
         assert!(crowd(60_000).wants_reading(at(10)));
+        let mut suspicious = crowd(0);
+        suspicious.hide(30_000, at(1));
+        assert!(!suspicious.is_tight());
+        assert!(suspicious.wants_reading(at(10)), "two instances may have hidden 60,000");
     }
 }

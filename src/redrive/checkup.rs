@@ -12,7 +12,7 @@ use super::Redrive;
 use super::queues::QueueAttributes;
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{Action, DeliverySpec, Fifo, Rule, expiry_margin};
+use crate::policy::{Action, DeliverySpec, Rule, expiry_margin};
 use crate::telemetry;
 
 impl Redrive {
@@ -39,7 +39,7 @@ impl Redrive {
                 .is(queue)
                 .then(|| "the archive is this very queue: nothing can be archived".to_owned()),
             // SNS, SQS and Lambda know nothing of marks: they write to dead-letter queues.
-            (in_requeue && !letters.iter().any(marked)).then(|| {
+            (in_requeue && !letters.iter().all(marked)).then(|| {
                 "REQUEUE_ARN names a queue that others send to: it must be a queue of its own".to_owned()
             }),
             attributes.max_receives.map(|most| {
@@ -62,9 +62,7 @@ impl Redrive {
             (false, true) => "the requeue is a FIFO queue and this is none: its letters cannot go there",
             (true, true) | (false, false) => return None,
         };
-        let steps_aside = self.policy.all_rules().any(|rule| rule.fifo == Fifo::StepAside);
-        let so = if queue.is_fifo() && steps_aside { ", so no head of a group steps aside" } else { "" };
-        Some(format!("{text}{so}"))
+        Some(text.to_owned())
     }
 }
 

@@ -49,8 +49,7 @@ impl Redrive {
 
     /// Finds the destination of a letter that is due, or settles what becomes of it instead.
     fn address(&self, case: &mut Case<'_>, retry: Retry, known: &HashMap<Arn, Known>) -> Option<Destination> {
-        let dlq = case.letter.dead_letter_queue();
-        match route(case.verdict.as_ref()?, &case.letter, dlq, known) {
+        match route(case.verdict.as_ref()?, &case.letter, self.requeue.as_ref(), known) {
             Route::Send(destination) => {
                 case.target = Some(destination.endpoint.clone());
                 Some(destination)

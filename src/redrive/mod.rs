@@ -156,12 +156,12 @@ impl Redrive {
             .collect();
         self.discover(&mut cases, half_of(time.deliver)).await;
         self.read_delivery_policies(&mut cases, half_of(time.deliver)).await;
-        let mut blocked = HashSet::new();
+        let (mut blocked, mut requeue_works) = (HashSet::new(), true);
         for round in rounds(&cases) {
             self.decide(&mut cases, &round, &blocked);
             if self.mode == Mode::Active {
                 self.deliver(&mut cases, &round, time.deliver).await;
-                self.place(&mut cases, &round, &queue, half_of(time.finish)).await;
+                self.place(&mut cases, &round, &queue, half_of(time.finish), &mut requeue_works).await;
             }
             blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));
         }
@@ -280,14 +280,17 @@ impl Redrive {
             .enumerate()
             .filter_map(|(index, case)| Some((index, (&case.letter, case.epitaph()?))))
             .collect();
-        let (indexes, letters): (Vec<_>, Vec<_>) = doomed.into_iter().unzip();
-        let answers = if self.archive.is(batch.queue) {
-            let failure = Failure::ours(FailureClass::Mendable, "ArchiveIsDeadLetterQueue");
-            vec![Err(failure); letters.len()]
-        } else {
-            self.archive.store(&letters, batch).await
+        // In the queue that it is read from, or came from, it would only go round.
+        let goes_round = |letter: &Letter| {
+            self.archive.is(&letter.sqs.queue) || self.archive.is(letter.dead_letter_queue())
         };
-        failures(indexes, answers, NotDone::Archive)
+        let (round, doomed): (Vec<_>, Vec<_>) =
+            doomed.into_iter().partition(|(_, (letter, _))| goes_round(letter));
+        let (indexes, letters): (Vec<_>, Vec<_>) = doomed.into_iter().unzip();
+        let mut undone = failures(indexes, self.archive.store(&letters, batch).await, NotDone::Archive);
+        let failure = Failure::ours(FailureClass::Mendable, "ArchiveIsDeadLetterQueue");
+        undone.extend(round.into_iter().map(|(index, _)| (index, (NotDone::Archive, failure.clone()))));
+        undone
     }
 
     /// Hides; what could not be hidden is in the answer. Held letters are shown again at once: SQS

@@ -99,6 +99,12 @@ impl Queues {
         if let Some(kept) = known.filter(|kept| now < kept.until && (kept.silent || !again)) {
             return kept;
         }
+        if Instant::now() >= until {
+            // Nobody was asked: what was known holds, and the next one may ask.
+            let nothing =
+                Kept { attributes: QueueAttributes::default(), read: None, until: now, silent: false };
+            return known.unwrap_or(nothing);
+        }
         let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
         let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
         let kept = match answer {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Redrive;
@@ -21,6 +22,8 @@ pub(super) struct Crowds {
     limit: u64,
     instances: u32,
     known: Mutex<HashMap<Arn, Crowd>>,
+    /// Of which reading of a queue it was told that it is crowded.
+    told: Mutex<HashMap<Arn, Timestamp>>,
 }
 
 /// A letter that is to be moved.
@@ -32,16 +35,25 @@ struct Moving {
 
 impl Crowds {
     pub(super) fn new(limit: u64, instances: u32) -> Self {
-        Self { limit, instances, known: Mutex::default() }
+        Self { limit, instances, known: Mutex::default(), told: Mutex::default() }
     }
 
     pub(super) fn of(&self, queue: &Arn) -> Crowd {
-        let known = self.known().get(queue).copied();
+        let known = self.known().get(queue).cloned();
         known.unwrap_or_else(|| Crowd::new(self.limit, self.instances))
     }
 
     fn put(&self, queue: &Arn, crowd: Crowd) {
         self.known().insert(queue.clone(), crowd);
+    }
+
+    /// Tells that a queue is crowded and nothing can be moved, once for each reading.
+    fn tell(&self, queue: &Arn, crowd: &Crowd) {
+        let Some(read) = crowd.read_at() else { return };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(queue.clone(), read) != Some(read) {
+            telemetry::crowded(queue, crowd.in_flight(), self.limit);
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Arn, Crowd>> {
@@ -57,7 +69,15 @@ impl Redrive {
     }
 
     /// Decides where the deferred letters of a round wait, and moves those that should not be hidden.
-    pub(super) async fn place(&self, cases: &mut [Case<'_>], round: &[usize], queue: &Arn, until: Instant) {
+    /// Once the requeue has failed in an invocation it is left alone: `works` says so.
+    pub(super) async fn place(
+        &self,
+        cases: &mut [Case<'_>],
+        round: &[usize],
+        queue: &Arn,
+        until: Instant,
+        works: &mut bool,
+    ) {
         let deferred: Vec<(usize, Deferral)> = round
             .iter()
             .filter_map(|&index| match cases[index].fate {
@@ -70,7 +90,7 @@ impl Redrive {
         }
         let mut crowd = self.read_crowd(queue, until).await;
         let now = self.clock.now();
-        let mut moving = Vec::new();
+        let (mut moving, mut hidden) = (Vec::new(), 0);
         for (index, deferral) in deferred {
             let place = match queue.is_fifo() {
                 true if self.steps_aside(&cases[index], &deferral) => Place::Moved { delay: 0 },
@@ -80,15 +100,23 @@ impl Redrive {
             };
             match place {
                 Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
-                Place::Hidden => crowd.hide(u64::from(deferral.hide > 0)),
+                Place::Hidden => {
+                    hidden += 1;
+                    crowd.hide(u64::from(deferral.hide > 0), now);
+                }
             }
         }
-        let stay = self.move_away(cases, moving, queue, until).await;
-        crowd.hide(stay);
-        if crowd.is_tight() && (stay > 0 || queue.is_fifo()) {
-            telemetry::crowded(queue, crowd.in_flight(), self.crowds.limit);
+        let stay = self.move_away(cases, moving, queue, until, works).await;
+        crowd.hide(stay, now);
+        if crowd.is_tight() && (stay > 0 || (queue.is_fifo() && hidden > 0)) {
+            self.crowds.tell(queue, &crowd);
         }
         self.crowds.put(queue, crowd);
+    }
+
+    /// The requeue, if letters of this queue can go there.
+    fn requeue_of(&self, queue: &Arn) -> Option<&Arn> {
+        self.requeue.as_ref().filter(|requeue| requeue.is_fifo() == queue.is_fifo())
     }
 
     /// Whether a failing head of a FIFO group makes way for its group. In the requeue it blocks: there
@@ -110,7 +138,8 @@ impl Redrive {
     /// The same; the queue is asked where that has to be known better.
     async fn read_crowd(&self, queue: &Arn, until: Instant) -> Crowd {
         let crowd = self.crowd(queue);
-        if !crowd.wants_reading(self.clock.now()) {
+        // Where nothing can be moved, the reading of the minute will do.
+        if !crowd.wants_reading(self.clock.now()) || (queue.is_fifo() || self.requeue_of(queue).is_none()) {
             return crowd;
         }
         self.queues.read_again(queue, until).await;
@@ -125,21 +154,23 @@ impl Redrive {
         moving: Vec<Moving>,
         queue: &Arn,
         until: Instant,
+        works: &mut bool,
     ) -> u64 {
         let all = moving.len() as u64;
-        let requeue = self.requeue.as_ref().filter(|requeue| requeue.is_fifo() == queue.is_fifo());
-        let Some(requeue) = requeue.filter(|_| all > 0) else { return all };
+        let Some(requeue) = self.requeue_of(queue).filter(|_| all > 0 && *works) else { return all };
         let retention = self.queues.look_up([requeue.clone()].into(), until).await;
         let Some(retention) = retention.get(requeue).and_then(|attributes| attributes.retention) else {
             return all;
         };
         let now = self.clock.now();
+        // There it must last as long as it would have been hidden here, by its own first arrival.
         let kept = |one: &Moving| {
-            let wait = if requeue.is_fifo() { one.deferral.hide } else { one.delay };
-            is_kept(cases[one.index].letter.first_arrival().min(now), retention, plus(now, wait))
+            let since = cases[one.index].letter.first_arrival().min(now);
+            is_kept(since, retention, plus(now, one.deferral.hide))
         };
         let moving: Vec<_> = moving.into_iter().filter(kept).collect();
-        let moved = self.send_to_requeue(cases, &moving, requeue, until).await;
+        let (moved, failed) = self.send_to_requeue(cases, &moving, requeue, until).await;
+        *works = !failed;
         for one in &moved {
             let deferral = Deferral { hide: one.delay, ..one.deferral };
             cases[one.index].fate = Fate::Requeued(deferral);
@@ -147,14 +178,14 @@ impl Redrive {
         all - moved.len() as u64
     }
 
-    /// Sends letters to the requeue; answers which it has taken.
+    /// Sends letters to the requeue; answers which it has taken, and whether it did not take some.
     async fn send_to_requeue<'m>(
         &self,
         cases: &[Case<'_>],
         moving: &'m [Moving],
         requeue: &Arn,
         until: Instant,
-    ) -> Vec<&'m Moving> {
+    ) -> (Vec<&'m Moving>, bool) {
         let to = Endpoint::Queue(requeue.clone());
         let pack = |one: &'m Moving| {
             let (spent, due) = one.deferral.for_mark();
@@ -182,6 +213,8 @@ impl Redrive {
             telemetry::requeue_failed(requeue, failures.len(), first);
         }
         let accepted = packed.iter().zip(&answers).filter(|(_, sent)| **sent == Sent::Accepted);
-        accepted.map(|((one, _), _)| *one).collect()
+        let accepted: Vec<_> = accepted.map(|((one, _), _)| *one).collect();
+        let failed = accepted.len() < packed.len();
+        (accepted, failed)
     }
 }

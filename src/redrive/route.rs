@@ -44,8 +44,14 @@ pub(super) fn refusal_at_sight(way: &Way, letter: &Letter, dlq: &Arn) -> Option<
     (!near).then_some(Refusal::OtherRegion)
 }
 
-/// The destination of a letter, if it may go there. `dlq` is the queue that SNS put it into.
-pub(super) fn route(verdict: &Verdict<'_>, letter: &Letter, dlq: &Arn, known: &HashMap<Arn, Known>) -> Route {
+/// The destination of a letter, if it may go there. `requeue` is this function's own.
+pub(super) fn route(
+    verdict: &Verdict<'_>,
+    letter: &Letter,
+    requeue: Option<&Arn>,
+    known: &HashMap<Arn, Known>,
+) -> Route {
+    let dlq = letter.dead_letter_queue();
     let refused = |detail: &str| Route::Archive(ArchiveReason::Refused, detail.to_owned());
     let undeliverable = |why: String| Route::Archive(ArchiveReason::UndeliverableProtocol, why);
     if let Some(refusal) = refusal_at_sight(&verdict.way, letter, dlq) {
@@ -85,8 +91,9 @@ pub(super) fn route(verdict: &Verdict<'_>, letter: &Letter, dlq: &Arn, known: &H
             }
         }
     };
-    if destination.endpoint.arn().is_some_and(|arn| arn == &letter.sqs.queue || arn == dlq) {
-        return refused("the target is the queue that the letter came from");
+    let ours = |arn: &Arn| arn == &letter.sqs.queue || arn == dlq || Some(arn) == requeue;
+    if destination.endpoint.arn().is_some_and(ours) {
+        return refused("the target is a queue that feeds this function");
     }
     let allowed = verdict.rule.allow_targets.as_ref();
     if allowed.is_some_and(|allowed| !destination.endpoint.is_allowed(allowed)) {

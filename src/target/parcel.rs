@@ -90,7 +90,8 @@ impl<'a> Parcel<'a> {
             subject,
             attributes,
             group_id: group_id.or(fifo.then_some(DEFAULT_GROUP)),
-            deduplication_id: fifo.then(|| deduplication_id(&mark, "")),
+            deduplication_id: fifo
+                .then(|| deduplication_id(&mark, letter.subscription().map_or("", Arn::as_str))),
             trace_header: letter.sqs.system("AWSTraceHeader"),
             delay: 0,
             unmarked,
@@ -119,7 +120,7 @@ impl<'a> Parcel<'a> {
             subject: None,
             attributes,
             group_id: letter.sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),
-            deduplication_id: fifo.then(|| deduplication_id(mark, "requeue")),
+            deduplication_id: fifo.then(|| deduplication_id(mark, &letter.sqs.message_id)),
             trace_header: letter.sqs.system("AWSTraceHeader"),
             delay,
             unmarked: false,
@@ -144,7 +145,9 @@ fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
 }
 
 /// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
-/// a retry that is repeated after a crash needs the old one. At most 128 characters are allowed.
+/// a retry that is repeated after a crash needs the old one. Letters of several subscriptions can have one
+/// id, where republishing made them, so `scope` tells them apart: the subscription towards a target, the
+/// message itself towards the requeue. At most 128 characters are allowed.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 fn deduplication_id(mark: &Mark, scope: &str) -> String {
     let mut hash = Sha256::new();
