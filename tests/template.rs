@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sns_redrive::settings::{Settings, VARIABLES};
+use sns_redrive::telemetry::summarise;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const README: &str = include_str!("../README.md");
@@ -217,16 +218,52 @@ fn both_mappings_take_partial_answers_and_filter_nothing() {
 }
 
 #[test]
-fn the_runbook_has_a_section_for_every_alarm_and_for_nothing_else() {
+fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
     let lines: Vec<_> = TEMPLATE.lines().collect();
     let alarms: BTreeSet<_> = lines
         .windows(2)
         .filter(|pair| pair[1].contains("Type: AWS::CloudWatch::") && pair[1].ends_with("Alarm"))
         .map(|pair| pair[0].trim().trim_end_matches(':'))
         .collect();
-    let sections: BTreeSet<_> = RUNBOOK.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let sections = RUNBOOK.lines().filter_map(|line| line.strip_prefix("### "));
+    let sections: BTreeSet<_> = sections.filter(|section| section.ends_with("Alarm")).collect();
     assert!(alarms.len() > 15, "{alarms:?}");
     assert_eq!(alarms, sections);
+}
+
+/// What stands between two texts, wherever the first one is found.
+fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(before).skip(1).filter_map(move |rest| Some(rest.split_once(after)?.0))
+}
+
+#[test]
+fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    let line = summarise(&[], &queue, "id", now, now).to_line("SnsRedrive");
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    // Of letters only, so that a batch without any has none.
+    let mut written = BTreeSet::from(["SecondsToExpiry"]);
+    let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    written.extend(metrics.iter().map(|metric| metric["Name"].as_str().unwrap()));
+
+    let alarms = between(TEMPLATE, "Namespace: !Ref MetricsNamespace\n", "Dimensions:");
+    let alarms = alarms.map(|rest| rest.trim().trim_start_matches("MetricName: "));
+    let searched = between(TEMPLATE, r#"MetricName=\""#, r#"\""#);
+    let watched: BTreeSet<_> = alarms.chain(searched).collect();
+    assert!(watched.len() > 20, "{watched:?}");
+    assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+#[test]
+fn queries_name_fields_that_the_function_logs() {
+    let source = include_str!("../src/telemetry/letter.rs");
+    let (_, resources) = TEMPLATE.split_once("  OneLetterQuery:\n").unwrap();
+    let fields: BTreeSet<_> = resources.split('`').skip(1).step_by(2).collect();
+    assert!(fields.len() > 5, "{fields:?}");
+    for field in fields {
+        assert!(source.contains(&format!("                {field} = ")), "{field} is not logged");
+    }
 }
 
 #[test]
