@@ -115,8 +115,8 @@ def subscribe_all(stack, dead_letter_queue):
 
 def give_receipt_handles(stack, queue_url, event):
     """For each letter puts a message into the queue and takes it out again: only what was received can be hidden."""
-    [mapping] = stack.client("lambda").list_event_source_mappings()["EventSourceMappings"]
-    stack.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    for mapping in stack.client("lambda").list_event_source_mappings()["EventSourceMappings"]:
+        stack.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     sqs, fifo = stack.client("sqs"), queue_url.endswith(".fifo")
     for number, record in enumerate(event["Records"]):
         own_group = {"MessageGroupId": str(number), "MessageDeduplicationId": str(number)} if fifo else {}
