@@ -1,4 +1,4 @@
-"""Resolves what CloudFormation resolves in a template: parameters, conditions and the functions that template.yaml uses.
+"""Resolves what CloudFormation resolves in a template: parameters, conditions, and functions that template.yaml uses.
 
 The local stack does this by itself for what it creates. For the rest, metric math and composite alarms, deploy.py needs
 the values too.
@@ -73,7 +73,9 @@ class Resolver:
     def _sub(self, argument):
         text, more = (argument, {}) if isinstance(argument, str) else argument
         more = {name: self.resolve(value) for name, value in more.items()}
-        return re.sub(r"\$\{([^}]+)\}", lambda found: str(more.get(found[1]) if found[1] in more else self.ref(found[1])), text)
+        return re.sub(
+            r"\$\{([^}]+)\}", lambda found: str(more.get(found[1]) if found[1] in more else self.ref(found[1])), text
+        )
 
     FUNCTIONS = {
         "Ref": ref,

@@ -1,9 +1,10 @@
 """Metric data and alarms, as far as AWS would make them and the local stack does not.
 
-The local stack counts no SQS traffic and no invocations by event source mappings, reads no metrics out of log lines, and
-its alarms know neither metric math nor missing data. So `Meter` turns what the queues tell and what the function logs into metric data, works out metric math,
-and writes a zero where AWS would treat missing data as not breaching. CloudWatch's own evaluation is not shown by this:
-it is the template's metrics, dimensions, thresholds and comparisons that are.
+The local stack counts no SQS traffic and no invocations by event source mappings, reads no metrics out of log lines,
+and its alarms know neither metric math nor missing data, nor do they look at dimensions. So `Meter` turns what the
+queues tell and what the function logs into metric data, works out metric math, and writes a zero where AWS would treat
+missing data as not breaching. CloudWatch's own evaluation is not shown by this: it is the template's metrics,
+dimensions, thresholds and comparisons that are.
 
 Time is shortened: with `alarm_period` in seconds, every period of every alarm is that long.
 """
@@ -28,7 +29,7 @@ QUERY = re.compile(r"SELECT SUM\((?P<metric>\w+)\) FROM SCHEMA\(\"(?P<namespace>
 
 
 def lower_alarms(template, stack_name, period):
-    """Makes alarms of metric math plain ones, in place. Returns what their values are worked out from, by logical id."""
+    """Makes alarms of metric math plain ones, in place. Returns their expressions and metrics, by logical id."""
     math = {}
     for name, resource in template["Resources"].items():
         if resource["Type"] != ALARM:
@@ -97,7 +98,7 @@ class Meter:
         if name not in self.math:
             alarm = self.alarms()[name]
             return {key(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"])}
-        return {key(*source[:3]) for source in self._sources(name)}
+        return {key(*source[:3]) for source in sources_of(self.math[name])}
 
     def read(self):
         """Turns what happened since the last time into metric data. Returns the states of the alarms."""
@@ -177,7 +178,7 @@ class Meter:
 
     def _value(self, name):
         """The value of an alarm's expression over its last period."""
-        values = {identity: self._statistic(*source) for *source, identity in self._sources(name)}
+        values = {identity: self._statistic(*source) for *source, identity in sources_of(self.math[name])}
         expression = next(m["Expression"] for m in self.math[name] if "Expression" in m)
         if QUERY.match(expression):
             return sum(value or 0 for value in values.values())
@@ -188,20 +189,6 @@ class Meter:
             "MIN": min,
         }
         return float(eval(expression, {"__builtins__": {}}, functions | values))
-
-    @functools.cache  # noqa: B019 there are as many as the template has alarms
-    def _sources(self, name):
-        """Namespace, metric, dimensions, statistic and id of everything that an expression is worked out from."""
-        sources = []
-        for metric in self.math[name]:
-            if "MetricStat" in metric:
-                what, statistic = metric["MetricStat"]["Metric"], metric["MetricStat"]["Stat"]
-                sources.append((what["Namespace"], what["MetricName"], what["Dimensions"], statistic, metric["Id"]))
-            elif query := QUERY.match(metric["Expression"]):
-                for value in re.findall(rf"{query['dimension']} = '([^']+)'", metric["Expression"]):
-                    dimensions = [{"Name": query["dimension"], "Value": value}]
-                    sources.append((query["namespace"], query["metric"], dimensions, "Sum", value))
-        return sources
 
     def _statistic(self, namespace, metric, dimensions, statistic):
         """Over the last period; none where there was no data."""
@@ -217,6 +204,18 @@ class Meter:
         )["Datapoints"]
         combine = {"Sum": sum, "Minimum": min, "Maximum": max}[statistic]
         return combine(point[statistic] for point in points) if points else None
+
+
+def sources_of(metrics):
+    """Namespace, metric, dimensions, statistic and id of everything that an alarm's expression is worked out from."""
+    for metric in metrics:
+        if "MetricStat" in metric:
+            what, statistic = metric["MetricStat"]["Metric"], metric["MetricStat"]["Stat"]
+            yield what["Namespace"], what["MetricName"], what["Dimensions"], statistic, metric["Id"]
+        elif query := QUERY.match(metric["Expression"]):
+            for value in re.findall(rf"{query['dimension']} = '([^']+)'", metric["Expression"]):
+                dimensions = [{"Name": query["dimension"], "Value": value}]
+                yield query["namespace"], query["metric"], dimensions, "Sum", value
 
 
 def key(namespace, name, dimensions):

@@ -11,8 +11,8 @@ import time
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.deploy import deploy
 from local.demo import Screen
+from local.deploy import deploy
 from local.letters import sentence, sort_of
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals
@@ -96,7 +96,8 @@ class Running:
         outputs = self.deployment.outputs
         self.screen.say("template.yaml is deployed, with its alarms")
         self.screen.more(f"alarms look at the last {ALARM_PERIOD} seconds here; what AWS would measure is fed to them")
-        print(f"""
+        print(
+            f"""
   Dead-letter queue   {self.deployment.queue_url}
   Archive             {outputs["ArchiveLocation"]}
   Function            {outputs["FunctionName"]}
@@ -108,7 +109,9 @@ class Running:
   Type a command, and Enter. Try: break, letter; look at the alarms; repair.
 
 {HELP}
-""", flush=True)
+""",
+            flush=True,
+        )
 
     def read_commands(self):
         for line in sys.stdin:

@@ -14,7 +14,7 @@ from local.sns import dead_letter, envelope
 from local.stack import Stack, wait_until
 
 PERIOD = 4
-# SQS's least retention for a letter to live through one delay of the rule for slow topics.
+# The queue's, in seconds: less than a delay of the rule for slow topics.
 RETENTION = 600
 # Seconds after which a letter counts as near its end.
 LATE = 6
@@ -104,7 +104,6 @@ class Watched:
         finally:
             for mapping in ids:
                 client.update_event_source_mapping(UUID=mapping, Enabled=True)
-
 
     @contextlib.contextmanager
     def hidden_letters(self, queue_arn):

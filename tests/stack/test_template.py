@@ -1,9 +1,14 @@
-"""What template.yaml promises beyond the function: grants, modes, alarm."""
+"""What template.yaml promises beyond the function: grants, modes, queues, shapes, the dashboard."""
+
+import json
+import tomllib
 
 import pytest
-from world import outcome, policy
+from samtranslator.yaml_helper import yaml_parse
+from world import arrived, outcome, policy
 
 from local.sns import dead_letter, envelope
+from local.stack import ROOT
 
 
 def test_queue_that_is_not_granted_is_not_reached(world):
@@ -49,3 +54,123 @@ def test_alarm_watches_the_arrivals_of_the_queue_in_use(world, own_queue):
     assert alarm["TreatMissingData"] == "notBreaching"
     if own_queue:
         assert deployment.queue_arn == own["ExistingDeadLetterQueueArn"]
+
+
+def mappings(world, deployment):
+    client, name = world.stack.client("lambda"), deployment.outputs["FunctionName"]
+    found = client.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
+    return {mapping["EventSourceArn"]: mapping for mapping in found}
+
+
+def settings(world, deployment):
+    name = deployment.outputs["FunctionName"]
+    return world.stack.client("lambda").get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+
+
+def test_letter_in_the_requeue_is_retried_like_any_other(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=3, delay=1, immediate=1), topic, queues=["billing"])
+    billing = world.subscribe("billing", topic, deployment.queue_arn)
+    requeue = deployment.outputs["RequeueArn"]
+    assert settings(world, deployment)["REQUEUE_ARN"] == requeue
+
+    # As the function, or a replay, puts it there: the mark says which dead-letter queue it belongs to.
+    mark = {"v": 1, "spent": 0, "id": "a-letter", "first": 1793534398412, "gen": 1, "dlq": deployment.queue_arn}
+    sqs = world.stack.client("sqs")
+    body = envelope(topic, billing.subscription_arn, "hello")
+    sqs.send_message(
+        QueueUrl=sqs.get_queue_url(QueueName=requeue.rsplit(":", 1)[1])["QueueUrl"],
+        MessageBody=body,
+        MessageAttributes={"sns-redrive": {"DataType": "String", "StringValue": json.dumps(mark)}},
+    )
+
+    assert [message["Body"] for message in arrived(billing)] == [body]
+
+
+@pytest.mark.parametrize("requeue,batch_size", [("standard", 25), ("fifo", 10)])
+def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch_size):
+    parameters = {"BatchSize": 25, "MaximumBatchingWindow": 2, "MaximumConcurrency": 7}
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue=requeue, **parameters)
+
+    found = mappings(world, deployment)
+    queue, other = found.pop(deployment.queue_arn), found.pop(deployment.outputs["RequeueArn"])
+    assert found == {}
+    assert (queue["BatchSize"], other["BatchSize"]) == (25, batch_size)
+    assert other["MaximumBatchingWindowInSeconds"] == (0 if requeue == "fifo" else 2)
+    for mapping in (queue, other):
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert mapping["ScalingConfig"] == {"MaximumConcurrency": 7}
+    assert deployment.outputs["RequeueArn"].endswith(".fifo") == (requeue == "fifo")
+
+
+def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue="none")
+
+    assert list(mappings(world, deployment)) == [deployment.queue_arn]
+    assert "REQUEUE_ARN" not in settings(world, deployment)
+    assert "RequeueArn" not in deployment.outputs
+
+
+def test_new_queues_and_the_archive_use_the_key_that_is_given(world):
+    key = world.stack.client("kms").create_key()["KeyMetadata"]["Arn"]
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), KmsKeyArn=key)
+
+    sqs = world.stack.client("sqs")
+    for arn in (deployment.queue_arn, deployment.outputs["RequeueArn"]):
+        url = sqs.get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"]
+        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        assert told["KmsMasterKeyId"] == key
+    bucket = deployment.outputs["ArchiveBucketName"]
+    found = world.stack.client("s3").get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]
+    [rule] = found["Rules"]
+    encryption = rule["ApplyServerSideEncryptionByDefault"]
+    assert (encryption["SSEAlgorithm"], encryption["KMSMasterKeyID"]) == ("aws:kms", key)
+
+
+SHAPES = {
+    "key": (
+        {"TargetKmsKeyArns": "arn:aws:kms:eu-central-1:123456789012:key/1"},
+        {"kms:Decrypt", "kms:GenerateDataKey"},
+    ),
+    "tracing": ({"Tracing": "Active"}, {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}),
+    "replay": ({"AllowReplay": "true"}, {"s3:ListBucket", "s3:GetObject"}),
+    "discovery": ({"DiscoverSubscription": "true"}, {"sns:ListSubscriptions"}),
+    "plain-text": ({"LogFormat": "Text"}, set()),
+    "other-processor": ({"Architecture": "x86_64"}, set()),
+}
+
+
+@pytest.mark.parametrize("parameters,more", SHAPES.values(), ids=SHAPES)
+def test_what_a_parameter_does_not_ask_for_is_not_granted(world, parameters, more):
+    def granted(name, **given):
+        deployment = world.deploy(policy(retries=1, delay=1), world.topic(), name=name, Dashboard="false", **given)
+        role = deployment.outputs["FunctionRoleArn"].rsplit("/", 1)[1]
+        found = world.stack.client("iam").get_role_policy(RoleName=role, PolicyName="redrive")["PolicyDocument"]
+        document = json.loads(found) if isinstance(found, str) else found
+        actions = [s["Action"] if isinstance(s["Action"], list) else [s["Action"]] for s in document["Statement"]]
+        return {action for each in actions for action in each}
+
+    assert granted("with", **parameters) - granted("without") == more
+
+
+def test_dashboard_shows_the_alarms_that_exist(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic())
+
+    cloudwatch = world.stack.client("cloudwatch")
+    [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
+    widgets = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])["widgets"]
+    [shown] = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
+    existing = {a["AlarmArn"] for a in cloudwatch.describe_alarms()["MetricAlarms"] if world.prefix in a["AlarmName"]}
+    assert set(shown) == existing
+    text = json.dumps(widgets)
+    assert deployment.queue_arn.rsplit(":", 1)[1] in text and "${" not in text
+
+
+def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    given = dict(pair.split("=", 1) for pair in config["default"]["deploy"]["parameters"]["parameter_overrides"])
+    parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    assert given.keys() <= parameters.keys()
+    # Without a default: what a first deployment has to say.
+    assert {name for name, parameter in parameters.items() if "Default" not in parameter} <= given.keys()
+    assert given["RedriveMode"] == "observe"

@@ -31,11 +31,11 @@ class World:
         """A dead-letter queue that exists before the deployment."""
         return create_queue(self.stack, self.name("own-dlq"), topic_arn)[1]
 
-    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, **parameters):
+    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, **parameters):
         """`queues` and `functions` are the ones that letters may be sent to, by this test's short names."""
         return deploy(
             self.stack,
-            self.prefix,
+            self.name(name) if name else self.prefix,
             settings=settings,
             TopicArns=[topic_arn],
             TargetQueueArns=[self.queue_arn(queue) for queue in queues],
