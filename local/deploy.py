@@ -13,6 +13,7 @@ from pathlib import Path
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
+from local.intrinsics import Resolver
 from local.metrics import COMPOSITE, Meter, as_object, lower_alarms
 from local.stack import REGION, ROOT, Stack, StackError, wait_until
 
@@ -117,7 +118,8 @@ def deploy(
     s3.put_object(Bucket=bucket, Key=f"{name}.zip", Body=package)
 
     values = {key: written(value) for key, value in parameters.items()}
-    template = with_batch_names(with_numbers(expand(f"s3://{bucket}/{name}.zip", values), values))
+    template = expand(f"s3://{bucket}/{name}.zip", values)
+    template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     for resource in template["Resources"].values():
         if settings and resource["Type"] == "AWS::Lambda::Function":
             resource["Properties"]["Environment"]["Variables"] |= settings
@@ -219,6 +221,13 @@ def with_numbers(template, values):
         return node
 
     return {**template, "Resources": fill(template["Resources"])}
+
+
+def with_conditions(template, values):
+    """The template with its conditions decided. ministack knows no Fn::Join there: every list would count as given."""
+    resolver = Resolver(template, values)
+    decided = {name: {"Fn::Equals": [str(resolver.holds(name)), "True"]} for name in template["Conditions"]}
+    return {**template, "Conditions": decided}
 
 
 def with_batch_names(node):

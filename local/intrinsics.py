@@ -1,7 +1,7 @@
 """Resolves what CloudFormation resolves in a template: parameters, conditions, and functions that template.yaml uses.
 
-The local stack does this by itself for what it creates. For the rest, metric math and composite alarms, deploy.py needs
-the values too.
+The local stack does this by itself for what it creates, but for conditions with Fn::Join in them. Metric math and
+composite alarms, which it does not create, need the values as well.
 """
 
 import re
@@ -10,15 +10,18 @@ NO_VALUE = object()
 
 
 class Resolver:
-    """`values` are the parameters given, `names` the physical names of the resources that exist."""
+    """`values` are the parameters given, `names` the physical names of the resources that exist.
 
-    def __init__(self, template, values, names, pseudo):
+    `pseudo` are the parameters that CloudFormation knows by itself, as AWS::Region.
+    """
+
+    def __init__(self, template, values, names=None, pseudo=None):
         self.conditions = template.get("Conditions", {})
-        self.values = dict(pseudo) | {"AWS::NoValue": NO_VALUE}
+        self.values = (pseudo or {}) | {"AWS::NoValue": NO_VALUE}
         for name, parameter in template["Parameters"].items():
             value = values.get(name, parameter.get("Default"))
             self.values[name] = value.split(",") if parameter["Type"] == "CommaDelimitedList" else value
-        self.names = names
+        self.names = {} if names is None else names
 
     def resolve(self, node):
         if isinstance(node, list):

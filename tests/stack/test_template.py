@@ -7,6 +7,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from world import arrived, outcome, policy
 
+from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
 from local.stack import ROOT
 
@@ -111,6 +112,18 @@ def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
     assert "RequeueArn" not in deployment.outputs
 
 
+def resolved(**parameters):
+    """The two resources whose shape the local stack does not show, with these parameters."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=NamesOfAll(), pseudo={"AWS::Region": "x"})
+    return {name: resolver.resolve(template["Resources"][name]) for name in ("ArchiveBucket", "RedriveFunctionRole")}
+
+
+class NamesOfAll(dict):
+    def __missing__(self, name):
+        return name
+
+
 def test_new_queues_and_the_archive_use_the_key_that_is_given(world):
     key = world.stack.client("kms").create_key()["KeyMetadata"]["Arn"]
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), KmsKeyArn=key)
@@ -120,11 +133,12 @@ def test_new_queues_and_the_archive_use_the_key_that_is_given(world):
         url = sqs.get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"]
         told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         assert told["KmsMasterKeyId"] == key
-    bucket = deployment.outputs["ArchiveBucketName"]
-    found = world.stack.client("s3").get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]
-    [rule] = found["Rules"]
-    encryption = rule["ApplyServerSideEncryptionByDefault"]
-    assert (encryption["SSEAlgorithm"], encryption["KMSMasterKeyID"]) == ("aws:kms", key)
+    # The local stack encrypts no bucket as its template says.
+    properties = resolved(KmsKeyArn=key)["ArchiveBucket"]["Properties"]
+    [rule] = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    encryption = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+    assert rule == {"ServerSideEncryptionByDefault": encryption, "BucketKeyEnabled": True}
+    assert "UseOwnKey" in str(resolved(KmsKeyArn=key)["RedriveFunctionRole"])
 
 
 SHAPES = {
