@@ -82,16 +82,21 @@ class Meter:
 
     def alarms(self):
         """The deployed metric alarms, by logical id."""
-        found = self.cloudwatch.describe_alarms()["MetricAlarms"]
+        found = self._described()["MetricAlarms"]
         logical = {physical: name for name, physical in self.names.items()}
         return {logical[a["AlarmName"]]: a for a in found if a["AlarmName"] in logical}
 
     def states(self):
         """OK, ALARM or INSUFFICIENT_DATA, by logical id."""
-        found = self.cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+        found = self._described()
         logical = {physical: name for name, physical in self.names.items()}
         every = found["MetricAlarms"] + found["CompositeAlarms"]
         return {logical[a["AlarmName"]]: a["StateValue"] for a in every if a["AlarmName"] in logical}
+
+    def _described(self):
+        kinds = ["MetricAlarm", "CompositeAlarm"]
+        prefix = f"{self.deployment.name}-"
+        return self.cloudwatch.describe_alarms(AlarmTypes=kinds, AlarmNamePrefix=prefix, MaxRecords=100)
 
     def watched(self, name):
         """What an alarm watches, as in `measured`."""

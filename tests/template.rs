@@ -133,7 +133,9 @@ fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
                 continue;
             }
             let (inner, more) = calls(&path);
-            inner.into_iter().for_each(|(call, times)| *found.entry(call).or_default() += times);
+            for (call, times) in inner {
+                *found.entry(call).or_default() += times;
+            }
             sent += more;
             continue;
         }
