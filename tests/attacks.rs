@@ -219,7 +219,7 @@ mod a_subscription_that_points_elsewhere {
     async fn at_the_dead_letter_queue_itself_is_refused() {
         let world = World::new(&[]);
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", DLQ, DLQ);
-        let detail = "the target is the queue that the letter came from";
+        let detail = "the target is a queue that feeds this function";
         refused(&world, &Post::envelope("a"), detail, &ASKED).await;
     }
 }

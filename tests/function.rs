@@ -450,8 +450,8 @@ mod nothing_is_lost {
     const OUTCOMES: [&str; 7] =
         ["delivered", "archived", "requeued", "deferred", "held", "failed", "observed"];
 
-    /// The ids of messages that a target or the archive has taken, by the journal.
-    fn taken(cloud: &Cloud, event: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
+    /// The ids of messages that a target, the archive or the requeue has taken, by the journal.
+    fn taken(cloud: &Cloud, event: &Value) -> [BTreeSet<String>; 3] {
         let mut of_body = BTreeMap::new();
         for letter in letters_of(event) {
             let id = letter.sqs.message_id.clone();
@@ -465,10 +465,13 @@ mod nothing_is_lost {
             let event: Value = serde_json::from_str(event).unwrap();
             event.pointer("/Records/0/Sns/MessageId")?.as_str().map(str::to_owned)
         };
-        let (mut delivered, mut archived) = (BTreeSet::new(), BTreeSet::new());
+        let [mut delivered, mut archived, mut requeued] = [const { BTreeSet::new() }; 3];
         for call in cloud.journal() {
-            let archive = ["graveyard", "orders-dlq"].contains(&call.to.as_str());
-            let into = if archive { &mut archived } else { &mut delivered };
+            let into = match call.to.as_str() {
+                "graveyard" | "orders-dlq" => &mut archived,
+                "orders-requeue" | "orders-requeue.fifo" => &mut requeued,
+                _ => &mut delivered,
+            };
             if call.op == "Invoke" && !call.taken.is_empty() {
                 let event = &call.entries[0].body;
                 into.insert(of_body[&message_of(event).unwrap_or_else(|| event.clone())].clone());
@@ -482,7 +485,7 @@ mod nothing_is_lost {
                 archived.insert(record["message"]["messageId"].as_str().unwrap().to_owned());
             }
         }
-        (delivered, archived)
+        [delivered, archived, requeued]
     }
 
     fn assert_nothing_lost(world: &World, event: &Value, ran: &Ran, what: &str) {
@@ -495,15 +498,16 @@ mod nothing_is_lost {
         let lines = ran.letters();
         let told: Vec<_> = lines.iter().map(|line| line["sqs.message_id"].as_str().unwrap()).collect();
         assert_eq!(told, ids, "one line per letter, in the order of the batch: {what}");
-        let (delivered, archived) = taken(&world.cloud, event);
+        let [delivered, archived, requeued] = taken(&world.cloud, event);
         let hidden = world.cloud.hidden();
         for (id, line) in ids.iter().zip(&lines) {
             let outcome = line["outcome"].as_str().unwrap();
             assert!(OUTCOMES.contains(&outcome));
-            let safe = delivered.contains(id) || archived.contains(id);
+            let safe = [&delivered, &archived, &requeued].iter().any(|taken| taken.contains(id));
             assert_eq!(!kept.contains(id), safe, "{id} {outcome} {what}");
             assert_eq!(delivered.contains(id), outcome == "delivered", "{id} {what}");
             assert_eq!(archived.contains(id), outcome == "archived", "{id} {what}");
+            assert_eq!(requeued.contains(id), outcome == "requeued", "{id} {what}");
             if outcome == "deferred" {
                 let record = event["Records"].as_array().unwrap().iter().find(|it| it["messageId"] == **id);
                 let handle = record.unwrap()["receiptHandle"].as_str().unwrap();
@@ -556,6 +560,30 @@ mod nothing_is_lost {
         ]
     }
 
+    /// A function whose queues are full and whose failing heads step aside.
+    fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
+        let fifo = event["Records"][0]["eventSourceARN"].as_str().unwrap().ends_with(".fifo");
+        let mut policy = policy.clone();
+        let requeue = if fifo { FIFO_REQUEUE } else { REQUEUE };
+        if fifo {
+            policy["default"]["fifo"] = json!("step-aside");
+        }
+        let policy = policy.to_string();
+        let settings = [
+            ("REDRIVE_POLICY", policy.as_str()),
+            ("ARCHIVE", archive),
+            ("REQUEUE_ARN", requeue),
+            ("IN_FLIGHT_LIMIT", "10"),
+        ];
+        let world = World::new(&settings);
+        for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
+            let full =
+                [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
+            world.cloud.queue(name, &full);
+        }
+        world
+    }
+
     const CALLS: [&str; 7] = [
         "GetQueueAttributes",
         "GetSubscriptionAttributes",
@@ -591,6 +619,10 @@ mod nothing_is_lost {
                     let event = sample(name);
                     let ran = world.run_event(&event).await;
                     assert_nothing_lost(&world, &event, &ran, &format!("{op} {reply:?} {policy} {name}"));
+                    let world = with_requeue(&event, &json!({}), archive);
+                    world.cloud.reply(op, reply.clone());
+                    let ran = world.run_event(&event).await;
+                    assert_nothing_lost(&world, &event, &ran, &format!("requeue, {op} {reply:?} {name}"));
                 }
             }
         }
@@ -601,13 +633,15 @@ mod nothing_is_lost {
     fn whichever_call_hangs() {
         const TIME: Duration = Duration::from_secs(3);
         let hang = async |op: &'static str, name: &str, policy: Value| {
-            let world = World::with_policy(&policy).with_time(TIME);
-            world.cloud.reply(op, Reply::Hang);
             let event = sample(name);
-            let began = Instant::now();
-            let ran = world.run_event(&event).await;
-            assert!(began.elapsed() < TIME, "{op}: {:?}", began.elapsed());
-            assert_nothing_lost(&world, &event, &ran, op);
+            for world in [World::with_policy(&policy), with_requeue(&event, &policy, "s3://graveyard/x")] {
+                let world = world.with_time(TIME);
+                world.cloud.reply(op, Reply::Hang);
+                let began = Instant::now();
+                let ran = world.run_event(&event).await;
+                assert!(began.elapsed() < TIME, "{op}: {:?}", began.elapsed());
+                assert_nothing_lost(&world, &event, &ran, op);
+            }
         };
         std::thread::scope(|scope| {
             for op in CALLS {
@@ -689,9 +723,14 @@ mod nothing_is_lost {
             archive in proptest::sample::select(vec!["s3://graveyard/x", ARCHIVE_QUEUE, DLQ]),
             later in prop_oneof![Just(0), 0..900_000_i64],
             fails in 0..4,
+            requeue in any::<bool>(),
         ) {
             runtime().block_on(async {
-                let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ARCHIVE", archive)]);
+                let world = if requeue {
+                    with_requeue(&event, &policy, archive)
+                } else {
+                    World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ARCHIVE", archive)])
+                };
                 world.pass(later);
                 let thrown = AtomicUsize::new(0);
                 let numbers = dice.clone();

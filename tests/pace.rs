@@ -76,6 +76,17 @@ mod throttle {
         assert!((1_400..2_500).contains(&took.as_millis()), "{took:?}");
     }
 
+    /// The requeue has a mapping of its own, with as many instances again.
+    #[tokio::test]
+    async fn with_a_requeue_the_share_is_half_as_large() {
+        let settings = [("REDRIVE_POLICY", &*policy(4).to_string()), ("REQUEUE_ARN", REQUEUE)];
+        let world = World::new(&settings);
+        let began = Instant::now();
+        assert_eq!(world.run(&posts(&["a", "b", "c"])).await.kept, [""; 0]);
+        let took = began.elapsed();
+        assert!((900..1_900).contains(&took.as_millis()), "two a second: {took:?}");
+    }
+
     #[tokio::test]
     async fn a_rate_that_is_not_reached_costs_no_time_and_no_request() {
         let world = world(1_000, 1);

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sns_redrive::letter::MARK_ATTRIBUTE;
 use support::{
-    BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post, REQUEUE, Ran,
-    Reply, SUBSCRIPTION, World, archived, at, letter_id, sample,
+    BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post,
+    REQUEUE, Ran, Reply, SUBSCRIPTION, World, archived, at, letter_id, sample,
 };
 
-const FIFO_REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue.fifo";
 const TWO_WEEKS: &str = "1209600";
 const HOUR: i64 = 3600;
 
@@ -145,13 +144,13 @@ mod spill {
     /// What is hidden in this very batch fills the queue too, and other instances do the same.
     #[tokio::test]
     async fn what_was_hidden_since_the_reading_counts_for_every_instance() {
-        let settings = [("IN_FLIGHT_LIMIT", "20"), ("MAX_CONCURRENCY", "2")];
-        let world = world_with(&six_hours(), REQUEUE, "0", &settings);
+        let settings = [("IN_FLIGHT_LIMIT", "40"), ("MAX_CONCURRENCY", "2")];
+        let world = world_with(&six_hours(), REQUEUE, "10", &settings);
         let posts: Vec<_> = (0..10).map(|index| Post::envelope(&format!("l{index}"))).collect();
         let ran = world.run(&posts).await;
         assert_eq!(ran.kept.len(), 5);
         assert_eq!(sent_to_requeue(&world).len(), 5);
-        assert_eq!(ran.metrics()["LettersInFlight"], 10);
+        assert_eq!(ran.metrics()["LettersInFlight"], 20);
     }
 
     #[tokio::test]
@@ -233,6 +232,44 @@ mod spill {
         );
     }
 
+    /// What its rule held was not tried, and what was tried before stays so.
+    #[tokio::test]
+    async fn a_held_letter_keeps_the_retries_that_it_has_behind_it_when_it_moves() {
+        let world = world_with(&json!({ "default": { "action": "hold" } }), REQUEUE, "60000", &[]);
+        // Retries 1 to 4 of the built-in schedule lie behind it: at 0, 60, 120 and 180 s.
+        let post = Post::envelope("a").sent(NOW - 200_000).received(5);
+        world.run([&post]).await;
+        assert_eq!(mark_of(&sent_to_requeue(&world)[0])["spent"], 3);
+    }
+
+    #[tokio::test]
+    async fn a_rule_sees_the_letter_as_before_it_moved() {
+        let mut policy = six_hours();
+        policy["rules"] = json!([
+            { "name": "again", "match": { "retry": [{ "numeric": [">", 0] }] }, "action": "archive" },
+            { "name": "marked", "match": { "messageAttributes": { "sns-redrive": [{ "exists": true }] } },
+              "action": "archive" },
+        ]);
+        for post in [Post::envelope("a"), Post::raw("a", "x").attribute("n", "String", "v")] {
+            let mut policy = policy.clone();
+            policy["default"]["subscription"] = json!(SUBSCRIPTION);
+            let world = world_with(&policy, REQUEUE, "60000", &[]);
+            assert_eq!(world.run([&post]).await.outcomes(), ["a requeued failed"]);
+            let entry = &sent_to_requeue(&world)[0];
+            assert_eq!(mark_of(entry)["spent"], 1);
+            let ran = world.run([&from_requeue(entry, NOW)]).await;
+            assert_eq!(ran.letter("moved")["rule"], "default");
+        }
+        // It has been out and came back: that is an earlier pass, and stays one.
+        let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": NOW, "gen": 0 });
+        policy["rules"][0]["action"] = json!("redrive");
+        let world = world_with(&policy, REQUEUE, "60000", &[]);
+        assert_eq!(world.run([&Post::envelope("a").mark(&mark)]).await.outcomes(), ["a requeued early"]);
+        let entry = &sent_to_requeue(&world)[0];
+        assert_eq!(mark_of(entry)["earlier"], 1);
+        assert_eq!(world.run([&from_requeue(entry, NOW)]).await.letter("moved")["rule"], "again");
+    }
+
     #[tokio::test]
     async fn observe_mode_moves_nothing() {
         let world = world_with(&six_hours(), REQUEUE, "119000", &[("REDRIVE_MODE", "observe")]);
@@ -307,11 +344,19 @@ mod a_letter_is_hidden_as_ever {
     #[tokio::test]
     async fn where_it_is_too_old_for_the_requeue() {
         let world = world("60000");
-        let first = NOW - 14 * 24 * HOUR * 1000;
-        let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });
-        let post = Post::envelope("a").mark(&mark).sent(NOW - 6 * HOUR * 1000).received(2);
-        hidden(&world, &post).await;
-        assert_eq!(sent_to_requeue(&world), []);
+        // Hidden for six hours, and an hour of margin.
+        for (left, moves) in [(0, false), (7 * HOUR - 1, false), (7 * HOUR, true)] {
+            let first = NOW - (14 * 24 * HOUR - left) * 1000;
+            let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });
+            let post = Post::envelope("a").mark(&mark).sent(NOW - 6 * HOUR * 1000).received(2);
+            world.cloud.forget();
+            if moves {
+                assert_eq!(world.run([&post]).await.outcomes(), ["a requeued failed"]);
+            } else {
+                hidden(&world, &post).await;
+                assert_eq!(sent_to_requeue(&world), []);
+            }
+        }
     }
 
     #[tokio::test]
@@ -441,8 +486,77 @@ mod in_the_requeue {
     }
 }
 
+/// Nothing that the function drains is a target or an archive: it would only go round.
+mod a_queue_that_feeds_the_function {
+    use super::*;
+
+    #[tokio::test]
+    async fn is_no_target_whoever_names_it() {
+        let mut event = sample("eventbridge");
+        event["Records"][0]["messageAttributes"]["TARGET_ARN"]["stringValue"] = json!(REQUEUE);
+        let world = world("0");
+        up(&world);
+        let ran = world.run_event(&event).await;
+        assert!(ran.outcomes()[0].ends_with(" archived refused"), "{:?}", ran.outcomes());
+        assert_eq!(sent_to_requeue(&world), []);
+
+        let ran = world.run([&Post::envelope("a").moved_from(REQUEUE).received(4)]).await;
+        assert_eq!(ran.outcomes(), ["a archived refused"]);
+    }
+
+    #[tokio::test]
+    async fn is_no_archive_for_its_letters_in_the_requeue_either() {
+        let world =
+            world_with(&json!({ "default": { "action": "archive" } }), REQUEUE, "0", &[("ARCHIVE", DLQ)]);
+        up(&world);
+        let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
+        let ran = world.run([&Post::envelope("a").sqs_mark(&mark).queue(REQUEUE)]).await;
+        assert_eq!(ran.outcomes(), ["a failed archive"]);
+        assert_eq!(world.cloud.entries("SendMessageBatch"), []);
+    }
+}
+
 mod stepping_aside {
     use super::*;
+
+    /// Republishing makes letters that share one id; each is a letter of its own.
+    #[tokio::test]
+    async fn letters_of_one_id_do_not_swallow_each_other() {
+        let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
+        down(&world);
+        let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0 });
+        let ran = world.run(&["a1", "a2"].map(|id| post(id, "a").mark(&mark))).await;
+        assert_eq!(ran.outcomes(), ["a1 requeued failed", "a2 requeued failed"]);
+        let ids: Vec<_> = sent_to_requeue(&world).into_iter().map(|entry| entry.deduplication_id).collect();
+        assert_ne!(ids[0], ids[1]);
+        // The same message, moved once more after a crash, is the same.
+        world.cloud.forget();
+        world.run([&post("a1", "a").mark(&mark).received(2)]).await;
+        assert_eq!(sent_to_requeue(&world)[0].deduplication_id, ids[0]);
+    }
+
+    #[tokio::test]
+    async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
+        let world =
+            world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
+        world.cloud.script(|call| match call.to.as_str() {
+            "orders-requeue.fifo" if call.op == "SendMessageBatch" => Reply::Hang,
+            "orders-worker.fifo" => {
+                call.except("message of x", EntryFate::Failed("InternalError", "oh", false))
+            }
+            _ => Reply::Accept,
+        });
+        let good = ["a1", "b1"].map(|id| post(id, &id[..1]));
+        let bad = [post("x", "a"), post("y", "b").message("message of x")];
+        let ran = world.run(good.iter().chain(&bad)).await;
+        assert_eq!(
+            ran.outcomes(),
+            ["a1 delivered", "b1 delivered", "x deferred failed", "y deferred failed"]
+        );
+        let tries =
+            world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to.contains("requeue"));
+        assert_eq!(tries.count(), 1);
+    }
 
     fn policy() -> Value {
         let mut policy = six_hours();
@@ -582,6 +696,26 @@ mod checkup {
     async fn a_requeue_that_is_a_dead_letter_queue() {
         let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
         assert_eq!(with(&[], &[("REQUEUE_ARN", DLQ)]).await, [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_requeue_that_anybody_sends_to_besides() {
+        let world = world("0");
+        let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
+        let ran = world
+            .run(&[Post::envelope("a").sqs_mark(&mark).queue(REQUEUE), Post::envelope("b").queue(REQUEUE)])
+            .await;
+        let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
+        assert_eq!(found(&ran), [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_fifo_queue_with_a_requeue_that_is_none() {
+        let world = world("0");
+        let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        let ran = world.run([&post.queue(FIFO_DLQ).group("g")]).await;
+        let expected = "it is a FIFO queue and the requeue is none: its letters cannot go there";
+        assert_eq!(found(&ran), [expected]);
     }
 
     #[tokio::test]

@@ -143,7 +143,7 @@ mod checks {
     #[tokio::test]
     async fn a_subscription_whose_endpoint_is_the_dead_letter_queue_itself_is_refused() {
         let world = world_with("Endpoint", DLQ);
-        let detail = "the target is the queue that the letter came from";
+        let detail = "the target is a queue that feeds this function";
         archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
     }
 

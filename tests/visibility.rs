@@ -255,6 +255,23 @@ mod values {
 mod failures {
     use super::*;
 
+    #[tokio::test]
+    async fn a_wait_beyond_sqs_limit_is_told_by_a_code_of_its_own() {
+        let world = World::with_policy(&linear(60, 60, 3));
+        let limit = "Value 43201 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout \
+                     for the message is beyond the limit [43200 seconds].";
+        world.cloud.script(move |call| match call.op.as_str() {
+            "ChangeMessageVisibilityBatch" => {
+                call.except("handle-a", EntryFate::Failed("InvalidParameterValue", limit, true))
+            }
+            _ => Reply::Accept,
+        });
+        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        assert_eq!(ran.outcomes(), ["a failed hide", "b deferred early"]);
+        assert_eq!(ran.letter("a")["undone.code"], "BeyondTheLimit");
+        assert_eq!(ran.kept, ["a", "b"], "it comes back by the queue's own visibility timeout");
+    }
+
     /// The letter comes back by the queue's own visibility timeout: it must not be deleted.
     #[tokio::test]
     async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {

@@ -26,6 +26,7 @@ pub const NOW: i64 = 1_793_534_400_000;
 pub const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
 pub const FIFO_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq.fifo";
 pub const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+pub const FIFO_REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue.fifo";
 pub const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 pub const FIFO_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker.fifo";
 pub const BILLING: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
