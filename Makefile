@@ -59,7 +59,7 @@ package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [
 # The same profile and features as `cargo test`, so that the AWS SDK is compiled once for both: no dev-dependency may switch
 # on a feature of its crates.
 build:
-	cargo build --bin sns-redrive
+	cargo build --bins
 
 # --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
 $(VENV)/installed: local/requirements.txt

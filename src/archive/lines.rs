@@ -72,27 +72,27 @@ mod tests {
         found
     }
 
-    fn text(line: &str) -> Result<String, BadRecord> {
-        Ok(line.to_owned())
+    fn text(line: &str) -> String {
+        line.to_owned()
     }
 
     #[test]
     fn lines_are_the_same_however_the_bytes_come() {
         let whole = "one\n\ntw\u{f6}\nthree".as_bytes();
-        let expected = [text("one"), text(""), text("tw\u{f6}"), text("three")];
+        let expected = ["one", "", "tw\u{f6}", "three"].map(|line| Ok(line.to_owned()));
         for size in 1..=whole.len() {
             let pieces: Vec<_> = whole.chunks(size).collect();
             assert_eq!(lines(&pieces), expected, "pieces of {size}");
         }
-        assert_eq!(lines(&[b"one\n"]), [text("one")]);
+        assert_eq!(lines(&[b"one\n"]), [Ok(text("one"))]);
         assert_eq!(lines(&[]), []);
     }
 
     #[test]
     fn a_line_that_is_no_text_or_too_long_does_not_hide_the_next() {
-        assert_eq!(lines(&[b"\xff\xfe\nnext\n"]), [Err(BadRecord::NotText), text("next")]);
+        assert_eq!(lines(&[b"\xff\xfe\nnext\n"]), [Err(BadRecord::NotText), Ok(text("next"))]);
         let long = vec![b'x'; MAX_LINE_BYTES / 2 + 1];
-        assert_eq!(lines(&[&long, &long, b"\nnext"]), [Err(BadRecord::TooLong), text("next")]);
+        assert_eq!(lines(&[&long, &long, b"\nnext"]), [Err(BadRecord::TooLong), Ok(text("next"))]);
         assert_eq!(lines(&[&long, &long]), [Err(BadRecord::TooLong)]);
         let longest = vec![b'x'; MAX_LINE_BYTES];
         assert_eq!(lines(&[&longest, b"\n"]).len(), 1);

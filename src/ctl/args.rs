@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
+
+use crate::policy::ArchiveReason;
 
 /// Shown at the end of every help text.
 const EXIT_CODES: &str = "\
@@ -31,6 +35,9 @@ pub(super) enum Command {
     /// Say what the function would do with an event, and why; nothing is called
     #[command(after_help = EXIT_CODES)]
     Explain(Explain),
+    /// Look into an archive in S3
+    #[command(after_help = EXIT_CODES)]
+    Archive(Archive),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +85,127 @@ pub(super) struct Explain {
     pub(super) discovered: Option<crate::arn::Arn>,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Archive {
+    #[command(subcommand)]
+    pub(super) command: ArchiveCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ArchiveCommand {
+    /// Count letters by topic, reason and day
+    #[command(after_help = EXIT_CODES)]
+    List(ArchiveList),
+    /// Show letters one by one, without what they say; with --json whole, one record a line
+    #[command(after_help = EXIT_CODES)]
+    Show(ArchiveShow),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ArchiveList {
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) selection: Selection,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ArchiveShow {
+    /// SQS message ids or letter ids; without any, every letter of the selection
+    pub(super) ids: Vec<String>,
+    /// Also what they say: body, values of attributes, message of the original error
+    #[arg(long)]
+    pub(super) body: bool,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) selection: Selection,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// The archive, `s3://bucket/prefix`; without it that of the variable ARCHIVE
+    #[arg(long, value_name = "PLACE")]
+    pub(super) archive: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(super) struct Selection {
+    /// Archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    #[arg(long, visible_alias = "since", value_name = "TIME", value_parser = when)]
+    pub(super) from: Option<When>,
+    /// Archived before this time
+    #[arg(long, visible_alias = "until", value_name = "TIME", value_parser = when)]
+    pub(super) to: Option<When>,
+    /// Archived for this reason; may be repeated
+    #[arg(long, value_name = "REASON", value_parser = reason_names())]
+    pub(super) reason: Vec<String>,
+    /// Of this topic: its ARN or its name; may be repeated
+    #[arg(long, value_name = "TOPIC")]
+    pub(super) topic: Vec<String>,
+    /// Of this origin; may be repeated
+    #[arg(long, value_name = "ORIGIN", value_parser = ORIGINS)]
+    pub(super) origin: Vec<String>,
+    /// From this queue: its ARN or its name
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) queue: Option<String>,
+    /// Matching this `EventBridge` pattern, as rules of a redrive policy have it
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(super) pattern: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "AWS")]
+pub(super) struct Connection {
+    /// Use this endpoint in the place of AWS's own; buckets are then a part of the path
+    #[arg(long, value_name = "URL")]
+    pub(super) endpoint_url: Option<String>,
+    /// Use this profile of the AWS configuration files
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+    /// Use this region
+    #[arg(long, value_name = "REGION")]
+    pub(super) region: Option<String>,
+}
+
+/// A point in time, or so many seconds ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    At(Timestamp),
+    Ago(u64),
+}
+
+impl When {
+    pub(super) fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(seconds) => {
+                let ago = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+                now.saturating_sub(ago).unwrap_or(Timestamp::MIN)
+            }
+        }
+    }
+}
+
+fn when(text: &str) -> Result<When, String> {
+    let date = || text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
+    let at = text.parse::<Timestamp>().ok().or_else(|| Some(date()?.timestamp()));
+    let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
+    at.map(When::At).or_else(ago).ok_or_else(|| "must be 2026-11-01T12:00:00Z, 2026-11-01 or 36h".to_owned())
+}
+
+/// The names of [`crate::letter::Origin`].
+const ORIGINS: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
+
+fn reason_names() -> [&'static str; 8] {
+    ArchiveReason::ALL.map(ArchiveReason::name)
+}
+
 /// A retention that SQS allows.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 fn retention(text: &str) -> Result<u64, String> {
@@ -112,6 +240,18 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_point_in_time_may_be_a_day_or_so_long_ago() {
+        let noon: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let read = |text| when(text).ok().map(|when| when.at(noon).to_string());
+        assert_eq!(read("2026-10-31T23:00:00+01:00").as_deref(), Some("2026-10-31T22:00:00Z"));
+        assert_eq!(read("2026-10-31").as_deref(), Some("2026-10-31T00:00:00Z"));
+        assert_eq!(read("36h").as_deref(), Some("2026-10-31T00:00:00Z"));
+        for text in ["36", "yesterday", "2026-13-01", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

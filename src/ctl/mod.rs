@@ -7,13 +7,15 @@
 //! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
 //! unsubscribe links stay where they are.
 
+mod archive;
 mod args;
+mod aws;
 mod explain;
 mod plan;
 mod text;
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use clap::Parser;
@@ -28,6 +30,8 @@ pub struct Desk {
     pub out: Box<dyn Write>,
     /// Where problems and progress go.
     pub err: Box<dyn Write>,
+    /// Whether progress is shown there: only to a person.
+    pub progress: bool,
     /// What `-` reads.
     pub input: Box<dyn Read>,
     /// The time.
@@ -45,6 +49,7 @@ impl Desk {
         Self {
             out: Box::new(std::io::stdout()),
             err: Box::new(std::io::stderr()),
+            progress: std::io::stderr().is_terminal(),
             input: Box::new(std::io::stdin()),
             clock: Clock::system(),
             variable: |name| std::env::var(name).ok(),
@@ -58,6 +63,15 @@ impl Desk {
 enum Finished {
     /// All was done.
     Whole,
+    /// Some of the input could not be read.
+    Partly,
+}
+
+impl Finished {
+    /// The end of work of which so much could not be read.
+    fn of(unread: u64) -> Self {
+        if unread == 0 { Self::Whole } else { Self::Partly }
+    }
 }
 
 /// Why a command did not come to its end.
@@ -89,6 +103,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut desk: Desk) -> u8
     let ended = carry_out(&cli, &mut desk).await;
     match ended.and_then(|finished| Ok(desk.out.flush().map(|()| finished)?)) {
         Ok(Finished::Whole) => 0,
+        Ok(Finished::Partly) => 1,
         // The reader has seen enough, as `head` does.
         Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(failed) => {
@@ -100,11 +115,11 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut desk: Desk) -> u8
     }
 }
 
-#[expect(clippy::unused_async, reason = "the archive is to come")]
 async fn carry_out(cli: &args::Cli, desk: &mut Desk) -> Result<Finished, Failed> {
     match &cli.command {
         args::Command::Plan(args) => plan::run(args, cli.json, desk),
         args::Command::Explain(args) => explain::run(args, cli.json, desk),
+        args::Command::Archive(args) => archive::run(args, cli.json, desk).await,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The operator's tool, as its user meets it: a command line in; text, JSON and an exit code out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod explain;
 mod plan;
+mod records;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -57,6 +59,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let desk = Desk {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
+        progress: false,
         input: Box::new(Cursor::new(world.input)),
         clock: Clock::from_fn(|| support::at(support::NOW)),
         variable: |_| None,

@@ -537,7 +537,8 @@ async fn read(mut request: HttpRequest) -> Call {
     } else if let Some(rest) = path.strip_prefix("2015-03-31/functions/") {
         "Invoke".clone_into(&mut call.op);
         let arn = percent_decode_str(rest.strip_suffix("/invocations").unwrap()).decode_utf8().unwrap();
-        call.to = arn.strip_prefix("arn:aws:lambda:eu-central-1:123456789012:function:").unwrap().to_owned();
+        let name = arn.strip_prefix("arn:aws:lambda:eu-central-1:123456789012:function:").unwrap();
+        name.clone_into(&mut call.to);
         call.headers = headers;
         call.entries = vec![Entry { body: String::from_utf8(body).unwrap(), ..Entry::default() }];
     } else {

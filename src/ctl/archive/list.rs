@@ -1,0 +1,88 @@
+//! `redrivectl archive list`: how many letters, by topic, reason and day.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+
+use jiff::tz::TimeZone;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::{Place, place, selection, walk};
+use crate::archive::{Record, Walk};
+use crate::ctl::text::{count, harmless, table, thousands};
+use crate::ctl::{Desk, Failed, Finished, args, aws};
+
+/// What letters are counted by: topic, reason, day.
+type Group = (Option<String>, String, String);
+
+pub(super) async fn run(
+    args: &args::ArchiveList,
+    as_json: bool,
+    desk: &mut Desk,
+) -> Result<Finished, Failed> {
+    let Place { bucket, prefix } = place(&args.place, desk)?;
+    let selection = selection(&args.selection, desk)?;
+    let clients = aws::clients(&args.connection, desk).await;
+
+    let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
+    let mut known = HashSet::new();
+    let mut doubles = 0;
+    let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
+    let unread = walk(letters, desk, |_, letter| {
+        if known.insert(identity(&letter.record)) {
+            *groups.entry(group(&letter.record)).or_default() += 1;
+        } else {
+            doubles += 1;
+        }
+        Ok(())
+    })
+    .await?;
+
+    let letters: u64 = groups.values().sum();
+    if as_json {
+        let groups: Vec<_> = groups
+            .iter()
+            .map(|((topic, reason, day), letters)| {
+                json!({ "topicArn": topic, "reason": reason, "day": day, "letters": letters })
+            })
+            .collect();
+        let list = json!({ "groups": groups, "letters": letters, "doubles": doubles, "unread": unread });
+        writeln!(desk.out, "{list}")?;
+    } else {
+        let mut rows = vec![["topic", "reason", "day (UTC)", "letters"].map(str::to_owned).to_vec()];
+        rows.extend(groups.iter().map(|((topic, reason, day), letters)| {
+            let topic = topic.as_deref().map_or("(none)".to_owned(), harmless);
+            vec![topic, harmless(reason), day.clone(), thousands(*letters)]
+        }));
+        if letters > 0 {
+            writeln!(desk.out, "{}", table(&rows, &[3]))?;
+        }
+        writeln!(desk.out, "{}.", sums(letters, doubles, unread))?;
+    }
+    Ok(Finished::of(unread))
+}
+
+fn sums(letters: u64, doubles: u64, unread: u64) -> String {
+    let mut sums = count(letters, "letter");
+    if doubles > 0 {
+        sums = format!("{sums}; {} more stored twice, after a crash", count(doubles, "record"));
+    }
+    if unread > 0 {
+        sums = format!("{sums}; {} could not be read", thousands(unread));
+    }
+    sums
+}
+
+fn group(record: &Record) -> Group {
+    let day = record.archived().to_zoned(TimeZone::UTC).date().to_string();
+    (record.topic_arn.as_ref().map(ToString::to_string), record.reason.clone(), day)
+}
+
+/// What a letter is known by: a crash can have archived it twice. Held as a hash, since an archive may
+/// hold millions.
+fn identity(record: &Record) -> [u8; 16] {
+    let digest = Sha256::digest(format!("{}\n{}", record.queue_arn, record.message.message_id));
+    let mut first = [0; 16];
+    first.copy_from_slice(&digest[..16]);
+    first
+}

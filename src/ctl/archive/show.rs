@@ -1,0 +1,120 @@
+//! `redrivectl archive show`: letters of an archive, one by one.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::{Place, place, selection, walk};
+use crate::archive::{Archived, Record, RecordedAttribute, Walk};
+use crate::ctl::text::{count, harmless, table, utc};
+use crate::ctl::{Desk, Failed, Finished, args, aws};
+
+pub(super) async fn run(
+    args: &args::ArchiveShow,
+    as_json: bool,
+    desk: &mut Desk,
+) -> Result<Finished, Failed> {
+    let Place { bucket, prefix } = place(&args.place, desk)?;
+    let selection = selection(&args.selection, desk)?;
+    let clients = aws::clients(&args.connection, desk).await;
+
+    let mut shown = 0;
+    let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
+    let unread = walk(letters, desk, |desk, letter| {
+        if !is_meant(&letter.record, &args.ids) {
+            return Ok(());
+        }
+        if as_json {
+            writeln!(desk.out, "{}", whole(&letter.record)?)?;
+        } else {
+            if shown > 0 {
+                writeln!(desk.out)?;
+            }
+            show(&letter, args.body, desk)?;
+        }
+        shown += 1;
+        Ok(())
+    })
+    .await?;
+    if shown == 0 {
+        return Err(Failed::Work("no such letter in this archive".to_owned()));
+    }
+    Ok(Finished::of(unread))
+}
+
+/// Whether a record is one of those asked for; without an id all are.
+fn is_meant(record: &Record, ids: &[String]) -> bool {
+    ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
+}
+
+/// The whole record, and the digest by which a replay sees whether its message was edited.
+fn whole(record: &Record) -> Result<Value, Failed> {
+    let bad = |error: serde_json::Error| Failed::Work(format!("a record cannot be written: {error}"));
+    let mut value = serde_json::to_value(record).map_err(bad)?;
+    let digest = record.message.digest().map_err(bad)?;
+    value.as_object_mut().map(|fields| fields.insert("digest".to_owned(), digest.into()));
+    Ok(value)
+}
+
+fn show(letter: &Archived, with_body: bool, desk: &mut Desk) -> Result<(), Failed> {
+    let record = &letter.record;
+    writeln!(desk.out, "Letter {}", harmless(&record.letter_id))?;
+    write!(desk.out, "{}", table(&lines(letter, with_body), &[]))?;
+    if with_body {
+        let body: Vec<_> = record.message.body.split('\n').map(harmless).collect();
+        writeln!(desk.out, "\n{}", body.join("\n"))?;
+    }
+    Ok(())
+}
+
+fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
+    let Archived { key, line, record } = letter;
+    let message = &record.message;
+    let mut lines = Vec::new();
+    let mut say = |what: &str, text: Option<String>| {
+        lines.extend(text.map(|text| vec![format!("  {what}"), harmless(&text)]));
+    };
+    say("message", Some(format!("{} in {}", message.message_id, record.queue_arn)));
+    say("archived", Some(format!("{} UTC as {}", utc(record.archived()), record.reason)));
+    say("because", record.detail.clone());
+    say("origin", Some(record.origin.clone()));
+    say("topic", record.topic_arn.as_ref().map(ToString::to_string));
+    say("subscription", record.subscription_arn.as_ref().map(ToString::to_string));
+    say("rule", Some(record.rule.clone()));
+    say("target", record.target_arn.as_ref().map(ToString::to_string).or_else(|| record.target_url.clone()));
+    say("last retry", record.retry.map(|retry| format!("{} of {}", retry.number, retry.of)));
+    say(
+        "error",
+        record.error.as_ref().map(|error| {
+            let said = error.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+            format!("{} ({}){said}", error.code, error.class)
+        }),
+    );
+    // What a failed function said of its error can be anything.
+    say(
+        "cause",
+        record.cause.as_ref().map(|cause| {
+            let said = cause
+                .message
+                .as_ref()
+                .filter(|_| with_body)
+                .map_or(String::new(), |said| format!(": {said}"));
+            format!("{}{said}", cause.code.as_deref().unwrap_or("unknown"))
+        }),
+    );
+    say("received", message.attributes.get("ApproximateReceiveCount").map(|times| format!("{times} times")));
+    for (name, attribute) in &message.message_attributes {
+        say("attribute", Some(format!("{name} ({}{})", attribute.data_type, value(attribute, with_body))));
+    }
+    say("body", Some(count(message.body.len() as u64, "byte")));
+    say("stored", Some(format!("{key}, line {line}")));
+    lines
+}
+
+fn value(attribute: &RecordedAttribute, with_body: bool) -> String {
+    let (text, bytes) = (attribute.string_value.as_deref(), attribute.binary_value.as_deref());
+    match (with_body, text.or(bytes)) {
+        (true, Some(value)) => format!(": {value}"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,436 @@
+//! `archive list` and `archive show`, and the walk that they share with replays.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sns_redrive::archive::{Archive, Batch, Epitaph, Found, Pattern, Selection, Walk};
+use sns_redrive::letter::Letter;
+use sns_redrive::policy::ArchiveReason;
+use tokio::time::Instant;
+
+use super::support::{Cloud, DLQ, FIFO_DLQ, NOW, Post, Reply, TOPIC, arn, at, letter, letters};
+use super::{Ran, World, redrivectl, redrivectl_in};
+
+const PLACE: &str = "s3://graveyard/dead-letters";
+const DAY: i64 = 86_400_000;
+
+/// Archives letters of one queue as the function does, in one invocation at that time.
+async fn bury(cloud: &Cloud, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
+    let letters = letters(posts);
+    let epitaph = |_: &Letter| Epitaph {
+        reason,
+        detail: Some("in words"),
+        rule: "default",
+        target: None,
+        retry: None,
+        failure: None,
+    };
+    let doomed: Vec<_> = letters.iter().map(|letter| (letter, epitaph(letter))).collect();
+    let until = Instant::now() + Duration::from_secs(10);
+    let batch = Batch { queue: &letters[0].sqs.queue, request_id, now: at(millis), until };
+    let archive = Archive::S3 {
+        s3: cloud.clients().s3,
+        bucket: "graveyard".to_owned(),
+        prefix: "dead-letters".to_owned(),
+    };
+    assert_eq!(archive.store(&doomed, batch).await, vec![Ok(()); letters.len()]);
+}
+
+/// Four invocations: two days, two queues, three reasons.
+async fn graveyard() -> Cloud {
+    let cloud = Cloud::new();
+    let gold = Post::envelope("gold").sns_attribute("tenant", "String", "gold").message("S3CR3T text");
+    bury(&cloud, &[Post::envelope("a"), gold], ArchiveReason::Exhausted, NOW - DAY, "r1").await;
+    bury(&cloud, &[Post::envelope("c")], ArchiveReason::Exhausted, NOW, "r2").await;
+    bury(&cloud, &[Post::raw("d", "S3CR3T body")], ArchiveReason::Unrecognised, NOW + 1, "r3").await;
+    bury(&cloud, &[Post::raw("e", "plain").queue(FIFO_DLQ)], ArchiveReason::Rule, NOW, "r4").await;
+    cloud.forget();
+    cloud
+}
+
+async fn archive(cloud: &Cloud, args: &[&str]) -> Ran {
+    let world = World { clients: Some(cloud.clients()), ..World::default() };
+    redrivectl_in(world, &[&["archive"], args, &["--archive", PLACE]].concat()).await
+}
+
+/// The SQS message ids of a selection, and what could not be read as `key:line why`.
+async fn walked(cloud: &Cloud, selection: &Selection) -> (Vec<String>, Vec<String>) {
+    let mut walk = Walk::new(cloud.clients().s3, "graveyard", "/dead-letters/", selection);
+    let (mut letters, mut unread) = (Vec::new(), Vec::new());
+    while let Some(found) = walk.next().await {
+        match found {
+            Found::Letter(letter) => letters.push(letter.record.message.message_id),
+            Found::Unread(it) => {
+                let line = it.line.map_or(String::new(), |line| format!(":{line}"));
+                unread.push(format!("{}{line} {}", it.key, it.why));
+            }
+        }
+    }
+    (letters, unread)
+}
+
+async fn selected(cloud: &Cloud, selection: &Selection) -> Vec<String> {
+    let (letters, unread) = walked(cloud, selection).await;
+    assert_eq!(unread, Vec::<String>::new());
+    letters
+}
+
+fn id(post: &Post) -> String {
+    letter(post).sqs.message_id
+}
+
+/// The message ids of [`graveyard`], in the order of a walk.
+fn ids(names: &str) -> Vec<String> {
+    let of = |name| match name {
+        'a' => id(&Post::envelope("a")),
+        'g' => id(&Post::envelope("gold")),
+        'c' => id(&Post::envelope("c")),
+        'd' => id(&Post::raw("d", "")),
+        _ => id(&Post::raw("e", "")),
+    };
+    names.chars().map(of).collect()
+}
+
+mod walk {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_letters_come_by_queue_and_time() {
+        let cloud = graveyard().await;
+        assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"));
+    }
+
+    #[tokio::test]
+    async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
+        let cloud = graveyard().await;
+        let one = |text: &str| vec![text.to_owned()];
+        let pattern = |json: &str| Some(Pattern::parse(json).unwrap());
+        for (selection, expected) in [
+            (Selection { queue: Some("orders-dlq".into()), ..Selection::default() }, "agcd"),
+            (Selection { queue: Some(FIFO_DLQ.into()), ..Selection::default() }, "e"),
+            (Selection { queue: Some(DLQ.replace("12:orders", "13:orders")), ..Selection::default() }, ""),
+            (Selection { from: Some(at(NOW)), ..Selection::default() }, "ecd"),
+            (Selection { from: Some(at(NOW + 1)), ..Selection::default() }, "d"),
+            (Selection { to: Some(at(NOW)), ..Selection::default() }, "ag"),
+            (Selection { from: Some(at(NOW)), to: Some(at(NOW + 1)), ..Selection::default() }, "ec"),
+            (Selection { to: Some(at(NOW + 2)), cut_off: Some(at(NOW + 1)), ..Selection::default() }, "eagc"),
+            (Selection { reasons: one("exhausted"), ..Selection::default() }, "agc"),
+            (Selection { reasons: vec!["rule".into(), "unrecognised".into()], ..Selection::default() }, "ed"),
+            (Selection { topics: one(TOPIC), ..Selection::default() }, "agc"),
+            (Selection { topics: one("orders"), ..Selection::default() }, "agc"),
+            (Selection { topics: one("order"), ..Selection::default() }, ""),
+            (Selection { origins: one("raw"), ..Selection::default() }, "ed"),
+            (
+                Selection {
+                    pattern: pattern(r#"{"messageAttributes": {"tenant": ["gold"]}}"#),
+                    ..Selection::default()
+                },
+                "g",
+            ),
+            (
+                Selection {
+                    pattern: pattern(r#"{"message": ["plain"]}"#),
+                    reasons: one("rule"),
+                    ..Selection::default()
+                },
+                "e",
+            ),
+        ] {
+            assert_eq!(selected(&cloud, &selection).await, ids(expected), "{selection:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
+        let cloud = graveyard().await;
+        let selection = Selection {
+            queue: Some("orders-dlq".into()),
+            from: Some(at(NOW - DAY - 3_600_000)),
+            to: Some(at(NOW - DAY + 3_600_000)),
+            ..Selection::default()
+        };
+        assert_eq!(selected(&cloud, &selection).await, ids("ag"));
+        let prefix = "graveyard/dead-letters/queue=orders-dlq/";
+        assert_eq!(
+            cloud.summary(),
+            [
+                format!("ListObjectsV2 {prefix}"),
+                format!("GetObject {prefix}date=2026-10-31/20261031T120000Z-r1.jsonl"),
+            ]
+        );
+        assert_eq!(
+            cloud.journal()[0].headers["start-after"],
+            "dead-letters/queue=orders-dlq/date=2026-10-31"
+        );
+    }
+
+    #[tokio::test]
+    async fn many_pages_of_keys_and_queues_are_walked_to_their_end() {
+        let cloud = Cloud::new();
+        let mut expected = Vec::new();
+        for queue in 0..5 {
+            for number in 0..7 {
+                let name = format!("{queue}-{number}");
+                let post = Post::raw(&name, "x").queue(&format!("{DLQ}-{queue}"));
+                expected.push(id(&post));
+                bury(&cloud, &[post], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+            }
+        }
+        cloud.pages_of(2);
+        assert_eq!(selected(&cloud, &Selection::default()).await, expected);
+        assert!(cloud.peak() <= 8, "at most so many answers are under way: {}", cloud.peak());
+    }
+
+    #[tokio::test]
+    async fn an_object_that_shows_up_after_the_cut_off_is_no_part_of_it_whatever_it_says() {
+        let cloud = graveyard().await;
+        let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap();
+        cloud.put_at(&place.replace("r1", "r9"), &object, "2026-11-01T12:00:05.000Z");
+        let before = Selection { cut_off: Some(at(NOW + 5000)), ..Selection::default() };
+        let after = Selection { cut_off: Some(at(NOW + 5001)), ..Selection::default() };
+        assert_eq!(selected(&cloud, &before).await, ids("eagcd"));
+        assert_eq!(selected(&cloud, &after).await.len(), 7);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
+        let cloud = graveyard().await;
+        let lines = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap().1;
+        let good = lines.lines().next().unwrap();
+        let foreign = good.replacen("\"version\":1", "\"version\":2", 1);
+        let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-02";
+        cloud.put(&format!("{place}/b.jsonl"), &format!("{foreign}\n\n{{\"S3CR3T\n{good}\nno end"));
+        cloud.put(&format!("{place}/c.jsonl"), "");
+        cloud.put(&format!("{place}/d.jsonl"), &lines);
+        cloud.put(&format!("{place}/notes.txt"), "S3CR3T");
+        cloud.script(move |call| match call.to.ends_with("d.jsonl") {
+            true => Reply::Fail(403, "AccessDenied", "not allowed to s3:GetObject"),
+            false => Reply::Accept,
+        });
+        let (letters, unread) = walked(&cloud, &Selection::default()).await;
+        assert_eq!(letters, ids("eagcda"));
+        let key = "dead-letters/queue=orders-dlq/date=2026-11-02";
+        assert_eq!(
+            unread,
+            [
+                format!("{key}/b.jsonl:1 is of version 2; this version reads 1"),
+                format!("{key}/b.jsonl:3 is not JSON (column 8)"),
+                format!("{key}/b.jsonl:5 is not JSON (column 2)"),
+                format!("{key}/d.jsonl AccessDenied: not allowed to s3:GetObject"),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
+        let cloud = graveyard().await;
+        cloud.script(|call| match call.op == "ListObjectsV2" && call.to.ends_with("orders-dlq/") {
+            true => Reply::Fail(403, "AccessDenied", "not allowed to s3:ListBucket"),
+            false => Reply::Accept,
+        });
+        let (letters, unread) = walked(&cloud, &Selection::default()).await;
+        assert_eq!(letters, ids("e"));
+        assert_eq!(unread, ["dead-letters/queue=orders-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
+
+        cloud.reply("ListObjectsV2", Reply::Fail(404, "NoSuchBucket", "The specified bucket does not exist"));
+        let (letters, unread) = walked(&cloud, &Selection::default()).await;
+        assert_eq!(letters, ids(""));
+        assert_eq!(unread, ["dead-letters/queue= NoSuchBucket: The specified bucket does not exist"]);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_read_on_where_it_broke() {
+        let cloud = graveyard().await;
+        let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
+        let first_line = cloud.objects()[place].find('\n').unwrap() + 1;
+        for broken_off_at in [0, 10, first_line, first_line + 10] {
+            cloud.forget();
+            let times = std::sync::atomic::AtomicUsize::new(0);
+            cloud.script(move |call| {
+                let broken = call.to == place && times.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
+                if broken { Reply::BreakOff(broken_off_at) } else { Reply::Accept }
+            });
+            assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{broken_off_at}");
+        }
+        cloud.script(move |call| if call.to == place { Reply::BreakOff(first_line) } else { Reply::Accept });
+        let (letters, unread) = walked(&cloud, &Selection::default()).await;
+        assert_eq!(letters, ids("eacd"));
+        assert_eq!(unread.len(), 1);
+        assert!(unread[0].ends_with("r1.jsonl BodyBrokenOff"), "{unread:?}");
+    }
+}
+
+#[test]
+fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
+    for (pattern, problem) in [
+        ("{", "is not JSON"),
+        ("{}", "must be an object with at least one field"),
+        (r#"{"topic": ["a"]}"#, "has no field \"topic\""),
+        (r#"{"origin": []}"#, "holds an empty list"),
+    ] {
+        let problems = Pattern::parse(pattern).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_counts_by_topic_reason_and_day() {
+    let cloud = graveyard().await;
+    // The function crashed after it had archived these, and did so again.
+    bury(
+        &cloud,
+        &[Post::envelope("a"), Post::envelope("f")],
+        ArchiveReason::Exhausted,
+        NOW - DAY + 60_000,
+        "r5",
+    )
+    .await;
+    let text = archive(&cloud, &["list"]).await.text();
+    assert_eq!(
+        text,
+        "\
+topic                                        reason        day (UTC)   letters
+(none)                                       rule          2026-11-01        1
+(none)                                       unrecognised  2026-11-01        1
+arn:aws:sns:eu-central-1:123456789012:orders  exhausted     2026-10-31        3
+arn:aws:sns:eu-central-1:123456789012:orders  exhausted     2026-11-01        1
+
+6 letters; 1 record more stored twice, after a crash.
+"
+        .replace(
+            "topic                                        ",
+            "topic                                         "
+        )
+        .replace(
+            "(none)                                       ",
+            "(none)                                        "
+        )
+    );
+    let list =
+        archive(&cloud, &["list", "--json", "--reason", "rule", "--reason", "unrecognised"]).await.json();
+    let group =
+        |reason: &str| json!({ "topicArn": null, "reason": reason, "day": "2026-11-01", "letters": 1 });
+    let groups = [group("rule"), group("unrecognised")];
+    assert_eq!(list, json!({ "groups": groups, "letters": 2, "doubles": 0, "unread": 0 }));
+}
+
+#[tokio::test]
+async fn every_filter_reaches_the_selection() {
+    let cloud = graveyard().await;
+    for (args, letters) in [
+        (&["--from", "2026-11-01"][..], 3),
+        (&["--since", "1h"], 3),
+        (&["--to", "2026-11-01T12:00:00Z"], 2),
+        (&["--until", "12h"], 2),
+        (&["--reason", "exhausted"], 3),
+        (&["--topic", "orders"], 3),
+        (&["--origin", "raw"], 2),
+        (&["--queue", "orders-dlq.fifo"], 1),
+        (&["--match", r#"{"messageAttributes": {"tenant": ["gold"]}}"#], 1),
+    ] {
+        let list = archive(&cloud, &[&["list", "--json"], args].concat()).await.json();
+        assert_eq!(list["letters"], letters, "{args:?}");
+    }
+    for args in
+        [&["--reason", "bad-luck"][..], &["--origin", "moon"], &["--from", "soon"], &["--match", "{}"]]
+    {
+        let ran = archive(&cloud, &[&["list"], args].concat()).await;
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
+    let cloud = graveyard().await;
+    let key = "dead-letters/queue=orders-dlq/date=2026-11-02/b.jsonl";
+    cloud.put(&format!("graveyard/{key}"), "{\"version\": 2}\nS3CR3T\n");
+    let ran = archive(&cloud, &["list"]).await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.ends_with("\n5 letters; 2 could not be read.\n"), "{}", ran.out);
+    assert_eq!(
+        ran.err,
+        format!(
+            "redrivectl: {key}:1: is of version 2; this version reads 1\n\
+             redrivectl: {key}:2: is not JSON (column 1)\n"
+        )
+    );
+    let ran = archive(&cloud, &["list", "--json"]).await;
+    let list: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &list["unread"], &list["letters"]), (1, &json!(2), &json!(5)));
+}
+
+#[tokio::test]
+async fn an_empty_archive_is_no_failure() {
+    let text = archive(&Cloud::new(), &["list"]).await.text();
+    assert_eq!(text, "0 letters.\n");
+}
+
+#[tokio::test]
+async fn a_letter_is_shown_by_either_id_without_what_it_says() {
+    let cloud = graveyard().await;
+    let gold = letter(&Post::envelope("gold"));
+    for id in [gold.id.as_str(), &gold.sqs.message_id] {
+        let text = archive(&cloud, &["show", id]).await.text();
+        assert!(text.starts_with(&format!("Letter {}\n", gold.id)), "{text}");
+        for line in [
+            "  archived      2026-10-31 12:00:00 UTC as exhausted",
+            "  because       in words",
+            "  origin        sns",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("S3CR3T") && !text.contains("Unsubscribe"), "{text}");
+        assert_eq!(text.matches("Letter ").count(), 1);
+        let text = archive(&cloud, &["show", id, "--body"]).await.text();
+        assert!(text.contains("S3CR3T text"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn attribute_values_are_shown_with_the_body_only() {
+    let cloud = Cloud::new();
+    let post = Post::raw("m", "x\n\u{1b}[2J").attribute("token", "String", "S3CR3T");
+    bury(&cloud, &[post], ArchiveReason::Rule, NOW, "r1").await;
+    let text = archive(&cloud, &["show"]).await.text();
+    assert!(text.contains("  attribute  token (String)\n") && !text.contains("S3CR3T"), "{text}");
+    let text = archive(&cloud, &["show", "--body"]).await.text();
+    assert!(text.contains("  attribute  token (String: S3CR3T)\n"), "{text}");
+    assert!(text.ends_with("\nx\n\u{fffd}[2J\n"), "{text:?}");
+}
+
+#[tokio::test]
+async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
+    let cloud = graveyard().await;
+    let text = archive(&cloud, &["show", "--json", "--queue", "orders-dlq"]).await.text();
+    let mut shown: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for record in &mut shown {
+        assert_eq!(record["digest"].as_str().unwrap().len(), 43);
+        record.as_object_mut().unwrap().remove("digest");
+    }
+    let objects = cloud.objects();
+    let stored = objects.iter().filter(|(key, _)| key.contains("queue=orders-dlq/"));
+    let stored = stored.flat_map(|(_, object)| object.lines());
+    let stored: Vec<Value> = stored.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(shown, stored);
+}
+
+#[tokio::test]
+async fn a_letter_that_is_not_there_is_a_failure() {
+    let ran = archive(&graveyard().await, &["show", "nobody"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert_eq!(ran.err, "redrivectl: no such letter in this archive\n");
+}
+
+#[tokio::test]
+async fn the_archive_must_be_named_and_be_in_s3() {
+    let ran = redrivectl(&["archive", "list"]).await;
+    assert_eq!(ran.code, 2);
+    assert_eq!(
+        ran.err,
+        "redrivectl: --archive (or ARCHIVE) is missing: s3://bucket/prefix or the ARN of a queue\n"
+    );
+    let queue = arn(DLQ);
+    let ran = redrivectl(&["archive", "list", "--archive", queue.as_str()]).await;
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("an archive in a queue cannot be looked into"), "{}", ran.err);
+}

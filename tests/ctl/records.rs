@@ -1,0 +1,168 @@
+//! Archived records: what was written is read back, whole; what is no record is told apart.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sns_redrive::archive::{BadRecord, Epitaph, RECORD_VERSION, Record};
+use sns_redrive::letter::{Letter, SqsMessage};
+use sns_redrive::policy::ArchiveReason;
+
+use super::common::holds;
+use super::support::{NOW, Post, at, letter, letters_of, samples};
+
+/// The record of a letter.
+pub(crate) fn record(letter: &Letter) -> Record {
+    let epitaph = Epitaph {
+        reason: ArchiveReason::Exhausted,
+        detail: None,
+        rule: "default",
+        target: None,
+        retry: None,
+        failure: None,
+    };
+    Record::of(letter, &epitaph, at(NOW))
+}
+
+fn line_of(record: &Record) -> Value {
+    serde_json::to_value(record).unwrap()
+}
+
+fn read(line: &Value) -> Result<Record, BadRecord> {
+    Record::from_line(&line.to_string())
+}
+
+/// The message as it was, without what is not stored.
+fn stored(sqs: &SqsMessage) -> SqsMessage {
+    SqsMessage { receipt_handle: String::new(), ..sqs.clone() }
+}
+
+#[test]
+fn every_sample_comes_back_from_its_record_byte_for_byte() {
+    let mut letters = 0;
+    for (name, event) in samples() {
+        for letter in letters_of(&event) {
+            let record = record(&letter);
+            let line = record.to_line().unwrap();
+            assert_eq!(Record::from_line(&line), Ok(record.clone()), "{name}");
+            let message = Record::from_line(&line).unwrap().to_message().unwrap();
+            assert!(message == stored(&letter.sqs), "{name}: {}", letter.sqs.message_id);
+            assert_eq!(Letter::parse(message).id, letter.id, "{name}");
+            letters += 1;
+        }
+    }
+    assert!(letters > 20);
+}
+
+#[test]
+fn any_message_comes_back_from_its_record() {
+    let text = || ".{0,40}";
+    let values = prop_oneof![
+        text().prop_map(|text| ("String".to_owned(), text, false)),
+        text().prop_map(|text| ("Number.int".to_owned(), text, false)),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| {
+            use base64::Engine as _;
+            ("Binary.png".to_owned(), base64::engine::general_purpose::STANDARD.encode(bytes), true)
+        }),
+    ];
+    let attributes = prop::collection::btree_map("[a-zA-Z0-9_.-]{1,20}", values, 0..10);
+    let system = prop::collection::btree_map("[A-Z][a-zA-Z]{1,20}", ".{0,20}", 0..4);
+    holds(2000, &(any::<String>(), attributes, system, 1_u32..1000), |(body, attributes, system, count)| {
+        let mut record = Post::raw("m1", &body).received(count).record();
+        for (name, value) in &system {
+            if record["attributes"].get(name).is_none() {
+                record["attributes"][name] = json!(value);
+            }
+        }
+        for (name, (kind, value, binary)) in &attributes {
+            let field = if *binary { "binaryValue" } else { "stringValue" };
+            record["messageAttributes"][name] = json!({ "dataType": kind, field: value });
+        }
+        let letter = letters_of(&json!({ "Records": [record] })).remove(0);
+        let line = self::record(&letter).to_line().unwrap();
+        prop_assert_eq!(line.matches('\n').count(), 1);
+        let message = Record::from_line(&line).unwrap().to_message().unwrap();
+        prop_assert!(message == stored(&letter.sqs));
+        Ok(())
+    });
+}
+
+#[test]
+fn fields_of_a_later_minor_change_are_passed_over() {
+    let mut line = line_of(&record(&letter(&Post::envelope("a"))));
+    line["colour"] = json!("red");
+    line["message"]["weight"] = json!(3);
+    assert!(read(&line).is_ok());
+}
+
+#[test]
+fn a_line_that_is_no_record_says_what_it_is() {
+    let whole = line_of(&record(&letter(&Post::envelope("a"))));
+    let with = |change: fn(&mut Value)| {
+        let mut line = whole.clone();
+        change(&mut line);
+        read(&line).unwrap_err()
+    };
+    assert_eq!(with(|line| line["version"] = json!(2)), BadRecord::Version { found: "2".to_owned() });
+    assert_eq!(with(|line| line["version"] = json!(300)), BadRecord::Version { found: "300".to_owned() });
+    assert_eq!(
+        with(|line| *line = json!({ "version": 7, "letter": {} })),
+        BadRecord::Version { found: "7".to_owned() },
+        "a later form may share nothing with this one"
+    );
+    assert_eq!(with(|line| *line = json!({ "hello": 1 })), BadRecord::NoVersion);
+    assert_eq!(with(|line| *line = json!([1])), BadRecord::NoVersion);
+    let form = |problem: &str| BadRecord::Form { problem: problem.to_owned() };
+    assert_eq!(
+        with(|line| {
+            line.as_object_mut().unwrap().remove("queueArn");
+        }),
+        form("missing field `queueArn`")
+    );
+    assert_eq!(with(|line| line["archivedAt"] = json!("S3CR3T")), form("archivedAt is no time"));
+    let cut = &whole.to_string()[..100];
+    assert_eq!(Record::from_line(cut), Err(BadRecord::NotJson { column: 100 }));
+    assert_eq!(
+        BadRecord::Version { found: "2".to_owned() }.to_string(),
+        format!("is of version 2; this version reads {RECORD_VERSION}")
+    );
+}
+
+#[test]
+fn what_is_said_of_a_bad_line_does_not_quote_it() {
+    let mut line = line_of(&record(&letter(&Post::envelope("a"))));
+    line["message"]["attributes"] = json!("S3CR3T");
+    let said = read(&line).unwrap_err().to_string();
+    assert!(said.starts_with("is not of the form of its version: a field has another type"), "{said}");
+    assert!(!said.contains("S3CR3T"), "{said}");
+}
+
+#[test]
+fn a_message_that_was_edited_wrongly_is_refused_with_its_field() {
+    let post = Post::raw("m", "body").attribute("a", "Binary", "AAEC");
+    let whole = line_of(&record(&letter(&post)));
+    for (field, break_it) in [
+        ("messageId", (|message| message["messageId"] = json!("")) as fn(&mut Value)),
+        ("SentTimestamp", |message| message["attributes"]["SentTimestamp"] = json!("yesterday")),
+        ("ApproximateReceiveCount", |message| message["attributes"]["ApproximateReceiveCount"] = json!("0")),
+        ("messageAttributes", |message| message["messageAttributes"]["a"]["binaryValue"] = json!("*")),
+        ("messageAttributes", |message| {
+            message["messageAttributes"]["a"] = json!({ "dataType": "Binary", "stringValue": "text" });
+        }),
+        ("messageAttributes", |message| message["messageAttributes"]["b"] = json!({ "dataType": "String" })),
+    ] {
+        let mut line = whole.clone();
+        break_it(&mut line["message"]);
+        let refused = read(&line).unwrap().to_message().unwrap_err();
+        assert_eq!(refused, BadRecord::Message { field: field.to_owned() });
+    }
+}
+
+#[test]
+fn a_digest_tells_an_edited_message_from_the_original() {
+    let message = record(&letter(&Post::raw("m", "body").attribute("a", "String", "1"))).message;
+    let same = record(&letter(&Post::raw("m", "body").attribute("a", "String", "1"))).message;
+    let other = record(&letter(&Post::raw("m", "body").attribute("a", "String", "2"))).message;
+    let body = record(&letter(&Post::raw("m", "bodY").attribute("a", "String", "1"))).message;
+    assert_eq!(message.digest().unwrap(), same.digest().unwrap());
+    assert_ne!(message.digest().unwrap(), other.digest().unwrap());
+    assert_ne!(message.digest().unwrap(), body.digest().unwrap());
+}
