@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
-use crate::letter::{BadEvent, SqsMessage, is_binary};
+use crate::letter::{BadEvent, Letter, SqsMessage, is_binary};
 
 /// Why a line is no record that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +82,18 @@ impl Record {
     #[must_use]
     pub fn archived(&self) -> Timestamp {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
+    }
+
+    /// The letter as the function had read it. What its mark says of the requeue is believed only where
+    /// the function did so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::to_message`].
+    pub fn to_letter(&self) -> Result<Letter, BadRecord> {
+        let message = self.to_message()?;
+        let letter = Letter::parse(message);
+        if letter.origin.name() == self.origin { Ok(letter) } else { Ok(Letter::parse_requeued(letter.sqs)) }
     }
 
     /// The SQS message as it was, but for its receipt handle, which is empty: it was never stored.

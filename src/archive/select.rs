@@ -93,7 +93,7 @@ impl Selection {
             && (self.topics.is_empty()
                 || topic().is_some_and(|topic| self.topics.iter().any(|wanted| named(wanted, topic))));
         match &self.pattern {
-            Some(pattern) if told_by_record => Ok(pattern.matches(&Letter::parse(record.to_message()?))?),
+            Some(pattern) if told_by_record => Ok(pattern.matches(&record.to_letter()?)?),
             _ => Ok(told_by_record),
         }
     }

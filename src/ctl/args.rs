@@ -80,6 +80,9 @@ pub(super) struct Explain {
     /// maxReceiveCount of the queue from which SQS moved letters; without it not known
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) source_max_receives: Option<u32>,
+    /// The function's requeue: what marks say there is believed
+    #[arg(long, value_name = "ARN")]
+    pub(super) requeue: Option<crate::arn::Arn>,
     /// The subscription that a rule with "subscription": "discover" would find
     #[arg(long, value_name = "ARN")]
     pub(super) discovered: Option<crate::arn::Arn>,

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_sdk_s3::config::Region;
+use aws_sdk_s3::config::{ProvideCredentials, Region};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
-use super::{Desk, args};
+use super::{Desk, Failed, args};
 use crate::clients::Clients;
 
 /// An operator waits longer than a function may.
@@ -16,10 +20,18 @@ const ATTEMPTS: u32 = 5;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What the SDK is built without, since the function does not need it either.
+const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
+                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
+
 /// The clients of the desk, else those by environment, profile and options, in the AWS CLI's order.
-pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Clients {
+///
+/// # Errors
+///
+/// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
+pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clients, Failed> {
     if let Some(clients) = &desk.clients {
-        return clients.clone();
+        return Ok(clients.clone());
     }
     let http =
         aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
@@ -27,21 +39,53 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Clients {
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
+    let providers = ProviderConfig::without_region().with_http_client(http.clone());
+    let region = region(args, &providers).await?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(http)
+        .region(region.clone())
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts);
     if let Some(profile) = &args.profile {
-        loader = loader.profile_name(profile);
-    }
-    if let Some(region) = &args.region {
-        loader = loader.region(Region::new(region.clone()));
+        // The SDK alone would prefer credentials of the environment, and work on another account than the
+        // one that was named.
+        let with = providers.with_region(Some(region));
+        let credentials = ProfileFileCredentialsProvider::builder().configure(&with).profile_name(profile);
+        loader = loader.profile_name(profile).credentials_provider(credentials.build());
     }
     if let Some(url) = &args.endpoint_url {
         loader = loader.endpoint_url(url);
     }
     let config = loader.load().await;
+    let credentials = match config.credentials_provider() {
+        Some(provider) => provider.provide_credentials().await.map(|_| ()),
+        None => Ok(()),
+    };
+    credentials.map_err(|error| {
+        let of = args.profile.as_ref().map_or(String::new(), |profile| format!(" of profile {profile}"));
+        Failed::Work(format!("no credentials{of}: {}\n{SIGN_IN}", causes(&error)))
+    })?;
     // An endpoint of one's own has no name for every bucket.
     let path_style = config.endpoint_url().is_some() || (desk.variable)("AWS_ENDPOINT_URL_S3").is_some();
-    Clients::from_config(&config, path_style)
+    Ok(Clients::from_config(&config, path_style))
+}
+
+/// The region of the command line, the environment or the profile, in this order.
+async fn region(args: &args::Connection, providers: &ProviderConfig) -> Result<Region, Failed> {
+    if let Some(region) = &args.region {
+        return Ok(Region::new(region.clone()));
+    }
+    let mut of_profile = ProfileFileRegionProvider::builder().configure(providers);
+    if let Some(profile) = &args.profile {
+        of_profile = of_profile.profile_name(profile);
+    }
+    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
+    let none = "no region: give --region, AWS_REGION or a profile with one";
+    chain.or_else(of_profile.build()).region().await.ok_or_else(|| Failed::Work(none.to_owned()))
+}
+
+/// An error with what led to it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -54,7 +54,12 @@ fn read_event(args: &args::Explain, desk: &mut Desk) -> Result<Vec<Letter>, Fail
         bad(format!("no event of SQS (line {}, column {})", error.line(), error.column()))
     })?;
     let messages = SqsMessage::all_of(event).map_err(|problem| bad(problem.to_string()))?;
-    Ok(messages.into_iter().map(Letter::parse).collect())
+    // As the function reads them.
+    let parse = |message: SqsMessage| match &args.requeue {
+        Some(requeue) if *requeue == message.queue => Letter::parse_requeued(message),
+        _ => Letter::parse(message),
+    };
+    Ok(messages.into_iter().map(parse).collect())
 }
 
 /// One letter with what is decided about it.
@@ -195,7 +200,7 @@ impl Case<'_> {
                     .to_owned(),
             );
         }
-        if matches!(self.letter.origin, Origin::Sqs { .. }) && !self.source_receives_known {
+        if self.letter.sqs.source_queue().is_some() && !self.source_receives_known {
             notes.push(
                 "receives in its source queue are taken off; say maxReceiveCount with --source-max-receives"
                     .to_owned(),

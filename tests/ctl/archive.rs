@@ -8,7 +8,9 @@ use sns_redrive::letter::Letter;
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
 
-use super::support::{Cloud, DLQ, FIFO_DLQ, NOW, Post, Reply, TOPIC, arn, at, letter, letters};
+use super::support::{
+    BILLING, Cloud, DLQ, FIFO_DLQ, NOW, Post, REQUEUE, Reply, TOPIC, arn, at, letter, letters, mark,
+};
 use super::{Ran, World, redrivectl, redrivectl_in};
 
 const PLACE: &str = "s3://graveyard/dead-letters";
@@ -16,7 +18,16 @@ const DAY: i64 = 86_400_000;
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
 async fn bury(cloud: &Cloud, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
-    let letters = letters(posts);
+    bury_letters(cloud, &letters(posts), reason, millis, request_id).await;
+}
+
+async fn bury_letters(
+    cloud: &Cloud,
+    letters: &[Letter],
+    reason: ArchiveReason,
+    millis: i64,
+    request_id: &str,
+) {
     let epitaph = |_: &Letter| Epitaph {
         reason,
         detail: Some("in words"),
@@ -141,6 +152,21 @@ mod walk {
     }
 
     #[tokio::test]
+    async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
+        let cloud = Cloud::new();
+        let mut mark = mark(0, "letter-1", NOW);
+        mark["source"] = json!(BILLING);
+        let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+        let message = letter(&post).sqs;
+        let seen = Letter::parse_requeued(message);
+        bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
+        let with =
+            |json: &str| Selection { pattern: Some(Pattern::parse(json).unwrap()), ..Selection::default() };
+        assert_eq!(selected(&cloud, &with(r#"{"origin": ["sqs"]}"#)).await, [seen.sqs.message_id]);
+        assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
+    }
+
+    #[tokio::test]
     async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
         let cloud = graveyard().await;
         let selection = Selection {
@@ -203,9 +229,9 @@ mod walk {
         cloud.put(&format!("{place}/c.jsonl"), "");
         cloud.put(&format!("{place}/d.jsonl"), &lines);
         cloud.put(&format!("{place}/notes.txt"), "S3CR3T");
-        cloud.script(move |call| match call.to.ends_with("d.jsonl") {
-            true => Reply::Fail(403, "AccessDenied", "not allowed to s3:GetObject"),
-            false => Reply::Accept,
+        cloud.script(move |call| {
+            let denied = Reply::Fail(403, "AccessDenied", "not allowed to s3:GetObject");
+            if call.to.ends_with("d.jsonl") { denied } else { Reply::Accept }
         });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("eagcda"));
@@ -224,9 +250,10 @@ mod walk {
     #[tokio::test]
     async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
         let cloud = graveyard().await;
-        cloud.script(|call| match call.op == "ListObjectsV2" && call.to.ends_with("orders-dlq/") {
-            true => Reply::Fail(403, "AccessDenied", "not allowed to s3:ListBucket"),
-            false => Reply::Accept,
+        cloud.script(|call| {
+            let denied = Reply::Fail(403, "AccessDenied", "not allowed to s3:ListBucket");
+            let listed = call.op == "ListObjectsV2" && call.to.ends_with("orders-dlq/");
+            if listed { denied } else { Reply::Accept }
         });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("e"));

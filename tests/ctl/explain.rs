@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{DLQ, Post, SUBSCRIPTION, TOPIC, WORKER, event, sample_names};
+use super::support::{DLQ, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
 use super::{File, Ran, World, redrivectl, redrivectl_in};
 
 async fn explain(file: &str, args: &[&str]) -> Ran {
@@ -128,6 +128,18 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
     );
     let plain = explain_post(&Post::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
     assert_eq!(plain["records"][0]["rule"], "default");
+}
+
+#[tokio::test]
+async fn marks_are_believed_on_the_requeue_only_in_the_requeue() {
+    let mut mark = mark(2, "letter-1", NOW);
+    mark["due"] = json!(NOW + 600_000);
+    let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let requeued = explain_post(&post, &["--json", "--requeue", REQUEUE]).await.json();
+    assert_eq!(decisions(&requeued), ["early"]);
+    assert_eq!(requeued["records"][0]["decision"]["hideSeconds"], 600);
+    let elsewhere = explain_post(&post, &["--json", "--requeue", DLQ]).await.json();
+    assert_ne!(elsewhere["records"][0]["decision"], requeued["records"][0]["decision"]);
 }
 
 #[tokio::test]

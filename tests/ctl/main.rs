@@ -124,7 +124,13 @@ async fn a_wrong_command_line_is_bad_usage() {
 
 #[tokio::test]
 async fn help_says_what_the_exit_codes_mean() {
-    for args in [&["--help"][..], &["plan", "--help"], &["explain", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["plan", "--help"],
+        &["explain", "--help"],
+        &["archive", "list", "--help"],
+        &["archive", "show", "--help"],
+    ] {
         let help = redrivectl(args).await.text();
         for line in ["  0  done", "  1  something failed", "  2  bad usage or bad input"] {
             assert!(help.contains(line), "{args:?}: {help}");
@@ -149,4 +155,71 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("Records[0].messageId is missing"), "{}", ran.err);
     assert!(!ran.err.contains("S3CR3T"));
+}
+
+/// The built program, with nothing in its environment but these.
+fn program(args: &[&str], variables: &[(&str, &str)]) -> std::process::Output {
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_redrivectl"));
+    program.args(args).env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+    program.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn the_program_ends_with_the_exit_code_of_its_command() {
+    let plan = program(&["plan", "--json"], &[]);
+    assert_eq!((plan.status.code(), plan.stderr.len()), (Some(0), 0));
+    assert_eq!(serde_json::from_slice::<Value>(&plan.stdout).unwrap()["rules"][0]["name"], "default");
+    assert_eq!(program(&["plan", "/nowhere"], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn without_region_or_credentials_it_says_so_before_it_calls() {
+    let list = ["archive", "list", "--archive", "s3://graveyard"];
+    let said = |variables: &[(&str, &str)], args: &[&str]| {
+        let ran = program(&[&list, args].concat(), variables);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    assert_eq!(said(&[], &[]), "redrivectl: no region: give --region, AWS_REGION or a profile with one\n");
+    assert!(said(&[], &["--region", "eu-central-1"]).starts_with("redrivectl: no credentials: "));
+    let nobody = said(&[("AWS_REGION", "eu-central-1")], &["--profile", "nobody"]);
+    assert!(nobody.starts_with("redrivectl: no credentials of profile nobody: "), "{nobody}");
+}
+
+#[test]
+fn profile_and_endpoint_are_those_of_the_command_line() {
+    let config = File::of("config", "[profile ops]\nregion = eu-central-1\n");
+    let credentials =
+        File::of("credentials", "[ops]\naws_access_key_id = AKIDOPS\naws_secret_access_key = secret\n");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        use std::io::{BufRead, BufReader};
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+        let head: Vec<_> = lines.collect();
+        let body = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"/>";
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        head
+    });
+    let args =
+        ["archive", "list", "--archive", "s3://graveyard/a", "--profile", "ops", "--endpoint-url", &url];
+    let files = [
+        ("AWS_CONFIG_FILE", config.path()),
+        ("AWS_SHARED_CREDENTIALS_FILE", credentials.path()),
+        // A profile that is named goes before these, as in the AWS CLI.
+        ("AWS_ACCESS_KEY_ID", "AKIDOTHER"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    let ran = program(&args, &files);
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stdout),
+        "0 letters.\n",
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let head = server.join().unwrap();
+    assert!(head[0].starts_with("GET /graveyard/?"), "buckets are a part of the path: {}", head[0]);
+    let signed = head.iter().find(|line| line.to_ascii_lowercase().starts_with("authorization:")).unwrap();
+    assert!(signed.contains("Credential=AKIDOPS/") && signed.contains("/eu-central-1/s3/"), "{signed}");
 }

@@ -22,7 +22,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let Place { bucket, prefix } = place(&args.place, desk)?;
     let selection = selection(&args.selection, desk)?;
-    let clients = aws::clients(&args.connection, desk).await;
+    let clients = aws::clients(&args.connection, desk).await?;
 
     let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
     let mut known = HashSet::new();

@@ -16,7 +16,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let Place { bucket, prefix } = place(&args.place, desk)?;
     let selection = selection(&args.selection, desk)?;
-    let clients = aws::clients(&args.connection, desk).await;
+    let clients = aws::clients(&args.connection, desk).await?;
 
     let mut shown = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
@@ -102,7 +102,7 @@ fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
             format!("{}{said}", cause.code.as_deref().unwrap_or("unknown"))
         }),
     );
-    say("received", message.attributes.get("ApproximateReceiveCount").map(|times| format!("{times} times")));
+    say("receives", message.attributes.get("ApproximateReceiveCount").cloned());
     for (name, attribute) in &message.message_attributes {
         say("attribute", Some(format!("{name} ({}{})", attribute.data_type, value(attribute, with_body))));
     }

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::args;
 use super::text::{clock, count, harmless, wrapped};
 use super::{Desk, Failed, Finished, read_policy};
-use crate::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
-use timetable::{MAX_IN_FLIGHT, Timetable};
+use crate::policy::{Action, DeliverySpec, IN_FLIGHT_LIMIT, Policy, Rule, TargetSpec, plus};
+use timetable::Timetable;
 use warnings::warnings;
 
 pub(super) fn run(args: &args::Plan, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
@@ -154,7 +154,7 @@ fn to_json(rule: &Rule, timetable: &Timetable, arrival: Timestamp, rate: Option<
         "lastRetryMade": timetable.last,
         "archivedAfterSeconds": timetable.life,
         "inFlight": {
-            "limit": MAX_IN_FLIGHT,
+            "limit": IN_FLIGHT_LIMIT,
             "meanHiddenSeconds": timetable.hidden,
             "maxFailingLettersPerSecond": timetable.max_rate(),
             "lettersAtRate": rate.map(|rate| rate * timetable.hidden),

@@ -1,10 +1,8 @@
 //! A letter's whole life under one rule, if every retry fails.
 
-use crate::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
-
-/// Messages that a queue shows to nobody at the same time; then long polls get nothing more.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
-pub(super) const MAX_IN_FLIGHT: u64 = 120_000;
+use crate::policy::{
+    DeliverySpec, IN_FLIGHT_LIMIT, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin,
+};
 
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +94,7 @@ impl Timetable {
     /// Letters a second that may arrive and keep failing before the queue's limit is reached, by Little's
     /// law; `None` where a letter is never hidden.
     pub(super) fn max_rate(&self) -> Option<f64> {
-        (self.hidden > 0.0).then(|| float(MAX_IN_FLIGHT) / self.hidden)
+        (self.hidden > 0.0).then(|| float(IN_FLIGHT_LIMIT) / self.hidden)
     }
 }
 

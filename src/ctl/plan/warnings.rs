@@ -1,8 +1,8 @@
 //! What an operator should know of a timetable before it meets an outage.
 
-use super::timetable::{MAX_IN_FLIGHT, Row, Timetable};
+use super::timetable::{Row, Timetable};
 use crate::ctl::text::{brief, clock, thousands};
-use crate::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
+use crate::policy::{DeliverySpec, IN_FLIGHT_LIMIT, Rule, VISIBILITY_CEILING, expiry_margin};
 
 /// One remark.
 pub(super) struct Warning {
@@ -68,23 +68,23 @@ fn in_flight(timetable: &Timetable) -> Option<String> {
     let rate = timetable.max_rate()?;
     Some(format!(
         "if every retry fails, a letter is hidden for {} in the mean, so letters may arrive and keep failing at {} \
-         before {} are in flight (letters in flight = rate x time hidden); then SQS hands over no more until some leave",
+         before {} are in flight (letters in flight = rate x time hidden); more than that need a requeue, or SQS hands over none until some leave",
         brief(rounded(timetable.hidden)),
         per_time(rate),
-        thousands(MAX_IN_FLIGHT)
+        thousands(IN_FLIGHT_LIMIT)
     ))
 }
 
 fn too_many(timetable: &Timetable, rate: Option<f64>) -> Option<String> {
     let (rate, most) = (rate?, timetable.max_rate()?);
-    let reached = clock(rounded(super::timetable::float(MAX_IN_FLIGHT) / rate));
+    let reached = clock(rounded(super::timetable::float(IN_FLIGHT_LIMIT) / rate));
     let letters = thousands(rounded(rate * timetable.hidden));
     (rate > most).then(|| {
         format!(
             "at {} that keep failing, {letters} letters would be in flight; the limit of {} is reached {reached} \
              after they begin to fail",
             per_time(rate),
-            thousands(MAX_IN_FLIGHT)
+            thousands(IN_FLIGHT_LIMIT)
         )
     })
 }
