@@ -1,4 +1,5 @@
 //! What can be written on the command line.
+#![allow(clippy::doc_markdown, reason = "the comments on options are the help texts")]
 
 use std::path::PathBuf;
 
@@ -131,7 +132,7 @@ pub(super) struct ArchiveShow {
 
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// The archive, `s3://bucket/prefix`; without it that of the variable ARCHIVE
+    /// The archive, s3://bucket/prefix; without it that of the variable ARCHIVE
     #[arg(long, value_name = "PLACE")]
     pub(super) archive: Option<String>,
 }
@@ -157,7 +158,7 @@ pub(super) struct Selection {
     /// From this queue: its ARN or its name
     #[arg(long, value_name = "QUEUE")]
     pub(super) queue: Option<String>,
-    /// Matching this `EventBridge` pattern, as rules of a redrive policy have it
+    /// Matching this EventBridge pattern, as rules of a redrive policy have it
     #[arg(long = "match", value_name = "PATTERN")]
     pub(super) pattern: Option<String>,
 }

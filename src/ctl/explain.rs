@@ -17,7 +17,7 @@ use crate::arn::Arn;
 use crate::failure::FailureClass;
 use crate::letter::{Letter, Origin, SqsMessage};
 use crate::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Policy, Rule, Verdict, Way, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Rule, Verdict, Way, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
@@ -152,7 +152,11 @@ impl Case<'_> {
         }
         if let Some(before) = self.behind {
             let before = &before.sqs.message_id;
-            say("but", format!("only if {before}, before it in its group, is delivered; else it is held"));
+            let leaves = match self.verdict.rule.fifo {
+                Fifo::Block => "is delivered",
+                Fifo::StepAside => "is delivered or steps aside",
+            };
+            say("but", format!("only if {before}, before it in its group, {leaves}; else it is held"));
         }
         for note in self.notes() {
             say("note", note);

@@ -157,6 +157,20 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
     assert!(!ran.err.contains("S3CR3T"));
 }
 
+#[tokio::test]
+async fn the_manual_shows_what_the_tool_prints() {
+    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redrivectl.md")).unwrap();
+    let late = concat!(env!("CARGO_MANIFEST_DIR"), "/events/late-retry.json");
+    for args in [&["plan", "--at", "2026-11-01T12:00:00Z"][..], &["explain", late]] {
+        let printed = redrivectl(args).await.text();
+        assert!(manual.contains(&format!("```text\n{printed}```\n")), "{args:?} prints:\n{printed}");
+    }
+    let chart = File::of("manual.svg", "");
+    redrivectl(&["plan", "--svg", chart.path()]).await.text();
+    let shown = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/built-in-policy.svg"));
+    assert_eq!(shown.unwrap(), chart.read());
+}
+
 /// The built program, with nothing in its environment but these.
 fn program(args: &[&str], variables: &[(&str, &str)]) -> std::process::Output {
     let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_redrivectl"));
