@@ -1,5 +1,6 @@
 //! `archive list` and `archive show`, and the walk that they share with replays.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -203,8 +204,10 @@ mod walk {
             }
         }
         cloud.pages_of(2);
+        cloud.forget();
+        cloud.reply("GetObject", Reply::Slow(Duration::from_millis(2)));
         assert_eq!(selected(&cloud, &Selection::default()).await, expected);
-        assert!(cloud.peak() <= 8, "at most so many answers are under way: {}", cloud.peak());
+        assert_eq!(cloud.peak(), 8, "so many answers are under way");
     }
 
     #[tokio::test]
@@ -270,14 +273,15 @@ mod walk {
         let cloud = graveyard().await;
         let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
         let first_line = cloud.objects()[place].find('\n').unwrap() + 1;
-        for broken_off_at in [0, 10, first_line, first_line + 10] {
-            cloud.forget();
-            let times = std::sync::atomic::AtomicUsize::new(0);
+        for breaks in
+            [[0, 0], [10, 10], [first_line, 10], [first_line + 10, first_line], [10, first_line + 10]]
+        {
+            let times = AtomicUsize::new(0);
             cloud.script(move |call| {
-                let broken = call.to == place && times.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
-                if broken { Reply::BreakOff(broken_off_at) } else { Reply::Accept }
+                let time = if call.to == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
+                breaks.get(time).map_or(Reply::Accept, |bytes| Reply::BreakOff(*bytes))
             });
-            assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{broken_off_at}");
+            assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{breaks:?}");
         }
         cloud.script(move |call| if call.to == place { Reply::BreakOff(first_line) } else { Reply::Accept });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
