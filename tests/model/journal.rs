@@ -1,0 +1,116 @@
+//! What happened, letter by letter.
+
+use sns_redrive::policy::{ArchiveReason, DeferReason};
+
+use super::Millis;
+
+/// One message of one letter: a letter that is moved becomes another message, and a crash can leave both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Message {
+    pub requeue: bool,
+    pub number: u64,
+}
+
+/// Something that happened to a letter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fact {
+    pub who: usize,
+    pub message: Message,
+    pub at: Millis,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// It entered the queue.
+    Sent { due: Option<Millis> },
+    /// Lambda got it.
+    Received { receives: u32 },
+    /// A retry was made from `at` until `end`.
+    Attempt { number: u32, end: Millis, delivered: bool },
+    /// It was decided to wait.
+    Waits { due: Millis, hide: u64, why: DeferReason },
+    /// Hidden by SQS.
+    Hidden { until: Millis },
+    /// SQS was asked to hide it, and did not.
+    NotHidden,
+    /// The requeue has it.
+    Moved { to: u64, due: Option<Millis> },
+    /// The requeue did not take it.
+    NotMoved,
+    /// The archive has it.
+    Archived { reason: ArchiveReason },
+    /// The archive did not take it.
+    NotArchived,
+    /// Behind another of its FIFO group.
+    Held,
+    /// Received, and the function did not run, or not to the end, or had no time for it.
+    Idle(Idle),
+    /// Deleted, as Lambda does with what was not reported.
+    Deleted,
+    /// Dropped by SQS at the end of the retention.
+    Lost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    Throttled,
+    Crashed,
+    OutOfTime,
+}
+
+/// How often AWS was called, in letters; a call takes up to ten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub received: u64,
+    pub attempts: u64,
+    pub hidden: u64,
+    pub moved: u64,
+    pub deleted: u64,
+    pub readings: u64,
+    pub invocations: u64,
+    pub delivered: u64,
+    pub archived: u64,
+    pub lost: u64,
+    /// Time in which the function ran.
+    pub busy: Millis,
+}
+
+#[derive(Debug, Default)]
+pub struct Journal {
+    /// Left empty where only counts are asked for.
+    pub facts: Vec<Fact>,
+    pub counts: Counts,
+    pub counts_only: bool,
+    pub last_delivery: Millis,
+}
+
+impl Journal {
+    pub fn note(&mut self, who: usize, message: Message, at: Millis, what: What) {
+        let counts = &mut self.counts;
+        match what {
+            What::Received { .. } => counts.received += 1,
+            What::Attempt { delivered, end, .. } => {
+                counts.attempts += 1;
+                counts.delivered += u64::from(delivered);
+                if delivered {
+                    self.last_delivery = self.last_delivery.max(end);
+                }
+            }
+            What::Hidden { .. } => counts.hidden += 1,
+            What::Moved { .. } => counts.moved += 1,
+            What::Deleted => counts.deleted += 1,
+            What::Archived { .. } => counts.archived += 1,
+            What::Lost => counts.lost += 1,
+            _ => {}
+        }
+        if !self.counts_only {
+            self.facts.push(Fact { who, message, at, what });
+        }
+    }
+
+    /// What happened to one letter, in order.
+    pub fn of(&self, who: usize) -> Vec<&Fact> {
+        self.facts.iter().filter(|fact| fact.who == who).collect()
+    }
+}

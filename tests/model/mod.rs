@@ -1,0 +1,87 @@
+//! A model of everything around the decisions, to live through weeks in milliseconds.
+//!
+//! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the
+//! same seed gives the same story. What surrounds the function is modelled, what the function decides is
+//! the real code:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`queue`] | SQS: visibility, receive counts, the limit in flight, delays, retention, FIFO groups |
+//! | [`function`] | one invocation: the real letters, policy and crowds, in a shell like that of `redrive` |
+//! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
+//! | [`journal`] | what happened, letter by letter |
+//! | [`laws`] | what must be true of every journal |
+//! | [`worlds`] | random worlds |
+//! | [`outage`] | outages of many letters, where one letter stands for thousands |
+//! | [`figures`] | the page of figures |
+//!
+//! The shell is the one part that is written twice, since that of `redrive` talks to AWS: rounds of FIFO
+//! groups, who blocks whom, and in which order letters are sent, hidden and deleted. `function.rs` keeps
+//! to the names of `src/redrive`, so that the two can be laid side by side.
+#![allow(dead_code, unreachable_pub, reason = "not every test uses every part")]
+
+pub mod figures;
+pub mod function;
+pub mod journal;
+pub mod laws;
+pub mod outage;
+pub mod queue;
+pub mod world;
+pub mod worlds;
+
+use std::ops::RangeInclusive;
+
+use jiff::Timestamp;
+
+/// Virtual time: milliseconds since the world began.
+pub type Millis = i64;
+
+pub const SECOND: Millis = 1_000;
+pub const MINUTE: Millis = 60 * SECOND;
+pub const HOUR: Millis = 60 * MINUTE;
+pub const DAY: Millis = 24 * HOUR;
+
+/// The moment at which every world begins.
+const BEGIN: Millis = crate::common::NOW;
+
+/// A moment of virtual time as the real code sees it.
+pub fn at(millis: Millis) -> Timestamp {
+    crate::common::at(BEGIN + millis)
+}
+
+/// The moment of virtual time that the real code means.
+pub fn since_begin(point: Timestamp) -> Millis {
+    point.as_millisecond() - BEGIN
+}
+
+/// Whole seconds as virtual time.
+pub fn seconds(seconds: u64) -> Millis {
+    i64::try_from(seconds).unwrap() * SECOND
+}
+
+/// Chance, the same for the same seed: SplitMix64.
+#[derive(Debug, Clone)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    }
+
+    pub fn within(&mut self, range: &RangeInclusive<Millis>) -> Millis {
+        let width = u64::try_from(range.end() - range.start()).unwrap() + 1;
+        range.start() + i64::try_from(self.next() % width).unwrap()
+    }
+
+    pub fn happens(&mut self, percent: u8) -> bool {
+        percent > 0 && self.next() % 100 < u64::from(percent)
+    }
+}

@@ -1,0 +1,184 @@
+//! Random worlds.
+
+use proptest::prelude::*;
+use sns_redrive::policy::{Backoff, IN_FLIGHT_LIMIT, Jitter, MAX_DELAY, Schedule, VISIBILITY_CEILING};
+
+use super::function::{Subscriber, Trouble};
+use super::queue::Settings;
+use super::world::{Mapping, Moved, Plan, World};
+use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
+
+/// Retention that never ends, for laws that are not about it.
+pub const FOR_EVER: u64 = 100 * 365 * 86_400;
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    let delays = prop_oneof![
+        (1_u32..=5, 0_u32..=20),
+        (1_u32..=600, 0_u32..=7_200),
+        (3_600_u32..=50_000, 0_u32..=40_000),
+    ];
+    let backoff = prop::sample::select(Backoff::ALL.to_vec());
+    (delays, (0_u32..=3, 0_u32..=2, 0_u32..=4, 0_u32..=2), backoff).prop_map(
+        |((min, more), (no_delay, min_delay, in_backoff, max_delay), backoff)| Schedule {
+            min,
+            max: min + more,
+            retries: (no_delay + min_delay + in_backoff + max_delay).max(1),
+            no_delay,
+            min_delay,
+            max_delay,
+            backoff,
+        },
+    )
+}
+
+/// Letters that arrive within an hour, of three groups, some of them poison, some with retries behind them,
+/// some moved here by SQS.
+fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
+    let behind = schedule.retries - 1;
+    let moved = (0..=2 * HOUR, any::<bool>())
+        .prop_map(|(age, keeps_first_receive)| Moved { age, keeps_first_receive });
+    let letter = (
+        prop_oneof![Just(0), 0..=HOUR],
+        0_u32..3,
+        prop::bool::weighted(0.4),
+        prop_oneof![4 => Just(0), 1 => 0..=behind],
+        prop::option::weighted(0.15, moved),
+    );
+    let letter = letter.prop_map(|(arrives, group, poison, spent, moved)| Plan {
+        arrives,
+        group,
+        poison,
+        spent: if moved.is_some() { 0 } else { spent },
+        moved,
+    });
+    prop_oneof![3 => prop::collection::vec(letter.clone(), 1..=2), 1 => prop::collection::vec(letter, 3..=8)]
+}
+
+fn subscribers() -> impl Strategy<Value = Subscriber> {
+    let outage =
+        prop_oneof![Just(vec![]), (0..=HOUR, 0..=2 * DAY).prop_map(|(from, long)| vec![(from, from + long)])];
+    let takes = prop_oneof![Just(0..=0), Just(0..=2 * SECOND), Just(0..=15 * SECOND)];
+    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, flaky: 0, takes })
+}
+
+/// A standard queue where nothing goes wrong. What the function believes of the limit in flight decides
+/// how many letters are moved: none, some, all.
+pub fn calm() -> impl Strategy<Value = World> {
+    let world = schedules().prop_flat_map(|schedule| {
+        let letters = letters(&schedule);
+        let ceiling = prop_oneof![3 => Just(VISIBILITY_CEILING), 1 => 400_u64..=4_000];
+        let limit = prop_oneof![2 => Just(IN_FLIGHT_LIMIT), 1 => Just(0_u64), 1 => 1_u64..=12];
+        (Just(schedule), letters, ceiling, limit, (any::<u64>(), any::<bool>()), subscribers(), 1_usize..=10)
+    });
+    world.prop_map(|(schedule, letters, ceiling, limit, (seed, requeue), subscriber, batch)| {
+        let queue = Settings {
+            fifo: false,
+            retention: FOR_EVER,
+            timeout: 1_800,
+            limit: IN_FLIGHT_LIMIT,
+            lag: MINUTE,
+            whole_group: true,
+            shuffled: true,
+        };
+        World {
+            seed,
+            schedule,
+            jitter: [0.0, 0.1, 1.0][usize::try_from(seed % 3).unwrap()],
+            ceiling,
+            dlq: queue.clone(),
+            requeue: requeue.then_some(queue),
+            believed_limit: limit,
+            step_aside: false,
+            letters,
+            subscriber,
+            mapping: Mapping { batch, window: 0..=0, late: 0..=200, instances: 10, off: vec![], takes: 50 },
+            trouble: Trouble::default(),
+            until: None,
+        }
+    })
+}
+
+/// A percentage that is often none.
+fn percent(most: u8) -> impl Strategy<Value = u8> {
+    prop_oneof![Just(0), 0..=most]
+}
+
+fn troubles() -> impl Strategy<Value = Trouble> {
+    let t = (percent(50), percent(30), percent(20), percent(30), percent(30), percent(50), percent(50));
+    t.prop_map(|(throttled, crash, out_of_time, put_off, hide_fails, send_fails, archive_fails)| Trouble {
+        throttled,
+        crash,
+        out_of_time,
+        put_off,
+        hide_fails,
+        send_fails,
+        archive_fails,
+    })
+}
+
+/// How often a letter is moved, at most.
+fn moves(schedule: &Schedule) -> u64 {
+    let wait = |k| schedule.wait(k, &Jitter::NONE).unwrap();
+    (1..=schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum()
+}
+
+fn late_polls() -> impl Strategy<Value = Millis> {
+    prop_oneof![3 => Just(200), 1 => Just(10 * MINUTE), 1 => Just(20 * HOUR)]
+}
+
+fn offs() -> impl Strategy<Value = Vec<(Millis, Millis)>> {
+    let off = (0..=2 * DAY, 0..=5 * DAY).prop_map(|(from, long)| (from, from + long));
+    prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(off, 1..=2)]
+}
+
+/// Everything goes wrong that can.
+pub fn wild() -> impl Strategy<Value = World> {
+    let window = prop_oneof![Just(0), 0..=5 * MINUTE];
+    (calm(), troubles(), late_polls(), offs(), window, (1_u32..=3, percent(40))).prop_map(
+        |(mut world, trouble, late, off, window, (instances, flaky))| {
+            world.trouble = trouble;
+            world.mapping.late = 0..=late;
+            world.mapping.off = off;
+            world.mapping.window = 0..=window;
+            world.mapping.instances = instances;
+            world.subscriber.flaky = flaky;
+            // A crash after a move leaves two letters, and each of them moves on: they must not become too
+            // many. With few moves it may crash as it likes.
+            if world.requeue.is_some() && moves(&world.schedule) > 20 {
+                world.trouble.crash = world.trouble.crash.min(1);
+            }
+            world
+        },
+    )
+}
+
+/// Queues that forget.
+pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+    let retention = || prop_oneof![60..=3_600_u64, 3_600..=86_400_u64, 86_400..=14 * 86_400_u64];
+    (worlds, retention(), retention()).prop_map(|(mut world, dlq, requeue)| {
+        world.dlq.retention = dlq;
+        for moved in world.letters.iter_mut().filter_map(|letter| letter.moved.as_mut()) {
+            moved.age = moved.age.min(seconds(dlq / 2));
+        }
+        if let Some(settings) = &mut world.requeue {
+            settings.retention = requeue;
+        }
+        world
+    })
+}
+
+/// FIFO queues.
+pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+    (worlds, any::<bool>(), any::<bool>()).prop_map(|(mut world, whole_group, step_aside)| {
+        let into_fifo = |settings: &mut Settings| {
+            settings.fifo = true;
+            settings.whole_group = whole_group;
+        };
+        into_fifo(&mut world.dlq);
+        if let Some(settings) = &mut world.requeue {
+            into_fifo(settings);
+        }
+        world.step_aside = step_aside;
+        world
+    })
+}
