@@ -4,12 +4,17 @@
 mod common;
 mod model;
 
+use std::cell::Cell;
+
 use common::holds;
 use model::laws::{self, Judged};
+use model::outage::BUILT_IN;
 use model::world::{Story, World};
-use model::worlds::{calm, fifo, forgetful, wild};
+use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
+use model::{MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use sns_redrive::policy::{IN_FLIGHT_LIMIT, Schedule};
 
 type Law = fn(&World, &Story) -> Judged;
 
@@ -94,4 +99,145 @@ fn fifo_groups_keep_their_order_whatever_happens() {
             laws::groups_keep_their_order,
         ],
     );
+}
+
+#[test]
+fn heads_of_fifo_groups_get_each_retry_once_and_at_its_time() {
+    let blocking = fifo(calm()).prop_map(|world| World { step_aside: false, ..world });
+    obey(
+        1_000,
+        &blocking,
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::heads_of_groups_get_each_retry_once,
+            laws::each_letter_ends_once,
+            laws::groups_keep_their_order,
+        ],
+    );
+}
+
+// ---------------------------------------------------------------------------------------------
+// In flight
+
+/// The limit is a condition on rates: what is hidden within two minutes (a number that is up to a minute
+/// old, kept for up to a minute) and what is being handled must fit into the last quarter. These worlds have
+/// room for 35 to 50 letters there.
+#[test]
+fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_of_them() {
+    let below = Cell::new(0);
+    holds(24, &slowly_filling(), |world| {
+        let story = world.live();
+        laws::every_letter_is_accounted_for(&world, &story).map_err(TestCaseError::fail)?;
+        laws::spill_bounds_what_is_in_flight(&world, &story).map_err(TestCaseError::fail)?;
+        prop_assert!(story.journal.counts.moved > 0, "nothing was moved");
+        let sure = world.dlq.limit / 4 * 3 + laws::unknown_in_flight(&world, &story, false) < world.dlq.limit;
+        below.set(below.get() + u32::from(sure));
+
+        let hiding = World { requeue: None, ..world };
+        prop_assert_eq!(hiding.live().dlq.peak, hiding.dlq.limit, "spill off");
+        Ok(())
+    });
+    assert!(below.get() >= 12, "only {} of 24 worlds were slow enough", below.get());
+}
+
+/// A letter every 30 s, and room for 160 in flight. Without spill the function hears of no letter for half an
+/// hour and more, of those that are due neither.
+#[test]
+fn a_full_queue_is_silent_and_spill_keeps_it_talking() {
+    let spilling = filling(30_000, 160, 300);
+    let hiding = World { requeue: None, ..spilling.clone() };
+    let (spilled, hidden) = (spilling.live(), hiding.live());
+    assert_eq!(hidden.dlq.peak, 160);
+    assert!(spilled.dlq.peak < 160, "{} in flight", spilled.dlq.peak);
+    let (late, silent) =
+        (laws::longest_overdue(&spilling, &spilled), laws::longest_overdue(&hiding, &hidden));
+    assert!(late < SECOND, "{late} ms late");
+    assert!(silent > 30 * MINUTE, "{silent} ms late");
+}
+
+/// A letter every 200 ms: 60 are hidden before the number in flight shows one of them. The queue fills, and
+/// all that is lost is time.
+#[test]
+fn letters_that_fail_faster_than_the_number_in_flight_is_known_fill_a_queue_in_spite_of_spill() {
+    let mut world = filling(200, 60, 160);
+    world.until = None;
+    let story = world.live();
+    assert_eq!(story.dlq.peak, 60);
+    laws::every_letter_is_accounted_for(&world, &story).unwrap();
+    laws::nothing_is_lost(&world, &story).unwrap();
+    laws::nothing_is_archived_early(&world, &story).unwrap();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Long waits
+
+/// One letter with one retry after twelve days and a half, hidden or moved all the way.
+fn twelve_days_and_a_half(believed_limit: u64) -> Story {
+    let mut world = filling(0, IN_FLIGHT_LIMIT, 1);
+    world.schedule = Schedule { min: LONG_WAIT, max: LONG_WAIT, retries: 1, ..Schedule::HTTP_DEFAULT };
+    (world.jitter, world.believed_limit, world.until) = (0.0, believed_limit, None);
+    world.dlq.retention = 14 * 86_400;
+    world.requeue = Some(world.dlq.clone());
+    let story = world.live();
+    laws::undisturbed_letters_get_each_retry_once(&world, &story).unwrap();
+    story
+}
+
+const LONG_WAIT: u32 = 1_080_000;
+
+#[test]
+fn a_wait_of_twelve_days_and_a_half_is_hidden_twenty_seven_times_and_costs_no_attempt() {
+    let counts = twelve_days_and_a_half(IN_FLIGHT_LIMIT).journal.counts;
+    assert_eq!((counts.attempts, counts.hidden, counts.moved), (1, 27, 0));
+}
+
+#[test]
+fn moving_on_every_fifteen_minutes_for_twelve_days_and_a_half_costs_no_attempt_either() {
+    let counts = twelve_days_and_a_half(0).journal.counts;
+    assert_eq!((counts.attempts, counts.hidden, counts.moved), (1, 0, 1_200));
+}
+
+// ---------------------------------------------------------------------------------------------
+// FIFO
+
+/// A group of letters that nobody takes, all there at once: the numbers of each one's retries.
+fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
+    let mut world = filling(0, IN_FLIGHT_LIMIT, letters);
+    (world.schedule, world.jitter) = (schedule, 0.0);
+    (world.dlq.fifo, world.requeue, world.until) = (true, None, None);
+    world.mapping.batch = batch;
+    let story = world.live();
+    laws::groups_keep_their_order(&world, &story).unwrap();
+    laws::lives(&world, &story).iter().map(laws::Life::numbers).collect()
+}
+
+const FIVE_A_MINUTE_APART: Schedule = Schedule { min: 60, max: 60, retries: 5, ..Schedule::HTTP_DEFAULT };
+
+/// Each time the head is tried, the followers in its batch are received too; so when their turn comes, both
+/// the time and the receives of their last retry are there.
+#[test]
+fn a_fifo_group_fails_together_its_followers_after_one_attempt_each() {
+    let head = vec![1, 2, 3, 4, 5];
+    let mut all = vec![vec![5]; 24];
+    all[0] = head;
+    assert_eq!(group(4, 10, FIVE_A_MINUTE_APART), all[..4]);
+    assert_eq!(group(24, 10, FIVE_A_MINUTE_APART), all);
+}
+
+/// A follower that is never received with its head starts at its own first retry.
+#[test]
+fn a_follower_outside_of_the_batch_of_its_head_has_a_schedule_of_its_own() {
+    assert_eq!(group(3, 1, FIVE_A_MINUTE_APART), vec![vec![1, 2, 3, 4, 5]; 3]);
+}
+
+/// The eleventh letter is received for the first time when the head is given up, and nine times more before
+/// its turn: it has its last retries left, and its group waits once more.
+#[test]
+fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_group_up_once_more() {
+    let mut all = vec![vec![12]; 24];
+    all[0] = (1..=12).collect();
+    (all[10], all[20]) = (vec![10, 11, 12], vec![10, 11, 12]);
+    assert_eq!(group(24, 10, BUILT_IN), all);
 }

@@ -277,13 +277,12 @@ pub const SOURCE_RECEIVES: u32 = 5;
 pub struct Instance {
     pub dlq: Crowd,
     pub requeue: Crowd,
-    pub busy: bool,
 }
 
 impl Instance {
     pub fn new(settings: &Settings) -> Self {
         let crowd = Crowd::new(settings.in_flight_limit, settings.instances);
-        Self { dlq: crowd, requeue: crowd, busy: false }
+        Self { dlq: crowd, requeue: crowd }
     }
 
     pub fn crowd(&mut self, requeue: bool) -> &mut Crowd {

@@ -7,10 +7,9 @@ use std::fmt::Write as _;
 
 use sns_redrive::policy::{ArchiveReason, expiry_margin};
 
-use super::function::Subscriber;
 use super::journal::{Fact, Message, What};
 use super::world::{Story, World};
-use super::{Millis, SECOND, seconds};
+use super::{MINUTE, Millis, SECOND, seconds};
 
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
@@ -74,6 +73,14 @@ impl Life<'_> {
 
     pub fn moves(&self) -> usize {
         self.facts.iter().filter(|fact| matches!(fact.what, What::Moved { .. })).count()
+    }
+
+    /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO
+    /// queues delay none; where its next retry is due within the second of slack, it is made then, and the
+    /// next point counts from there.
+    fn earliest(&self, number: u32) -> Millis {
+        let aside = if self.world.dlq.fifo { i64::try_from(self.moves()).unwrap() } else { 0 };
+        self.point(number) - SLACK * (1 + aside)
     }
 
     fn plan(&self) -> &super::world::Plan {
@@ -232,7 +239,7 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                         one.message == fact.message
                             && matches!(one.what, What::Attempt { number, .. } if number == last)
                     });
-                    if !failed || fact.at < life.point(last) - SLACK {
+                    if !failed || fact.at < life.earliest(last) {
                         return life.fault("exhausted too early");
                     }
                 }
@@ -264,7 +271,7 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
             if attempt.number <= life.plan().spent || attempt.number > world.schedule.retries {
                 return life.fault("a retry that the schedule does not have");
             }
-            if attempt.begin < life.point(attempt.number) - SLACK {
+            if attempt.begin < life.earliest(attempt.number) {
                 return life.fault(&format!("retry {} before its time", attempt.number));
             }
         }
@@ -276,51 +283,68 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
 /// on within it, is no disturbance.
 pub fn undisturbed_letters_get_each_retry_once(world: &World, story: &Story) -> Judged {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
-    for life in lives(world, story) {
-        let (first, last) = (life.plan().spent + 1, world.schedule.retries);
-        if life.plan().moved.is_some_and(|moved| moved.keeps_first_receive) {
-            // SQS counted the source queue's time too: an attempt more, never one fewer.
-            let numbers: BTreeSet<u32> = life.numbers().into_iter().collect();
-            if !life.is_delivered() && !numbers.into_iter().eq(first..=last) {
-                return life.fault("a moved letter lacks attempts");
-            }
-            continue;
+    lives(world, story).iter().try_for_each(|life| each_retry_once(life, latency))
+}
+
+/// The same of the first of each FIFO group: those behind it must not hold it up.
+pub fn heads_of_groups_get_each_retry_once(world: &World, story: &Story) -> Judged {
+    let rounds = i64::try_from(world.mapping.batch).unwrap();
+    let latency = world.mapping.late.end() + world.mapping.takes + rounds * world.subscriber.takes.end();
+    let lives = lives(world, story);
+    let mut heads: BTreeMap<u32, &Life<'_>> = BTreeMap::new();
+    for life in &lives {
+        let head = heads.entry(life.plan().group).or_insert(life);
+        if life.plan().arrives < head.plan().arrives {
+            *head = life;
         }
-        if life.ends_in_the_slack(latency) {
-            continue;
+    }
+    heads.into_values().try_for_each(|head| each_retry_once(head, latency))
+}
+
+fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
+    let world = life.world;
+    let (first, last) = (life.plan().spent + 1, world.schedule.retries);
+    if life.plan().moved.is_some_and(|moved| moved.keeps_first_receive) {
+        // SQS counted the source queue's time too: an attempt more, never one fewer.
+        let numbers: BTreeSet<u32> = life.numbers().into_iter().collect();
+        if !life.is_delivered() && !numbers.into_iter().eq(first..=last) {
+            return life.fault("a moved letter lacks attempts");
         }
-        let attempts = life.attempts();
-        let delivered = life.is_delivered();
-        let made = u32::try_from(attempts.len()).unwrap();
-        let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
-        if numbers != (first..first + made).collect::<Vec<_>>() {
-            return life.fault(&format!("retries {numbers:?}"));
-        }
-        if !delivered && made != last + 1 - first {
-            return life.fault(&format!("retries {numbers:?} of {last}"));
-        }
-        let archived: Vec<_> = life.archived().into_iter().map(|(reason, _)| reason).collect();
-        let expected = if delivered { vec![] } else { vec![ArchiveReason::Exhausted] };
-        if archived != expected {
-            return life.fault(&format!("archived as {archived:?}"));
-        }
-        // Hops count from the planned moments, so what attempts took before is made up for there.
-        let hops = |wait: Millis| wait.div_euclid(seconds(world.ceiling)) + 1;
-        let earliest_first = life.point(first) - SLACK;
-        let latest_first =
-            life.point(first).max(life.plan().arrives) + SECOND + latency * hops(life.wait(first));
-        if let Some(attempt) = attempts.first()
-            && !(earliest_first..=latest_first).contains(&attempt.begin)
-        {
-            return life.fault("its first retry is not on time");
-        }
-        for pair in attempts.windows(2) {
-            let wait = life.wait(pair[1].number);
-            let least = pair[0].end + wait.min(seconds(world.ceiling)) - SLACK;
-            let most = pair[0].end + wait + SECOND + latency * hops(wait);
-            if !(least..=most).contains(&pair[1].begin) {
-                return life.fault(&format!("retry {} is not on time: {least}..{most}", pair[1].number));
-            }
+        return Ok(());
+    }
+    if life.ends_in_the_slack(latency) {
+        return Ok(());
+    }
+    let attempts = life.attempts();
+    let delivered = life.is_delivered();
+    let made = u32::try_from(attempts.len()).unwrap();
+    let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
+    if numbers != (first..first + made).collect::<Vec<_>>() {
+        return life.fault(&format!("retries {numbers:?}"));
+    }
+    if !delivered && made != last + 1 - first {
+        return life.fault(&format!("retries {numbers:?} of {last}"));
+    }
+    let archived: Vec<_> = life.archived().into_iter().map(|(reason, _)| reason).collect();
+    let expected = if delivered { vec![] } else { vec![ArchiveReason::Exhausted] };
+    if archived != expected {
+        return life.fault(&format!("archived as {archived:?}"));
+    }
+    // Hops count from the planned moments, so what attempts took before is made up for there.
+    let hops = |wait: Millis| wait.div_euclid(seconds(world.ceiling)) + 1;
+    let earliest_first = life.point(first) - SLACK;
+    let latest_first = life.point(first).max(life.plan().arrives) + SECOND + latency * hops(life.wait(first));
+    if let Some(attempt) = attempts.first()
+        && !(earliest_first..=latest_first).contains(&attempt.begin)
+    {
+        return life.fault("its first retry is not on time");
+    }
+    for pair in attempts.windows(2) {
+        let wait = life.wait(pair[1].number);
+        let least = pair[0].end + wait.min(seconds(world.ceiling)) - SLACK;
+        let most = pair[0].end + wait + SECOND + latency * hops(wait);
+        if !(least..=most).contains(&pair[1].begin) {
+            return life.fault(&format!("retry {} is not on time: {least}..{most}", pair[1].number));
         }
     }
     Ok(())
@@ -375,8 +399,53 @@ fn stepped_aside(life: &Life<'_>, moved: &Fact) -> Millis {
     ends.map(|one| one.end).max().unwrap_or(moved.at)
 }
 
-/// Whether a letter that arrived then, and is no poison, must get through: an attempt falls after the end
-/// of every outage.
-pub fn is_up_again(subscriber: &Subscriber, begin: Millis) -> bool {
-    subscriber.flaky == 0 && subscriber.outages.iter().all(|(_, until)| *until <= begin)
+/// What the function may not know of: what is hidden while its number in flight is old (a minute when it is
+/// read, and kept for up to another), and what is being handled.
+pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> u64 {
+    let hidden = |fact: &&Fact| {
+        fact.message.requeue == requeue && matches!(fact.what, What::Hidden { until } if until > fact.at)
+    };
+    let mut hidden: Vec<Millis> = story.journal.facts.iter().filter(hidden).map(|fact| fact.at).collect();
+    hidden.sort_unstable();
+    let within = |(index, begin): (usize, &Millis)| {
+        hidden.partition_point(|at| *at <= begin + world.dlq.lag + MINUTE) - index
+    };
+    let most = hidden.iter().enumerate().map(within).max().unwrap_or(0);
+    let handled = world.mapping.batch * world.mapping.instances as usize;
+    u64::try_from(most + handled).unwrap()
+}
+
+/// With spill on, a queue has no more in flight than the three quarters up to which letters are hidden, and
+/// what the function may not know of. So it stays below its limit while that is less than a quarter.
+pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
+    for (requeue, queue) in [(false, Some(&story.dlq)), (true, story.requeue.as_ref())] {
+        let Some(queue) = queue else { continue };
+        let bound = world.believed_limit / 4 * 3 + unknown_in_flight(world, story, requeue);
+        if queue.peak > bound || (bound < queue.settings.limit && queue.peak >= queue.settings.limit) {
+            return Err(format!("{} in flight, at most {bound} expected (requeue: {requeue})", queue.peak));
+        }
+    }
+    Ok(())
+}
+
+/// The longest that a letter lay in its queue, due and not received.
+pub fn longest_overdue(world: &World, story: &Story) -> Millis {
+    let mut longest = 0;
+    for life in lives(world, story) {
+        for message in life.messages() {
+            let mut visible = None;
+            for fact in life.about(message) {
+                match fact.what {
+                    What::Sent { due } => visible = Some(due.unwrap_or(fact.at).max(fact.at)),
+                    What::Hidden { until } => visible = Some(until),
+                    What::Received { .. } => {
+                        longest = longest.max(fact.at - visible.take().unwrap_or(fact.at));
+                    }
+                    _ => {}
+                }
+            }
+            longest = longest.max(story.end - visible.unwrap_or(story.end));
+        }
+    }
+    longest
 }

@@ -1,1 +1,127 @@
-//! To come.
+//! Outages of many letters: a subscriber is down, and at so many letters a second everything fails.
+//!
+//! One letter of the model stands for [`Outage::each`] real ones, and the limit in flight is divided by as
+//! many. Delays, lags and readings keep their real length. An invocation of the model handles one letter in
+//! the time that a real one takes for a batch of [`BATCH`], so the letters that are being handled are in
+//! flight for as long as real ones.
+
+use sns_redrive::policy::{Backoff, IN_FLIGHT_LIMIT, Schedule, VISIBILITY_CEILING};
+
+use super::function::{Subscriber, Trouble};
+use super::queue::Settings;
+use super::world::{Mapping, Plan, World};
+use super::{HOUR, MINUTE, Millis, SECOND};
+
+/// Letters of a batch, and how long an invocation takes for them.
+pub const BATCH: u64 = 1_000;
+pub const BATCH_TAKES: Millis = SECOND;
+
+/// The built-in policy's schedule.
+pub const BUILT_IN: Schedule = Schedule {
+    min: 60,
+    max: 21_600,
+    retries: 12,
+    no_delay: 1,
+    min_delay: 2,
+    max_delay: 2,
+    backoff: Backoff::Exponential,
+};
+pub const BUILT_IN_JITTER: f64 = 0.1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// Failed messages a second.
+    pub rate: u64,
+    pub lasts: Millis,
+    pub spill: bool,
+    /// Real letters for one of the model.
+    pub each: u64,
+}
+
+/// What an outage takes, in real letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Toll {
+    pub letters: u64,
+    pub delivered: u64,
+    pub archived: u64,
+    pub lost: u64,
+    pub peak_backlog: u64,
+    pub peak_dlq: u64,
+    pub peak_requeue: u64,
+    pub received: u64,
+    pub attempts: u64,
+    pub hidden: u64,
+    pub moved: u64,
+    pub deleted: u64,
+    pub instances: u64,
+    /// From the end of the outage to the last delivery.
+    pub delivered_after: Millis,
+    /// From the first arrival until nothing waits any more.
+    pub over_after: Millis,
+}
+
+impl Outage {
+    pub fn letters(&self) -> u64 {
+        self.rate * u64::try_from(self.lasts / SECOND).unwrap()
+    }
+
+    pub fn toll(&self) -> Toll {
+        let number = self.letters() / self.each;
+        let arrives =
+            |who: u64| i64::try_from(u128::from(who) * self.lasts as u128 / u128::from(number)).unwrap();
+        let limit = IN_FLIGHT_LIMIT / self.each;
+        let queue = Settings {
+            fifo: false,
+            retention: 14 * 86_400,
+            timeout: 360,
+            limit,
+            lag: MINUTE,
+            whole_group: true,
+            shuffled: true,
+        };
+        let world = World {
+            seed: 1,
+            schedule: BUILT_IN,
+            jitter: BUILT_IN_JITTER,
+            ceiling: VISIBILITY_CEILING,
+            dlq: queue.clone(),
+            requeue: self.spill.then_some(queue),
+            believed_limit: limit,
+            step_aside: false,
+            letters: (0..number).map(|who| Plan { arrives: arrives(who), ..Plan::default() }).collect(),
+            subscriber: Subscriber { outages: vec![(0, self.lasts)], flaky: 0, takes: 0..=0 },
+            mapping: Mapping {
+                batch: 1,
+                window: 0..=0,
+                late: 0..=200,
+                instances: u32::try_from(limit).unwrap(),
+                off: vec![],
+                takes: BATCH_TAKES,
+            },
+            trouble: Trouble::default(),
+            until: None,
+        };
+        let story = world.count();
+        let (counts, each) = (story.journal.counts, self.each);
+        Toll {
+            letters: number * each,
+            delivered: counts.delivered * each,
+            archived: counts.archived * each,
+            lost: counts.lost * each,
+            peak_backlog: u64::try_from(story.peak_waiting).unwrap() * each,
+            peak_dlq: story.dlq.peak * each,
+            peak_requeue: story.requeue.as_ref().map_or(0, |queue| queue.peak) * each,
+            received: counts.received * each,
+            attempts: counts.attempts * each,
+            hidden: counts.hidden * each,
+            moved: counts.moved * each,
+            deleted: counts.deleted * each,
+            instances: (u64::try_from(story.peak_busy).unwrap() * each).div_ceil(BATCH),
+            delivered_after: story.journal.last_delivery - self.lasts,
+            over_after: story.end,
+        }
+    }
+}
+
+pub const HOURS: [Millis; 3] = [HOUR, 24 * HOUR, 72 * HOUR];
+pub const RATES: [u64; 3] = [10, 1_000, 50_000];

@@ -121,6 +121,7 @@ pub struct Simulation<'w> {
     polling: [bool; 2],
     running: [u32; 2],
     instances: Vec<Instance>,
+    free: Vec<usize>,
     journal: Journal,
     peak_busy: usize,
     peak_waiting: usize,
@@ -180,6 +181,7 @@ impl<'w> Simulation<'w> {
             polling: [false; 2],
             running: [0; 2],
             instances: vec![Instance::new(&settings); processes as usize],
+            free: (0..processes as usize).collect(),
             settings,
             journal: Journal { counts_only, ..Journal::default() },
             peak_busy: 0,
@@ -356,24 +358,22 @@ impl<'w> Simulation<'w> {
                 continue;
             }
             let Some(instance) = self.free_instance() else { break };
-            self.instances[instance].busy = true;
             self.running[usize::from(requeue)] += 1;
             let began = now + self.chance.within(&mapping.window);
             let batch = Batch { requeue, instance, began, reach: self.reach(), cases };
             self.schedule(began, Event::Begin(batch));
         }
-        let busy = self.instances.iter().filter(|instance| instance.busy).count();
-        self.peak_busy = self.peak_busy.max(busy);
+        self.peak_busy = self.peak_busy.max(self.instances.len() - self.free.len());
     }
 
     /// Any of the instances that do nothing: Lambda makes no promise about which.
     fn free_instance(&mut self) -> Option<usize> {
-        let free: Vec<usize> = (0..self.instances.len()).filter(|one| !self.instances[*one].busy).collect();
-        let last = i64::try_from(free.len()).unwrap() - 1;
+        let last = i64::try_from(self.free.len()).unwrap() - 1;
         if last < 0 {
             return None;
         }
-        Some(free[usize::try_from(self.chance.within(&(0..=last))).unwrap()])
+        let any = usize::try_from(self.chance.within(&(0..=last))).unwrap();
+        Some(self.free.swap_remove(any))
     }
 
     /// How far the next invocation gets.
@@ -421,14 +421,20 @@ impl<'w> Simulation<'w> {
         let now = self.now;
         self.journal.counts.invocations += 1;
         self.journal.counts.busy += now - began;
-        self.instances[instance].busy = false;
+        self.free.push(instance);
         self.running[usize::from(requeue)] -= 1;
         if reach == Reach::Delivered {
             self.idle(&cases, now, Idle::Crashed);
         }
+        if reach >= Reach::Delivered && self.dlq.settings.fifo {
+            // A head that stepped aside was sent before its group went on.
+            self.move_away(&cases);
+        }
         if reach >= Reach::Moved {
             self.place(&mut cases, requeue, instance);
-            self.move_away(&mut cases);
+            if !self.dlq.settings.fifo {
+                self.move_away(&cases);
+            }
             if reach == Reach::Moved {
                 self.idle(&cases, now, Idle::Crashed);
             }
@@ -478,7 +484,7 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    fn move_away(&mut self, cases: &mut [Case]) {
+    fn move_away(&mut self, cases: &[Case]) {
         for case in cases {
             let Fate::Requeue(deferral, delay) = case.fate else { continue };
             let (spent, due) = deferral.for_mark();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use sns_redrive::policy::{Backoff, IN_FLIGHT_LIMIT, Jitter, MAX_DELAY, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
+use super::outage::BUILT_IN;
 use super::queue::Settings;
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
@@ -181,4 +182,47 @@ pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World
         world.step_aside = step_aside;
         world
     })
+}
+
+/// A small queue that fills within an hour or so: letters arrive so far apart, and none is ever delivered.
+pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
+    let queue = Settings {
+        fifo: false,
+        retention: FOR_EVER,
+        timeout: 360,
+        limit,
+        lag: MINUTE,
+        whole_group: true,
+        shuffled: true,
+    };
+    let arrives = |who: usize| i64::try_from(who).unwrap() * apart;
+    World {
+        seed: 1,
+        schedule: BUILT_IN,
+        jitter: 0.1,
+        ceiling: VISIBILITY_CEILING,
+        dlq: queue.clone(),
+        requeue: Some(queue),
+        believed_limit: limit,
+        step_aside: false,
+        letters: (0..letters)
+            .map(|who| Plan { arrives: arrives(who), poison: true, ..Plan::default() })
+            .collect(),
+        subscriber: Subscriber { outages: vec![], flaky: 0, takes: 0..=0 },
+        mapping: Mapping { batch: 1, window: 0..=0, late: 0..=200, instances: 2, off: vec![], takes: 100 },
+        trouble: Trouble::default(),
+        until: Some(4 * HOUR),
+    }
+}
+
+/// Such queues, filling slowly beside what the function hears of the number in flight.
+pub fn slowly_filling() -> impl Strategy<Value = World> {
+    (any::<u64>(), 140_u64..=200, 20 * SECOND..=40 * SECOND, 1_usize..=2, 1_u32..=3, 0..=MINUTE).prop_map(
+        |(seed, limit, apart, batch, instances, lag)| {
+            let mut world = filling(apart, limit, usize::try_from(limit).unwrap() * 3 / 2);
+            (world.seed, world.dlq.lag) = (seed, lag);
+            (world.mapping.batch, world.mapping.instances) = (batch, instances);
+            world
+        },
+    )
 }
