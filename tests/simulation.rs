@@ -7,8 +7,9 @@ mod model;
 use std::cell::Cell;
 
 use common::holds;
+use model::figures;
 use model::laws::{self, Judged};
-use model::outage::BUILT_IN;
+use model::outage::{BUILT_IN, Outage};
 use model::world::{Story, World};
 use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
 use model::{MINUTE, SECOND};
@@ -240,4 +241,27 @@ fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_gr
     all[0] = (1..=12).collect();
     (all[10], all[20]) = (vec![10, 11, 12], vec![10, 11, 12]);
     assert_eq!(group(24, 10, BUILT_IN), all);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Figures
+
+/// `FIGURES=write` writes the page's tables; without it, the rows that are made in seconds are compared.
+#[test]
+fn the_page_of_figures_shows_what_the_model_gives() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/figures.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    if std::env::var("FIGURES").is_ok_and(|figures| figures == "write") {
+        let written = figures::tables().iter().fold(page, |page, table| table.put_into(&page));
+        std::fs::write(path, written).unwrap();
+        return;
+    }
+    let mut lines = vec![figures::waiting().text()];
+    for outage in Outage::all().into_iter().take(2) {
+        let rows = figures::rows(outage);
+        lines.extend([rows.letters, rows.calls, rows.without]);
+    }
+    for line in lines {
+        assert!(page.contains(&line), "make figures; not in docs/figures.md:\n{line}");
+    }
 }

@@ -1,25 +1,237 @@
-//! The page of figures: outages in the model, and what waiting costs.
+//! The tables of `docs/figures.md`: outages in the model, and what waiting costs.
 
 use std::fmt::Write as _;
 
-use sns_redrive::policy::{IN_FLIGHT_LIMIT, Jitter, MAX_DELAY, VISIBILITY_CEILING};
+use sns_redrive::policy::{IN_FLIGHT_LIMIT, MAX_DELAY, VISIBILITY_CEILING};
 
-use super::outage::{BATCH, BATCH_TAKES, BUILT_IN, BUILT_IN_JITTER, Outage, Toll};
+use super::outage::{BATCH, BATCH_TAKES, Outage, Toll};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND};
 
-/// USD for a million requests of SQS, standard queues, us-east-1, after the free tier.
+/// USD for a million requests, standard queues, us-east-1, after the free tier; one for each 64 KB.
 /// <https://aws.amazon.com/sqs/pricing/>
 const SQS_MILLION: f64 = 0.40;
 /// USD for a million invocations, and for a GB-second on arm64, us-east-1.
 /// <https://aws.amazon.com/lambda/pricing/>
 const LAMBDA_MILLION: f64 = 0.20;
 const LAMBDA_GB_SECOND: f64 = 0.000_013_333_4;
-/// The template's memory, GB.
-const MEMORY_GB: f64 = 0.25;
+/// The memory that the template gives the function, GB.
+const MEMORY: f64 = 0.25;
 
-/// Letters that a call takes.
-const CALL: u64 = 10;
+/// Letters that a call of SQS takes.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-batch-api-actions.html>
+const CALL: f64 = 10.0;
 
-/// The three tables are found in the page by this.
-pub const BEGIN: &str = "<!-- make figures: outages -->";
-pub const END: &str = "<!-- make figures: end of outages -->";
+const MOVES: f64 = 3.0 / CALL;
+const HIDES: f64 = 2.0 / CALL;
+
+/// A table of the page, by the name that its place there has.
+pub struct Table {
+    pub name: &'static str,
+    pub head: &'static str,
+    pub rows: Vec<String>,
+}
+
+impl Table {
+    /// The table in Markdown, every column but the first two to the right.
+    pub fn text(&self) -> String {
+        let columns = self.head.matches('|').count() - 1;
+        let rules: String = (0..columns).map(|column| if column < 1 { "---|" } else { "---:|" }).collect();
+        format!("{}\n|{rules}\n{}\n", self.head, self.rows.join("\n"))
+    }
+
+    /// Puts the table into its place in the page.
+    pub fn put_into(&self, page: &str) -> String {
+        let (begin, end) = (format!("<!-- table: {} -->\n", self.name), "<!-- end -->");
+        let from = page.find(&begin).expect("the page has a place for each table") + begin.len();
+        let until = from + page[from..].find(end).expect("the place ends");
+        format!("{}{}{}", &page[..from], self.text(), &page[until..])
+    }
+}
+
+/// Every table. The outages take a minute or two of a debug build.
+pub fn tables() -> Vec<Table> {
+    let (mut letters, mut calls, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Outage::all();
+    all.sort_by_key(|outage| (outage.rate, outage.lasts));
+    for outage in all {
+        let rows = rows(outage);
+        letters.push(rows.letters);
+        calls.push(rows.calls);
+        without.push(rows.without);
+    }
+    vec![
+        Table { name: "letters", head: LETTERS, rows: letters },
+        Table { name: "calls", head: CALLS, rows: calls },
+        Table { name: "without spill", head: LETTERS, rows: without },
+        waiting(),
+    ]
+}
+
+/// The rows of one outage.
+pub struct Rows {
+    pub letters: String,
+    pub calls: String,
+    pub without: String,
+}
+
+pub fn rows(outage: Outage) -> Rows {
+    let with = outage.toll();
+    let without = Outage { spill: false, ..outage }.toll();
+    assert_eq!((with.lost, without.lost), (0, 0), "SQS drops nothing");
+    Rows {
+        letters: letters(&outage, &with),
+        calls: calls(&outage, &with, &without),
+        without: letters(&outage, &without),
+    }
+}
+
+const LETTERS: &str = "| failed a second, for | letters | waiting, peak | delivered | archived | attempts a letter \
+    | in flight, DLQ | in flight, requeue | instances | delivered after |";
+
+fn letters(outage: &Outage, toll: &Toll) -> String {
+    let mut row = format!("| {} |", name(outage));
+    for cell in [
+        number(toll.letters),
+        number(toll.peak_backlog),
+        percent(toll.delivered, toll.letters),
+        percent(toll.archived, toll.letters),
+        format!("{:.1}", ratio(toll.attempts, toll.letters)),
+        number(toll.peak_dlq),
+        number(toll.peak_requeue),
+        toll.instances.to_string(),
+        duration(toll.delivered_after),
+    ] {
+        write!(row, " {cell} |").unwrap();
+    }
+    row
+}
+
+const CALLS: &str = "| failed a second, for | received | hidden | moved | deleted | SQS requests | SQS, USD \
+    | Lambda, USD | without spill, USD |";
+
+fn calls(outage: &Outage, with: &Toll, without: &Toll) -> String {
+    let mut row = format!("| {} |", name(outage));
+    for cell in [
+        number(with.received),
+        number(with.hidden),
+        number(with.moved),
+        number(with.deleted),
+        number(whole(requests(with))),
+        dollars(sqs(with)),
+        dollars(lambda(with)),
+        dollars(sqs(without) + lambda(without)),
+    ] {
+        write!(row, " {cell} |").unwrap();
+    }
+    row
+}
+
+fn requests(toll: &Toll) -> f64 {
+    let letters = toll.received + toll.hidden + toll.moved + toll.deleted;
+    real(letters) / CALL + real(toll.readings)
+}
+
+fn sqs(toll: &Toll) -> f64 {
+    requests(toll) / 1e6 * SQS_MILLION
+}
+
+/// Full batches; their time is that of their letters.
+fn lambda(toll: &Toll) -> f64 {
+    handling(real(toll.received))
+}
+
+fn handling(letters: f64) -> f64 {
+    let batches = letters / real(BATCH);
+    let seconds = batches * real(u64::try_from(BATCH_TAKES / SECOND).unwrap());
+    batches / 1e6 * LAMBDA_MILLION + seconds * MEMORY * LAMBDA_GB_SECOND
+}
+
+/// What hiding costs against moving, by the length of the wait.
+pub fn waiting() -> Table {
+    let waits = [MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, 11 * HOUR + 30 * MINUTE, DAY, 4 * DAY, 13 * DAY];
+    let row = |wait: Millis| {
+        let seconds = u64::try_from(wait / SECOND).unwrap();
+        let (hidings, moves) = (seconds.div_ceil(VISIBILITY_CEILING), seconds.div_ceil(MAX_DELAY));
+        let million = |times: u64, requests: f64| {
+            let letters = real(times) * 1e6;
+            dollars(letters * requests / 1e6 * SQS_MILLION + handling(letters))
+        };
+        let rate = real(IN_FLIGHT_LIMIT) / real(seconds);
+        format!(
+            "| {} | {hidings} | {} | {moves} | {} | {} |",
+            duration(wait),
+            million(hidings, HIDES),
+            million(moves, MOVES),
+            if rate < 10.0 { format!("{rate:.1}") } else { number(whole(rate)) },
+        )
+    };
+    Table { name: "waiting", head: WAITING, rows: waits.into_iter().map(row).collect() }
+}
+
+const WAITING: &str = "| wait | hidden, times | USD a million letters | moved, times | USD a million letters \
+    | letters a second that fit when hidden |";
+
+fn name(outage: &Outage) -> String {
+    format!("{}, {}", grouped(outage.rate), duration(outage.lasts))
+}
+
+fn duration(millis: Millis) -> String {
+    let minutes = (millis + MINUTE / 2) / MINUTE;
+    match (minutes / (24 * 60), minutes / 60, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes} min"),
+        (days, hours, 0) if hours % 24 == 0 => format!("{days} d"),
+        (_, hours, 0) => format!("{hours} h"),
+        (_, hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Three figures and a unit.
+fn number(count: u64) -> String {
+    match count {
+        0..1_000_000 => grouped(count),
+        1_000_000..1_000_000_000 => format!("{} million", figures(real(count) / 1e6)),
+        _ => format!("{} billion", figures(real(count) / 1e9)),
+    }
+}
+
+fn figures(value: f64) -> String {
+    match value {
+        ..10.0 => format!("{value:.2}"),
+        ..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.0} %", ratio(part, whole) * 100.0)
+}
+
+fn dollars(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { grouped(whole(value)) }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    real(part) / real(whole)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures of three digits")]
+fn real(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}

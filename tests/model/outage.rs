@@ -1,9 +1,9 @@
 //! Outages of many letters: a subscriber is down, and at so many letters a second everything fails.
 //!
 //! One letter of the model stands for [`Outage::each`] real ones, and the limit in flight is divided by as
-//! many. Delays, lags and readings keep their real length. An invocation of the model handles one letter in
-//! the time that a real one takes for a batch of [`BATCH`], so the letters that are being handled are in
-//! flight for as long as real ones.
+//! many. Delays, lags and readings keep their real length. An invocation takes [`BATCH_TAKES`] for up to
+//! [`BATCH`] real letters. Where one letter of the model stands for more than a batch, so does an invocation,
+//! and there are as many fewer of them.
 
 use sns_redrive::policy::{Backoff, IN_FLIGHT_LIMIT, Schedule, VISIBILITY_CEILING};
 
@@ -34,6 +34,8 @@ pub struct Outage {
     pub rate: u64,
     pub lasts: Millis,
     pub spill: bool,
+    /// `MaximumConcurrency` of each of the two mappings.
+    pub instances: u64,
     /// Real letters for one of the model.
     pub each: u64,
 }
@@ -53,6 +55,7 @@ pub struct Toll {
     pub hidden: u64,
     pub moved: u64,
     pub deleted: u64,
+    pub readings: u64,
     pub instances: u64,
     /// From the end of the outage to the last delivery.
     pub delivered_after: Millis,
@@ -63,6 +66,11 @@ pub struct Toll {
 impl Outage {
     pub fn letters(&self) -> u64 {
         self.rate * u64::try_from(self.lasts / SECOND).unwrap()
+    }
+
+    /// Real batches that one letter of the model stands for.
+    fn batches(&self) -> u64 {
+        self.each.div_ceil(BATCH)
     }
 
     pub fn toll(&self) -> Toll {
@@ -91,10 +99,10 @@ impl Outage {
             letters: (0..number).map(|who| Plan { arrives: arrives(who), ..Plan::default() }).collect(),
             subscriber: Subscriber { outages: vec![(0, self.lasts)], flaky: 0, takes: 0..=0 },
             mapping: Mapping {
-                batch: 1,
+                batch: usize::try_from((BATCH / self.each).max(1)).unwrap(),
                 window: 0..=0,
                 late: 0..=200,
-                instances: u32::try_from(limit).unwrap(),
+                instances: u32::try_from((self.instances / self.batches()).max(1)).unwrap(),
                 off: vec![],
                 takes: BATCH_TAKES,
             },
@@ -116,12 +124,25 @@ impl Outage {
             hidden: counts.hidden * each,
             moved: counts.moved * each,
             deleted: counts.deleted * each,
-            instances: (u64::try_from(story.peak_busy).unwrap() * each).div_ceil(BATCH),
+            readings: counts.readings * self.batches(),
+            instances: u64::try_from(story.peak_busy).unwrap() * self.batches(),
             delivered_after: story.journal.last_delivery - self.lasts,
             over_after: story.end,
         }
     }
-}
 
-pub const HOURS: [Millis; 3] = [HOUR, 24 * HOUR, 72 * HOUR];
-pub const RATES: [u64; 3] = [10, 1_000, 50_000];
+    /// What the page shows, with the short ones first.
+    pub fn all() -> Vec<Self> {
+        let outage =
+            |rate, hours, instances, each| Self { rate, lasts: hours * HOUR, spill: true, instances, each };
+        vec![
+            outage(10, 1, 2, 10),
+            outage(1_000, 1, 120, 500),
+            outage(10, 24, 2, 100),
+            outage(10, 72, 2, 400),
+            outage(1_000, 24, 120, 12_000),
+            outage(1_000, 72, 120, 24_000),
+            outage(50_000, 1, 120, 12_000),
+        ]
+    }
+}
