@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit stack lint format package build
+.PHONY: help demo local invoke which test unit stack figures lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ unit: ## The Rust tests
 
 stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
 	$(PY) -m pytest tests/stack --tb=short
+
+# A test writes the page and checks parts of it, so nothing is compiled twice.
+figures: ## Write the tables of docs/figures.md again from the model, in about four minutes
+	FIGURES=write cargo test --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
 
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0

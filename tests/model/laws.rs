@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use sns_redrive::policy::{ArchiveReason, expiry_margin};
 
 use super::journal::{Fact, Message, What};
+use super::queue::Queue;
 use super::world::{Story, World};
 use super::{MINUTE, Millis, SECOND, seconds};
 
@@ -158,7 +159,7 @@ impl Life<'_> {
 /// is safe elsewhere.
 pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
     let queued: BTreeSet<usize> =
-        story.dlq.whose().chain(story.requeue.iter().flat_map(|queue| queue.whose())).collect();
+        story.dlq.whose().chain(story.requeue.iter().flat_map(Queue::whose)).collect();
     for life in lives(world, story) {
         let lost = life.facts.iter().any(|fact| fact.what == What::Lost);
         if !(life.is_delivered() || !life.archived().is_empty() || queued.contains(&life.who) || lost) {

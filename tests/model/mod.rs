@@ -59,7 +59,7 @@ pub fn seconds(seconds: u64) -> Millis {
     i64::try_from(seconds).unwrap() * SECOND
 }
 
-/// Chance, the same for the same seed: SplitMix64.
+/// Chance, the same for the same seed: `SplitMix64`.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
@@ -79,6 +79,17 @@ impl Chance {
     pub fn within(&mut self, range: &RangeInclusive<Millis>) -> Millis {
         let width = u64::try_from(range.end() - range.start()).unwrap() + 1;
         range.start() + i64::try_from(self.next() % width).unwrap()
+    }
+
+    /// Any of so many, if there are any.
+    pub fn index(&mut self, of: usize) -> Option<usize> {
+        let of = u64::try_from(of).unwrap();
+        (of > 0).then(|| usize::try_from(self.next() % of).unwrap())
+    }
+
+    pub fn pick<'t, T>(&mut self, things: &'t [T]) -> &'t T {
+        let index = self.index(things.len()).unwrap();
+        &things[index]
     }
 
     pub fn happens(&mut self, percent: u8) -> bool {

@@ -76,7 +76,7 @@ impl Outage {
     pub fn toll(&self) -> Toll {
         let number = self.letters() / self.each;
         let arrives =
-            |who: u64| i64::try_from(u128::from(who) * self.lasts as u128 / u128::from(number)).unwrap();
+            |who: u64| Millis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap();
         let limit = IN_FLIGHT_LIMIT / self.each;
         let queue = Settings {
             fifo: false,
@@ -137,12 +137,12 @@ impl Outage {
             |rate, hours, instances, each| Self { rate, lasts: hours * HOUR, spill: true, instances, each };
         vec![
             outage(10, 1, 2, 10),
-            outage(1_000, 1, 120, 500),
+            outage(1_000, 1, 40, 250),
             outage(10, 24, 2, 100),
             outage(10, 72, 2, 400),
-            outage(1_000, 24, 120, 12_000),
-            outage(1_000, 72, 120, 24_000),
-            outage(50_000, 1, 120, 12_000),
+            outage(1_000, 24, 120, 3_000),
+            outage(1_000, 72, 120, 6_000),
+            outage(50_000, 1, 120, 3_000),
         ]
     }
 }

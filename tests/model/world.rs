@@ -368,11 +368,7 @@ impl<'w> Simulation<'w> {
 
     /// Any of the instances that do nothing: Lambda makes no promise about which.
     fn free_instance(&mut self) -> Option<usize> {
-        let last = i64::try_from(self.free.len()).unwrap() - 1;
-        if last < 0 {
-            return None;
-        }
-        let any = usize::try_from(self.chance.within(&(0..=last))).unwrap();
+        let any = self.chance.index(self.free.len())?;
         Some(self.free.swap_remove(any))
     }
 
@@ -381,7 +377,7 @@ impl<'w> Simulation<'w> {
         if !self.chance.happens(self.world.trouble.crash) {
             return Reach::Answered;
         }
-        [Reach::Nothing, Reach::Delivered, Reach::Moved, Reach::Hidden][self.chance.within(&(0..=3)) as usize]
+        *self.chance.pick(&[Reach::Nothing, Reach::Delivered, Reach::Moved, Reach::Hidden])
     }
 
     fn idle(&mut self, cases: &[Case], now: Millis, why: Idle) {
