@@ -75,8 +75,9 @@ impl Outage {
 
     pub fn toll(&self) -> Toll {
         let number = self.letters() / self.each;
-        let arrives =
-            |who: u64| Millis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap();
+        let arrives = |who: u64| {
+            Millis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
+        };
         let limit = IN_FLIGHT_LIMIT / self.each;
         let queue = Settings {
             fifo: false,
