@@ -143,11 +143,15 @@ pub fn wild() -> impl Strategy<Value = World> {
             world.mapping.window = 0..=window;
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
-            // A crash after a move leaves two letters, and each of them moves on: they must not become too
-            // many. With few moves it may crash as it likes.
-            if world.requeue.is_some() && moves(&world.schedule) > 20 {
-                world.trouble.crash = world.trouble.crash.min(1);
-            }
+            // A crash after a move leaves two letters, and each of them moves on: the more moves, the fewer
+            // crashes, or there are too many letters.
+            let most = match moves(&world.schedule) {
+                _ if world.requeue.is_none() => 100,
+                0..=20 => 30,
+                21..=100 => 1,
+                _ => 0,
+            };
+            world.trouble.crash = world.trouble.crash.min(most);
             world
         },
     )
