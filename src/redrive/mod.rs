@@ -117,7 +117,7 @@ impl Redrive {
             mode,
             requeue,
             ceiling,
-            crowds: Crowds::new(in_flight_limit, instances),
+            crowds: Crowds::new(in_flight_limit, deliverers),
             checked: Mutex::default(),
             courier,
             subscriptions: Subscriptions::new(sns, clock.clone()),

@@ -166,7 +166,7 @@ impl Redrive {
         // There it must last as long as it would have been hidden here, by its own first arrival.
         let kept = |one: &Moving| {
             let since = cases[one.index].letter.first_arrival().min(now);
-            is_kept(since, retention, plus(now, one.deferral.hide))
+            is_kept(since, retention, plus(now, one.deferral.hide.max(one.delay)))
         };
         let moving: Vec<_> = moving.into_iter().filter(kept).collect();
         let (moved, failed) = self.send_to_requeue(cases, &moving, requeue, until).await;

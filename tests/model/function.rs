@@ -244,11 +244,11 @@ impl Run<'_> {
         for case in cases.iter_mut().filter(|case| case.group().is_none()) {
             let Fate::Defer(deferral) = case.fate else { continue };
             match crowd.place(seconds_until(at(now), deferral.due)) {
-                Place::Moved { delay } if self.may_move(case, now, delay) => {
+                Place::Moved { delay } if self.may_move(case, now, deferral.hide.max(delay)) => {
                     case.fate = Fate::Requeue(deferral, delay);
                 }
-                Place::Moved { .. } => crowd.hide(1),
-                Place::Hidden => crowd.hide(u64::from(deferral.hide > 0)),
+                Place::Moved { .. } => crowd.hide(1, at(now)),
+                Place::Hidden => crowd.hide(u64::from(deferral.hide > 0), at(now)),
             }
         }
     }
@@ -273,7 +273,7 @@ impl Run<'_> {
 pub const SOURCE_RECEIVES: u32 = 5;
 
 /// How crowded the queues are, as one instance of the function knows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Instance {
     pub dlq: Crowd,
     pub requeue: Crowd,
@@ -281,8 +281,10 @@ pub struct Instance {
 
 impl Instance {
     pub fn new(settings: &Settings) -> Self {
-        let crowd = Crowd::new(settings.in_flight_limit, settings.instances);
-        Self { dlq: crowd, requeue: crowd }
+        // Each of two mappings may run as many.
+        let processes = settings.instances * if settings.requeue.is_some() { 2 } else { 1 };
+        let crowd = Crowd::new(settings.in_flight_limit, processes);
+        Self { dlq: crowd.clone(), requeue: crowd }
     }
 
     pub fn crowd(&mut self, requeue: bool) -> &mut Crowd {

@@ -458,7 +458,7 @@ impl<'w> Simulation<'w> {
 
     fn place(&mut self, cases: &mut [Case], requeue: bool, instance: usize) {
         let now = self.now;
-        let mut crowd = *self.instances[instance].crowd(requeue);
+        let mut crowd = self.instances[instance].crowd(requeue).clone();
         if cases.iter().any(|case| matches!(case.fate, Fate::Defer(_))) && crowd.wants_reading(at(now)) {
             let lag = self.queue(requeue).settings.lag;
             let then = now - self.chance.within(&(0..=lag));
