@@ -562,7 +562,7 @@ mod nothing_is_lost {
 
     /// A function whose queues are full and whose failing heads step aside.
     fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
-        let fifo = event["Records"][0]["eventSourceARN"].as_str().unwrap().ends_with(".fifo");
+        let fifo = arn(event["Records"][0]["eventSourceARN"].as_str().unwrap()).is_fifo();
         let mut policy = policy.clone();
         let requeue = if fifo { FIFO_REQUEUE } else { REQUEUE };
         if fifo {
