@@ -697,3 +697,14 @@ mod traces {
         assert_eq!(published(&[Some("Root=\n1")]).await, [(None, 1)]);
     }
 }
+
+/// A mark can be forged, and ids of messages are known to every subscriber of a topic.
+#[test]
+fn a_forged_letter_cannot_have_another_ones_retry_swallowed() {
+    let mark = json!({ "v": 1, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });
+    let ids = ["one text", "another"].map(|body| {
+        let letter = letter(&Post::raw("a", body).mark(&mark).group("g"));
+        Parcel::pack(&letter, &arn(FIFO_WORKER), false, 3).unwrap().deduplication_id
+    });
+    assert_ne!(ids[0], ids[1]);
+}

@@ -17,6 +17,9 @@ fn untimed(line: &Value) -> Value {
     let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
     let time: Result<jiff::Timestamp, _> = time.as_str().unwrap().parse();
     assert!(time.is_ok(), "RFC 3339, as Lambda wants it");
+    if let Some(took) = line.as_object_mut().unwrap().remove("attempt_ms") {
+        assert!(took.is_u64() && line.get("retry.number").is_some(), "the time of an attempt: {line}");
+    }
     line
 }
 
@@ -394,8 +397,8 @@ mod metrics {
                     "ArchivedUnrecognised": 3,
                     "LettersInFlight": 1,
                     "HighestRetry": 2,
-                    // The one that SQS moved is 97 s old, of 14 days.
-                    "SecondsToExpiry": 1_209_600 - 97,
+                    // The one that stays is ten seconds old, of 14 days.
+                    "SecondsToExpiry": 1_209_600 - 10,
                 })
             )
         );
@@ -461,8 +464,35 @@ mod metrics {
 
     #[tokio::test]
     async fn a_letter_past_its_end_has_no_time_left() {
-        let ran = World::new(&[]).run([&Post::envelope("a").sent(NOW - 15 * 86_400_000)]).await;
+        let observing = World::new(&[("REDRIVE_MODE", "observe")]);
+        let ran = observing.run([&Post::envelope("a").sent(NOW - 15 * 86_400_000)]).await;
         assert_eq!(ran.metrics()["SecondsToExpiry"], 0);
+    }
+
+    #[tokio::test]
+    async fn the_time_of_an_attempt_is_told() {
+        let world = World::new(&[]);
+        world.cloud.reply("SendMessageBatch", Reply::Slow(std::time::Duration::from_millis(50)));
+        let ran = world.run([&Post::envelope("a"), &Post::raw("b", "x")]).await;
+        let took = ran.letter("a")["attempt_ms"].as_u64().unwrap();
+        assert!((50..1_000).contains(&took), "{took}");
+        assert_eq!(ran.letter("b").get("attempt_ms"), None);
+    }
+
+    #[tokio::test]
+    async fn what_has_left_its_queue_does_not_expire() {
+        let ran = World::new(&[]).run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(ran.metrics().get("SecondsToExpiry"), None);
+    }
+
+    /// Nobody knows how often it was received before SQS moved it: rather an arrival too many.
+    #[tokio::test]
+    async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival() {
+        let world = World::new(&[]);
+        world.cloud.queue("orders-billing", &[("MessageRetentionPeriod", "345600")]);
+        let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(9)]).await;
+        assert_eq!(ran.metrics()["LettersArrived"], 1);
     }
 }
 

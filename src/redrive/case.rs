@@ -1,6 +1,7 @@
 //! A letter on its way to an outcome.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -23,6 +24,8 @@ pub(super) struct Case<'p> {
     /// When the fate was decided; waits count from then.
     pub(super) decided: Timestamp,
     pub(super) retry: Option<Retry>,
+    /// How long that attempt took.
+    pub(super) took: Option<Duration>,
     pub(super) target: Option<Endpoint>,
     pub(super) failure: Option<Failure>,
     pub(super) detail: Option<String>,
@@ -57,6 +60,7 @@ impl<'p> Case<'p> {
             fate: Fate::Open,
             decided: Timestamp::UNIX_EPOCH,
             retry: None,
+            took: None,
             target: None,
             failure: None,
             detail: None,
@@ -151,18 +155,24 @@ impl<'p> Case<'p> {
             (Fate::Observed(decision), None) => Outcome::Observed(decision),
             (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
         };
+        // Where nobody knows how often it was received before SQS moved it, it is rather counted twice.
+        let moved = self.letter.sqs.source_queue().is_some();
         let receives = self.letter.sqs.receive_count;
-        let brought_along = self.facts.source_max_receives.unwrap_or(0);
+        let first = match self.facts.source_max_receives {
+            None if moved => true,
+            brought_along => receives.saturating_sub(brought_along.unwrap_or(0)) <= 1,
+        };
         let expires = self.letter.kept_since().as_second().saturating_add_unsigned(self.facts.retention);
         Report {
             rule: self.rule.name.clone(),
             outcome,
             retry: self.retry,
+            took: self.took,
             target: self.target,
             failure: self.failure,
             undone: undone.map(|(_, failure)| failure),
             detail: self.detail,
-            arrived: self.letter.mark.is_none() && receives.saturating_sub(brought_along) <= 1,
+            arrived: self.letter.mark.is_none() && first,
             expires_in: expires.saturating_sub(now.as_second()),
             letter: self.letter,
         }

@@ -1,6 +1,7 @@
 //! The retries of a batch: who may go where, whose turn it is, and what came of it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -93,7 +94,7 @@ impl Redrive {
     }
 
     async fn send(&self, cases: &mut [Case<'_>], ready: &[Ready], time: Time) {
-        let mut sent: Vec<(usize, Retry, Sent)> = Vec::new();
+        let mut sent: Vec<(usize, Retry, (Sent, Duration))> = Vec::new();
         let mut unpackable: Vec<(usize, CannotPack)> = Vec::new();
         {
             let mut shipments = Vec::new();
@@ -115,7 +116,7 @@ impl Redrive {
                     at_once: one.at_once,
                 })
                 .collect();
-            let answers = self.courier.deliver(&waiting, time).await;
+            let answers = self.courier.deliver_timed(&waiting, time).await;
             sent.extend(
                 shipments.iter().zip(answers).map(|((one, _), answer)| (one.index, one.retry, answer)),
             );
@@ -128,8 +129,9 @@ impl Redrive {
             cases[index].archive(reason, Some(error.to_string()));
         }
         let now = self.clock.now();
-        for (index, retry, answer) in sent {
+        for (index, retry, (answer, took)) in sent {
             cases[index].answered(retry, answer, now);
+            cases[index].took = cases[index].retry.map(|_| took);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What became of a letter, and what Lambda is told about it.
 
+use std::time::Duration;
+
 use aws_lambda_events::sqs::SqsBatchResponse;
 
 use crate::failure::Failure;
@@ -48,6 +50,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The retry that was made, if one was.
     pub retry: Option<Retry>,
+    /// How long that attempt took, where it was sent at all.
+    pub took: Option<Duration>,
     /// Where it was to go, as far as that was worked out.
     pub target: Option<Endpoint>,
     /// What went wrong with the delivery, where something did.

@@ -134,6 +134,11 @@ impl Courier {
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
     pub async fn deliver(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<Sent> {
+        self.deliver_timed(waiting, time).await.into_iter().map(|(sent, _)| sent).collect()
+    }
+
+    /// The same, with how long each took: the time of its request, which it may share.
+    pub async fn deliver_timed(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<(Sent, Duration)> {
         let mut together: BTreeMap<(&Endpoint, Option<&str>), Vec<usize>> = BTreeMap::new();
         for (index, Waiting { to, shipment, .. }) in waiting.iter().enumerate() {
             let trace = match (to, shipment) {
@@ -161,14 +166,17 @@ impl Courier {
                     // The semaphore is never closed.
                     let _place = places.acquire().await;
                     let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
+                    let began = Instant::now();
                     let answers = self.request(to, &request, time).await;
+                    let took = began.elapsed();
+                    let answers = answers.into_iter().map(|sent| (sent, took));
                     indexes.into_iter().zip(answers).collect::<Vec<_>>()
                 }
             })
             .collect();
         let answers: Vec<_> = under_way.collect().await;
 
-        let mut sent = vec![Sent::NotStarted; waiting.len()];
+        let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
         for (index, answer) in answers.into_iter().flatten() {
             sent[index] = answer;
         }

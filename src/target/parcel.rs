@@ -91,7 +91,7 @@ impl<'a> Parcel<'a> {
             attributes,
             group_id: group_id.or(fifo.then_some(DEFAULT_GROUP)),
             deduplication_id: fifo
-                .then(|| deduplication_id(&mark, letter.subscription().map_or("", Arn::as_str))),
+                .then(|| deduplication_id(&mark, letter.subscription().map_or("", Arn::as_str), body)),
             trace_header: letter.sqs.system("AWSTraceHeader"),
             delay: 0,
             unmarked,
@@ -120,7 +120,7 @@ impl<'a> Parcel<'a> {
             subject: None,
             attributes,
             group_id: letter.sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),
-            deduplication_id: fifo.then(|| deduplication_id(mark, &letter.sqs.message_id)),
+            deduplication_id: fifo.then(|| deduplication_id(mark, &letter.sqs.message_id, "")),
             trace_header: letter.sqs.system("AWSTraceHeader"),
             delay,
             unmarked: false,
@@ -147,13 +147,15 @@ fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
 /// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
 /// a retry that is repeated after a crash needs the old one. Letters of several subscriptions can have one
 /// id, where republishing made them, so `scope` tells them apart: the subscription towards a target, the
-/// message itself towards the requeue. At most 128 characters are allowed.
+/// message itself towards the requeue. A mark can be forged: towards a target the content is hashed in, so
+/// that a forger cannot have another letter swallowed. At most 128 characters are allowed.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
-fn deduplication_id(mark: &Mark, scope: &str) -> String {
+fn deduplication_id(mark: &Mark, scope: &str, content: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(&mark.id);
     hash.update(mark.generation.to_be_bytes());
     hash.update(mark.spent.to_be_bytes());
     hash.update(scope);
+    hash.update(content);
     URL_SAFE_NO_PAD.encode(hash.finalize())
 }

@@ -48,6 +48,7 @@ pub fn letter(report: &Report, request_id: &str) {
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
+                attempt_ms = report.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
                 delay_s = ending.delay_s,
                 due = ending.due.map(tracing::field::display),
                 cause.code = letter.cause.as_ref().and_then(|cause| cause.code.as_deref()),

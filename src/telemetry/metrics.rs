@@ -111,7 +111,9 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
     };
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
-    let expiry = reports.iter().map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
+    // What has left the queue is safe.
+    let staying = reports.iter().filter(|report| !report.outcome.leaves_queue());
+    let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
     Metrics {
         at: now.into(),
         time: now.to_string(),
