@@ -103,7 +103,18 @@ class Meter:
         if name not in self.math:
             alarm = self.alarms()[name]
             return {key(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"])}
+        if query := query_of(self.math[name]):
+            return self._found_by(query)
         return {key(*source[:3]) for source in sources_of(self.math[name])}
+
+    def _found_by(self, query):
+        """The measured metrics that a query takes: those that have its dimension and no other."""
+        wanted = query["namespace"], query["metric"], [query["dimension"]]
+        return {
+            (space, name, having)
+            for space, name, having in self.measured
+            if (space, name, [d for d, _ in having]) == wanted
+        }
 
     def read(self):
         """Turns what happened since the last time into metric data. Returns the states of the alarms."""
@@ -183,17 +194,12 @@ class Meter:
 
     def _value(self, name):
         """The value of an alarm's expression over its last period."""
+        if query := query_of(self.math[name]):
+            found = self._found_by(query)
+            sums = [self._statistic(space, metric, as_dimensions(having), "Sum") for space, metric, having in found]
+            return sum(value or 0 for value in sums)
         values = {identity: self._statistic(*source) for *source, identity in sources_of(self.math[name])}
-        expression = next(m["Expression"] for m in self.math[name] if "Expression" in m)
-        if QUERY.match(expression):
-            return sum(value or 0 for value in values.values())
-        # The template's own text, with the functions of metric math that it uses.
-        functions = {
-            "FILL": lambda value, instead: instead if value is None else value,
-            "IF": lambda condition, yes, no: yes if condition else no,
-            "MIN": min,
-        }
-        return float(eval(expression, {"__builtins__": {}}, functions | values))
+        return worked_out(expression_of(self.math[name]), values)
 
     def _statistic(self, namespace, metric, dimensions, statistic):
         """Over the last period; none where there was no data."""
@@ -211,20 +217,43 @@ class Meter:
         return combine(point[statistic] for point in points) if points else None
 
 
+def expression_of(metrics):
+    return next(metric["Expression"] for metric in metrics if "Expression" in metric)
+
+
+def query_of(metrics):
+    """Metric, namespace and dimension of an alarm's query; none where its expression is metric math."""
+    expression = expression_of(metrics)
+    query = QUERY.fullmatch(expression)
+    if expression.startswith("SELECT") and query is None:
+        raise ValueError(f"{expression} is no query that is known here")
+    return query
+
+
+def worked_out(expression, values):
+    """The template's own text, with the functions of metric math that it uses. A value is none where there is no data."""
+    functions = {
+        "FILL": lambda value, instead: instead if value is None else value,
+        "IF": lambda condition, yes, no: yes if condition else no,
+        "MIN": min,
+    }
+    return float(eval(expression, {"__builtins__": {}}, functions | values))
+
+
 def sources_of(metrics):
     """Namespace, metric, dimensions, statistic and id of everything that an alarm's expression is worked out from."""
     for metric in metrics:
         if "MetricStat" in metric:
             what, statistic = metric["MetricStat"]["Metric"], metric["MetricStat"]["Stat"]
             yield what["Namespace"], what["MetricName"], what["Dimensions"], statistic, metric["Id"]
-        elif query := QUERY.match(metric["Expression"]):
-            for value in re.findall(rf"{query['dimension']} = '([^']+)'", metric["Expression"]):
-                dimensions = [{"Name": query["dimension"], "Value": value}]
-                yield query["namespace"], query["metric"], dimensions, "Sum", value
 
 
 def key(namespace, name, dimensions):
     return namespace, name, tuple(sorted((d["Name"], d["Value"]) for d in dimensions))
+
+
+def as_dimensions(pairs):
+    return [{"Name": name, "Value": value} for name, value in pairs]
 
 
 def as_object(line):

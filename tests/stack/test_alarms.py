@@ -4,14 +4,18 @@ What AWS would measure is measured by local/metrics.py; what the local stack can
 docs/runbook.md. The periods of all alarms are shortened.
 """
 
+import collections
 import contextlib
 import time
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 from world import World, policy
 
+from local.intrinsics import Resolver
+from local.metrics import ALARM, expression_of, worked_out
 from local.sns import dead_letter, envelope
-from local.stack import Stack, wait_until
+from local.stack import ROOT, Stack, wait_until
 
 PERIOD = 4
 # The queue's, in seconds: less than a delay of the rule for slow topics.
@@ -222,8 +226,8 @@ def the_function_is_throttled(watched):
 
 @case("MessagesLostAlarm")
 def sns_cannot_write_to_the_queue(watched):
-    """The local stack does no dead-lettering: the metric is written by hand."""
-    dimensions = [{"Name": "TopicName", "Value": watched.world.name("orders")}]
+    """The local stack does no dead-lettering: the metric is written by hand, for a topic that no parameter names."""
+    dimensions = [{"Name": "TopicName", "Value": watched.world.name("patient")}]
     watched.meter.put("AWS/SNS", "NumberOfNotificationsFailedToRedriveToDlq", dimensions, 1)
     yield
 
@@ -257,3 +261,46 @@ def test_alarm_goes_off_and_is_ok_again(watched, alarms, happens):
 def test_every_alarm_is_seen(watched):
     seen = {alarm for alarms, _ in CASES.values() for alarm in alarms}
     assert seen | {PAGING} == set(watched.meter.states())
+
+
+# --- what the deployment above does not show
+
+
+def alarms_of_the_template(**parameters):
+    """Properties of the template's alarms, by logical id."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=collections.defaultdict(str))
+    alarms = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == ALARM}
+    return {name: resolver.resolve(properties) for name, properties in alarms.items()}
+
+
+def test_alarms_on_expressions_wait_for_late_data():
+    """FILL makes a value of data that is not there yet, and a period that is not looked at again would be lost."""
+    computed = {name: alarm for name, alarm in alarms_of_the_template().items() if "Metrics" in alarm}
+    assert len(computed) > 5
+    for name, alarm in computed.items():
+        assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], name
+
+
+@pytest.mark.parametrize(
+    "requeue,measured,calls",
+    [
+        ("standard", {"letters": 3}, True),
+        ("standard", {"letters": 3, "invocations": 1}, False),
+        ("standard", {"requeued": 3}, True),
+        ("none", {"letters": 3}, True),
+        # Waiting letters of a standard queue are no reason for others not to be received.
+        ("standard", {"letters": 3, "hidden": 9}, True),
+        ("fifo", {"letters": 3, "hidden": 0}, True),
+        ("fifo", {"letters": 3, "hidden": 0, "invocations": 1}, False),
+        # Followers, behind the head of their group.
+        ("fifo", {"letters": 3, "hidden": 1}, False),
+        ("fifo", {"letters": 3}, False),
+        ("fifo", {"requeued": 3, "hiddenRequeued": 0, "letters": 3, "hidden": 1}, True),
+        ("fifo", {"requeued": 3, "hiddenRequeued": 1}, False),
+    ],
+)
+def test_function_counts_as_silent_where_letters_could_be_received(requeue, measured, calls):
+    metrics = alarms_of_the_template(Requeue=requeue)["FunctionSilentAlarm"]["Metrics"]
+    values = {metric["Id"]: measured.get(metric["Id"]) for metric in metrics if "MetricStat" in metric}
+    assert (worked_out(expression_of(metrics), values) > 0) == calls
