@@ -231,7 +231,7 @@ def query_of(metrics):
 
 
 def worked_out(expression, values):
-    """The template's own text, with the functions of metric math that it uses. A value is none where there is no data."""
+    """An expression of the template, with the functions of metric math that it uses. A value without data is none."""
     functions = {
         "FILL": lambda value, instead: instead if value is None else value,
         "IF": lambda condition, yes, no: yes if condition else no,

@@ -27,6 +27,48 @@ const CALLS: [(&str, &str); 11] = [
     ("send_message_batch", "sqs:SendMessage"),
 ];
 
+/// Each statement of the function's role, and what it allows.
+const STATEMENTS: [(&str, &[&str]); 16] = [
+    ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
+    (
+        "DrainDeadLetterQueue",
+        &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"],
+    ),
+    (
+        "FillAndDrainRequeue",
+        &[
+            "sqs:SendMessage",
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        ],
+    ),
+    ("ReadSubscriptions", &["sns:GetSubscriptionAttributes"]),
+    ("WriteArchive", &["s3:PutObject"]),
+    ("ListArchive", &["s3:ListBucket"]),
+    ("ReadArchive", &["s3:GetObject"]),
+    ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
+    ("RepublishToTopics", &["sns:Publish"]),
+    ("InvokeFunctions", &["lambda:InvokeFunction"]),
+    ("WriteStreams", &["firehose:PutRecordBatch"]),
+    ("FindSubscription", &["sns:ListSubscriptions"]),
+    ("UseOwnKey", &["kms:Decrypt", "kms:GenerateDataKey"]),
+    ("UseKeysOfTargets", &["kms:Decrypt", "kms:GenerateDataKey"]),
+    ("WriteTraces", &["xray:PutTraceSegments", "xray:PutTelemetryRecords"]),
+    (
+        "AttachToVpc",
+        &[
+            "ec2:CreateNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSubnets",
+            "ec2:DeleteNetworkInterface",
+            "ec2:AssignPrivateIpAddresses",
+            "ec2:UnassignPrivateIpAddresses",
+        ],
+    ),
+];
+
 /// What AWS itself does with the function's role.
 const BY_SERVICES: [&str; 14] = [
     // Lambda: the log.
@@ -150,22 +192,35 @@ fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
     (found, sent)
 }
 
-/// The actions that the function's role is allowed, one by one.
-fn grants() -> BTreeSet<&'static str> {
+/// The policy of the function's role, line by line.
+fn role_policy() -> Vec<&'static str> {
     let (_, role) = TEMPLATE.split_once("\n  RedriveFunctionRole:\n").expect("the template has a role");
     let (_, policies) = role.split_once("\n      Policies:\n").expect("the role has policies");
-    let policies = policies.split("\n\n  #").next().unwrap();
-    let mut actions = BTreeSet::new();
-    let mut lines = policies.lines().peekable();
+    policies.split("\n\n  #").next().unwrap().lines().collect()
+}
+
+/// What a line of the policy that begins a statement calls it.
+fn sid(line: &'static str) -> Option<&'static str> {
+    line.trim().strip_prefix("- Sid: ")
+}
+
+/// The actions that the function's role is allowed, by statement.
+fn grants() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut grants: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut statement = None;
+    let lines = role_policy();
+    let mut lines = lines.into_iter().peekable();
     while let Some(line) = lines.next() {
+        statement = sid(line).or(statement);
         let Some(action) = line.trim().strip_prefix("Action:") else { continue };
+        let actions = grants.entry(statement.expect("an action has a statement")).or_default();
         actions
             .extend(action.trim().trim_matches(['[', ']']).split(", ").filter(|action| !action.is_empty()));
         while let Some(action) = lines.next_if(|line| line.trim().starts_with("- ")) {
             actions.insert(action.trim().trim_start_matches("- "));
         }
     }
-    actions
+    grants
 }
 
 #[test]
@@ -180,26 +235,64 @@ fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
     let made: BTreeSet<_> =
         CALLS.iter().filter(|(call, _)| calls.contains_key(call)).map(|(_, action)| *action).collect();
     let needed: BTreeSet<_> = made.into_iter().chain(BY_SERVICES).collect();
-    let grants = grants();
+    let grants: BTreeSet<_> = grants().into_values().flatten().collect();
     assert_eq!(needed.difference(&grants).collect::<Vec<_>>(), Vec::<&&str>::new(), "not granted");
     assert_eq!(grants.difference(&needed).collect::<Vec<_>>(), Vec::<&&str>::new(), "granted for nothing");
 }
 
 #[test]
+fn each_statement_allows_what_it_is_for() {
+    let expected: BTreeMap<_, BTreeSet<_>> =
+        STATEMENTS.iter().map(|(sid, actions)| (*sid, actions.iter().copied().collect())).collect();
+    assert_eq!(grants(), expected);
+}
+
+#[test]
 fn every_statement_says_which_call_needs_it() {
-    let lines: Vec<_> = TEMPLATE.lines().collect();
-    let (mut statements, mut commented) = (0, 0);
-    for (number, line) in lines.iter().enumerate().filter(|(_, line)| {
-        line.starts_with("                - Sid:") || line.starts_with("              - Sid:")
-    }) {
-        statements += 1;
-        // Up to the comment: past the !If and its condition, and past statements that share it.
-        let above =
-            lines[..number].iter().rev().take(12).take_while(|line| !line.trim().starts_with("Statement"));
-        commented += usize::from(above.map(|line| line.trim()).any(|line| line.starts_with('#')));
-        assert_eq!(commented, statements, "no comment above {line}");
+    let lines = role_policy();
+    let statements = lines.iter().enumerate().filter_map(|(number, line)| Some((number, sid(line)?)));
+    let mut seen = 0;
+    for (number, name) in statements {
+        seen += 1;
+        // Above it: the !If that it stands in, and its condition.
+        let condition = |line: &str| {
+            let word = line.strip_prefix("- ").unwrap_or_default();
+            word == "!If" || (!word.is_empty() && word.chars().all(char::is_alphanumeric))
+        };
+        let above = lines[..number].iter().rev().map(|line| line.trim()).find(|line| !condition(line));
+        assert!(above.is_some_and(|line| line.starts_with('#')), "no comment above {name}, but {above:?}");
     }
-    assert!(statements > 10, "{statements}");
+    assert_eq!(seen, STATEMENTS.len());
+}
+
+#[test]
+fn lambda_does_not_end_the_loop_that_the_function_counts() {
+    let (_, function) = TEMPLATE.split_once("\n  RedriveFunction:\n").unwrap();
+    let function = function.split("\n\n").next().unwrap();
+    assert!(function.lines().any(|line| line == "      RecursiveLoop: Allow"), "{function}");
+}
+
+/// The times of a mapping of the template, by the function's timeout in seconds.
+fn mapping(name: &str) -> BTreeMap<u64, u64> {
+    let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).unwrap();
+    let lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
+    lines
+        .map(|line| line.trim().split_once(": ").unwrap())
+        .map(|(t, time)| (number(t), number(time)))
+        .collect()
+}
+
+#[test]
+fn times_that_follow_from_the_timeout_do() {
+    let (visibility, deliveries) = (mapping("SixTimes"), mapping("DeliveriesEnd"));
+    assert_eq!(visibility.keys().collect::<Vec<_>>(), deliveries.keys().collect::<Vec<_>>());
+    assert!(visibility.contains_key(&parameter_default("FunctionTimeout").parse().unwrap()));
+    for (timeout, seconds) in visibility {
+        assert_eq!(seconds, 6 * timeout);
+        // As the function divides its time: a fifth is kept, 10 seconds at most.
+        assert_eq!(deliveries[&timeout], 1000 * (timeout - (timeout / 5).min(10)), "{timeout}");
+    }
 }
 
 #[test]
