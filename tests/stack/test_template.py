@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+from botocore.exceptions import ClientError
 from samtranslator.yaml_helper import yaml_parse
 from world import arrived, outcome, policy
 
@@ -149,6 +150,17 @@ SHAPES = {
     "tracing": ({"Tracing": "Active"}, {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}),
     "replay": ({"AllowReplay": "true"}, {"s3:ListBucket", "s3:GetObject"}),
     "discovery": ({"DiscoverSubscription": "true"}, {"sns:ListSubscriptions"}),
+    "network": (
+        {"SubnetIds": "subnet-0a1b", "SecurityGroupIds": "sg-0a1b"},
+        {
+            "ec2:CreateNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSubnets",
+            "ec2:DeleteNetworkInterface",
+            "ec2:AssignPrivateIpAddresses",
+            "ec2:UnassignPrivateIpAddresses",
+        },
+    ),
     "plain-text": ({"LogFormat": "Text"}, set()),
     "other-processor": ({"Architecture": "x86_64"}, set()),
 }
@@ -165,6 +177,15 @@ def test_what_a_parameter_does_not_ask_for_is_not_granted(world, parameters, mor
         return {action for each in actions for action in each}
 
     assert granted("with", **parameters) - granted("without") == more
+
+
+@pytest.mark.parametrize(
+    "given,lacking",
+    [({"SubnetIds": "subnet-0a1b"}, "SecurityGroupIds"), ({"SecurityGroupIds": "sg-0a1b"}, "SubnetIds")],
+)
+def test_subnets_and_security_groups_are_given_together(world, given, lacking):
+    with pytest.raises(ClientError, match=f"needs {lacking}"):
+        world.deploy(policy(retries=1, delay=1), world.topic(), **given)
 
 
 def test_dashboard_shows_the_alarms_that_exist(world):
