@@ -7,6 +7,7 @@ missing data as not breaching. CloudWatch's own evaluation is not shown by this:
 dimensions, thresholds and comparisons that are.
 
 Time is shortened: with `alarm_period` in seconds, every period of every alarm is that long.
+The local stack takes an alarm's statistic over all of its evaluation periods together, and so goes off when one is bad.
 """
 
 import functools
