@@ -58,8 +58,8 @@ pub enum FunctionError {
     /// It is no event of an SQS event source mapping.
     #[error(transparent)]
     Event(#[from] BadEvent),
-    /// It is neither that nor a replay.
-    #[error("the event has neither Records nor replay")]
+    /// It is neither that nor a replay, or both.
+    #[error("the event must have either Records or replay")]
     Unknown,
     /// A replay cannot go on.
     #[error(transparent)]
@@ -143,7 +143,7 @@ impl Function {
         deadline_ms: u64,
     ) -> Result<Manifest, ReplayError> {
         let refused = |why: String| ReplayError::Request(vec![why]);
-        let request: Request = serde_json::from_value(request).map_err(|error| refused(error.to_string()))?;
+        let request = Request::from_json(request).map_err(ReplayError::Request)?;
         let replay = self.replay.as_ref().map_err(|why| refused((*why).to_owned()))?;
         if self.redrive.mode() == Mode::Observe && !request.dry_run {
             return Err(refused("REDRIVE_MODE is observe: only dryRun is possible".to_owned()));

@@ -1,7 +1,7 @@
 //! The letters of a replay, one after the other.
 
-use std::collections::{HashSet, VecDeque};
-use std::fmt;
+use std::collections::HashSet;
+use std::{fmt, slice};
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -10,6 +10,7 @@ use super::Request;
 use super::run::{Given, Source};
 use crate::archive::{Archived, Found as Walked, Record, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
+use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{Action, Policy, Way};
 use crate::target::{MAX_MESSAGE_BYTES, Parcel};
@@ -54,7 +55,7 @@ pub enum Unfit {
     TooLarge,
     /// It lay in a FIFO queue and the requeue is none, or the other way round.
     OtherKind,
-    /// Its rule knows no target for it.
+    /// Neither its rule nor the replay knows a target for it.
     NoTarget,
 }
 
@@ -77,7 +78,7 @@ impl Unfit {
             Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
             Self::TooLarge => "is too large with the mark",
             Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
-            Self::NoTarget => "has no target by the redrive policy: name one for the replay",
+            Self::NoTarget => "has no target: give its rule one, or name another for the replay",
         }
     }
 }
@@ -88,7 +89,10 @@ pub(super) enum Found {
     /// To be sent.
     Fit(Box<Fit>),
     Unfit(At, Unfit),
-    Unreadable(At, String),
+    /// A line that is no record.
+    Bad(At, String),
+    /// An object, or the list of them; there may be letters in it.
+    Unread(At, Failure),
     Double,
     AlreadyReplayed,
 }
@@ -96,6 +100,7 @@ pub(super) enum Found {
 /// A letter that can be sent.
 #[derive(Debug)]
 pub(super) struct Fit {
+    pub(super) at: At,
     pub(super) record: Record,
     pub(super) letter: Letter,
     pub(super) edited: bool,
@@ -119,7 +124,7 @@ pub(super) struct Letters<'a> {
 
 enum From<'a> {
     Archive(Box<Walk<'a>>),
-    Given(VecDeque<(At, &'a Given)>),
+    Given(std::iter::Zip<std::ops::RangeFrom<u64>, slice::Iter<'a, Given>>),
 }
 
 impl<'a> Letters<'a> {
@@ -127,10 +132,7 @@ impl<'a> Letters<'a> {
     pub(super) fn new(terms: Terms<'a>, source: &'a Source, walk: Walk<'a>, done: HashSet<Identity>) -> Self {
         let from = match source {
             Source::Archive => From::Archive(Box::new(walk)),
-            Source::Given(records) => {
-                let at = |line| At { key: String::new(), line: Some(line) };
-                From::Given((1..).map(at).zip(records).collect())
-            }
+            Source::Given(records) => From::Given((1..).zip(records.iter())),
         };
         Self { terms, from, done, met: HashSet::new() }
     }
@@ -144,37 +146,30 @@ impl<'a> Letters<'a> {
                     (At { key: key.to_string(), line: Some(line) }, record, false)
                 }
                 Walked::Unread(Unread { key, line, why }) => {
-                    let why = match why {
-                        WhyUnread::Call(failure) => format!("cannot be read: {}", failure.code),
-                        WhyUnread::Line(undecided) => undecided.to_string(),
-                    };
-                    return Some(Found::Unreadable(At { key: key.to_string(), line }, why));
+                    let at = At { key: key.to_string(), line };
+                    return Some(match why {
+                        WhyUnread::Call(failure) => Found::Unread(at, failure),
+                        WhyUnread::Line(undecided) => Found::Bad(at, undecided.to_string()),
+                    });
                 }
             },
-            From::Given(records) => match records.pop_front()? {
-                (at, Ok((record, edited))) => (at, record.clone(), *edited),
-                (at, Err(problem)) => return Some(Found::Unreadable(at, problem.clone())),
-            },
+            From::Given(records) => {
+                let (line, given) = records.next()?;
+                let at = At { key: String::new(), line: Some(line) };
+                match given {
+                    Ok((record, edited)) => (at, record.clone(), *edited),
+                    Err(problem) => return Some(Found::Bad(at, problem.clone())),
+                }
+            }
         };
         Some(self.judge(at, record, edited))
     }
 
     fn judge(&mut self, at: At, record: Record, edited: bool) -> Found {
-        let Terms { request, requeue, policy } = self.terms;
         let message = match record.to_message() {
             Ok(message) => message,
-            Err(bad) => return Found::Unreadable(at, bad.to_string()),
+            Err(bad) => return Found::Bad(at, bad.to_string()),
         };
-        // Only what lay in the requeue says by its mark where it comes from.
-        let mut letter = if record.queue_arn == *requeue {
-            Letter::parse_requeued(message)
-        } else {
-            Letter::parse(message)
-        };
-        // Where an earlier replay sent it does not bind this one.
-        if let Some(mark) = &mut letter.mark {
-            mark.requeued.to = None;
-        }
         let identity = identity(record.queue_arn.as_str(), &record.message.message_id);
         if self.done.contains(&identity) {
             return Found::AlreadyReplayed;
@@ -182,27 +177,43 @@ impl<'a> Letters<'a> {
         if !self.met.insert(identity) {
             return Found::Double;
         }
-        match unfit(&letter, request, requeue, policy) {
+        // Only what lay in the requeue says by its mark where it comes from.
+        let mut letter = if record.queue_arn == *self.terms.requeue {
+            Letter::parse_requeued(message)
+        } else {
+            Letter::parse(message)
+        };
+        match self.terms.unfit(&mut letter, edited) {
             Some(unfit) => Found::Unfit(at, unfit),
-            None => Found::Fit(Box::new(Fit { record, letter, edited })),
+            None => Found::Fit(Box::new(Fit { at, record, letter, edited })),
         }
     }
 }
 
-fn unfit(letter: &Letter, request: &Request, requeue: &Arn, policy: Option<&Policy>) -> Option<Unfit> {
-    if letter.sqs.queue.is_fifo() != requeue.is_fifo() {
-        return Some(Unfit::OtherKind);
+impl Terms<'_> {
+    /// Why a letter cannot be replayed, if it cannot.
+    fn unfit(&self, letter: &mut Letter, edited: bool) -> Option<Unfit> {
+        if letter.sqs.queue.is_fifo() != self.requeue.is_fifo() {
+            return Some(Unfit::OtherKind);
+        }
+        // No mark is longer than one of the latest time.
+        let mark = letter.mark_for_replay(Timestamp::MAX, self.request.to.clone(), edited);
+        let Ok(parcel) = Parcel::for_requeue(letter, &mark, self.requeue, 0) else {
+            return Some(Unfit::Unmarkable);
+        };
+        if parcel.size() > MAX_MESSAGE_BYTES {
+            return Some(Unfit::TooLarge);
+        }
+        // Its rule is asked as it will be when the letter lies in the requeue.
+        let before = letter.mark.replace(mark);
+        let nowhere = self.policy.is_some_and(|policy| {
+            policy.rule_for(letter).is_ok_and(|rule| {
+                rule.action == Action::Redrive
+                    && !rule.asks_for_subscription(letter)
+                    && matches!(rule.way(letter, None), Way::Nowhere(..))
+            })
+        });
+        letter.mark = before;
+        nowhere.then_some(Unfit::NoTarget)
     }
-    let mark = letter.mark_for_replay(Timestamp::MAX, request.to.clone(), true);
-    let Ok(parcel) = Parcel::for_requeue(letter, &mark, requeue, 0) else { return Some(Unfit::Unmarkable) };
-    if parcel.size() > MAX_MESSAGE_BYTES {
-        return Some(Unfit::TooLarge);
-    }
-    let nowhere = |policy: &Policy| {
-        let Ok(rule) = policy.rule_for(letter) else { return true };
-        let searched = rule.asks_for_subscription(letter);
-        let nowhere = matches!(rule.way(letter, None), Way::Nowhere(..));
-        rule.action == Action::Redrive && nowhere && !searched
-    };
-    (request.to.is_none() && policy.is_some_and(nowhere)).then_some(Unfit::NoTarget)
 }

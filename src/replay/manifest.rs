@@ -31,14 +31,16 @@ pub struct Manifest {
     pub counts: Counts,
     /// Letters that the requeue has taken.
     pub sent: u64,
-    /// Letters that may have been sent twice, since a crash left a batch without its record.
+    /// Letters that SQS would not have, each for a reason of its own.
+    pub refused: u64,
+    /// Letters that may have been sent twice: a crash left their batch without its record, or no answer came.
     pub repeated: u64,
     /// The step under way, from 0.
     pub step: usize,
     /// When it began.
     pub step_began: Timestamp,
-    /// What had been sent before it.
-    pub sent_before_step: u64,
+    /// Batches before it.
+    pub batches_before_step: u64,
     /// Letters in the requeue before it.
     pub waiting_before_step: u64,
     /// While it settles: when it is judged.
@@ -61,7 +63,7 @@ pub enum Status {
     Running,
     /// A step was sent, and is judged after a while.
     Settling,
-    /// The last step came back, or the requeue takes no more; see `why`.
+    /// The last step came back, or the requeue takes no letters; see `why`.
     Stopped,
     /// Everything was sent.
     Done,
@@ -106,11 +108,24 @@ impl Status {
     }
 }
 
+/// What became of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepResult {
+    /// Letters that the requeue has taken.
+    pub sent: u64,
+    /// Letters that SQS would not have.
+    pub refused: u64,
+    /// Letters of them that were archived again.
+    pub came_back: u64,
+    /// All letters in the requeue now.
+    pub waiting: u64,
+}
+
 impl Manifest {
     /// A replay that begins.
     #[must_use]
     pub fn new(id: String, request: Request, cut_off: Timestamp, counts: Counts, now: Timestamp) -> Self {
-        Self {
+        let mut manifest = Self {
             version: MANIFEST_VERSION,
             id,
             request,
@@ -119,27 +134,39 @@ impl Manifest {
             why: None,
             counts,
             sent: 0,
+            refused: 0,
             repeated: 0,
             step: 0,
             step_began: now,
-            sent_before_step: 0,
+            batches_before_step: 0,
             waiting_before_step: 0,
             not_before: None,
             batch: None,
             batches: 0,
-        }
+        };
+        manifest.begin_step(now, 0);
+        manifest
     }
 
-    /// Letters that may have been sent when this step ends: its per cents of the selection, rounded up.
+    /// Letters of the selection that are behind it.
     #[must_use]
-    pub fn step_end(&self) -> u64 {
+    pub fn handled(&self) -> u64 {
+        self.sent + self.refused
+    }
+
+    /// Letters that this step still has to send; none if it is the last, which ends with the selection.
+    #[must_use]
+    pub fn left_in_step(&self) -> Option<u64> {
+        (!self.is_last_step()).then(|| self.step_end().saturating_sub(self.handled()))
+    }
+
+    /// Letters that are behind it when this step ends: its per cents of the selection, rounded up.
+    fn step_end(&self) -> u64 {
         let percent = self.request.ramp.get(self.step).copied().unwrap_or(100);
         (self.counts.selected * u64::from(percent)).div_ceil(100)
     }
 
-    /// Whether this is the last step.
-    #[must_use]
-    pub fn is_last_step(&self) -> bool {
+    fn is_last_step(&self) -> bool {
         self.step + 1 >= self.request.ramp.len()
     }
 
@@ -150,27 +177,32 @@ impl Manifest {
         self.not_before = Some(now.saturating_add(wait).unwrap_or(Timestamp::MAX));
     }
 
-    /// Goes on to the next step.
-    pub(super) fn next_step(&mut self, now: Timestamp) {
-        self.step += 1;
-        self.begin_step(now);
-    }
-
-    pub(super) fn begin_step(&mut self, now: Timestamp) {
+    /// Begins the first step that has something to send, or what is left of the present one. Small selections
+    /// have steps without a letter.
+    pub(super) fn begin_step(&mut self, now: Timestamp, waiting: u64) {
+        while self.left_in_step() == Some(0) {
+            self.step += 1;
+        }
         (self.status, self.not_before, self.why) = (Status::Running, None, None);
-        (self.step_began, self.sent_before_step) = (now, self.sent);
+        (self.step_began, self.batches_before_step, self.waiting_before_step) = (now, self.batches, waiting);
     }
 
-    /// Whether too many letters of a step came back to the archive, or still wait in the requeue.
+    pub(super) fn stop(&mut self, why: String) {
+        (self.status, self.not_before, self.why) = (Status::Stopped, None, Some(why));
+    }
+
+    /// Why a step failed, if it did: too many of its letters were refused, came back to the archive, or still
+    /// wait in the requeue.
     #[must_use]
-    pub fn failed_step(&self, came_back: u64, waiting: u64) -> Option<String> {
-        let sent = self.sent - self.sent_before_step;
-        let failing = came_back + waiting.saturating_sub(self.waiting_before_step);
-        (failing * 100 > sent * u64::from(self.request.threshold)).then(|| {
+    pub fn failed_step(&self, result: StepResult) -> Option<String> {
+        let StepResult { sent, refused, came_back, waiting } = result;
+        let waiting = waiting.saturating_sub(self.waiting_before_step);
+        let (failing, all) = (refused + came_back + waiting, sent + refused);
+        (failing * 100 > all * u64::from(self.request.threshold)).then(|| {
             format!(
-                "of {sent} letters of step {} {came_back} came back to the archive and {} still wait in the requeue",
+                "of {all} letters of step {}: {refused} refused by SQS, {came_back} back in the archive, \
+                 {waiting} more than before wait in the requeue",
                 self.step + 1,
-                failing - came_back
             )
         })
     }
@@ -186,29 +218,57 @@ mod tests {
         Manifest::new("r".into(), request, Timestamp::UNIX_EPOCH, counts, Timestamp::UNIX_EPOCH)
     }
 
-    #[test]
-    fn steps_end_at_their_per_cents_rounded_up() {
-        let mut manifest = manifest(250, &[1, 5, 20, 100]);
-        let mut ends = Vec::new();
-        loop {
-            ends.push(manifest.step_end());
-            if manifest.is_last_step() {
-                break;
-            }
-            manifest.next_step(Timestamp::UNIX_EPOCH);
+    /// Letters of each step that has some before the last, which takes what is left.
+    fn steps(selected: u64, ramp: &[u32]) -> Vec<u64> {
+        let mut manifest = manifest(selected, ramp);
+        let mut sizes = Vec::new();
+        while let Some(left) = manifest.left_in_step() {
+            sizes.push(left);
+            manifest.sent += left;
+            manifest.begin_step(Timestamp::UNIX_EPOCH, 0);
         }
-        assert_eq!(ends, [3, 13, 50, 250]);
+        sizes.push(selected - manifest.sent);
+        sizes
     }
 
     #[test]
-    fn a_step_fails_where_more_than_the_threshold_came_back_or_waits() {
+    fn steps_end_at_their_per_cents_rounded_up_and_empty_ones_are_passed_over() {
+        assert_eq!(steps(250, &[1, 5, 20, 100]), [3, 10, 37, 200]);
+        assert_eq!(steps(10_000, &[1, 5, 20, 100]), [100, 400, 1500, 8000]);
+        assert_eq!(steps(10, &[1, 5, 20, 100]), [1, 1, 8]);
+        assert_eq!(steps(3, &[1, 5, 20, 100]), [1, 2]);
+        assert_eq!(steps(1, &[1, 5, 20, 100]), [1, 0]);
+        assert_eq!(steps(0, &[1, 5, 20, 100]), [0]);
+        assert_eq!(steps(7, &[100]), [7]);
+    }
+
+    #[test]
+    fn what_sqs_refused_counts_as_behind_it_or_a_step_would_never_end() {
         let mut manifest = manifest(100, &[20, 100]);
-        (manifest.sent, manifest.waiting_before_step) = (20, 5);
-        assert_eq!(manifest.failed_step(2, 5), None, "10 per cent are allowed");
-        assert_eq!(manifest.failed_step(0, 7), None);
-        let why = "of 20 letters of step 1 2 came back to the archive and 1 still wait in the requeue";
-        assert_eq!(manifest.failed_step(2, 6).as_deref(), Some(why));
-        assert!(manifest.failed_step(0, 8).is_some());
-        assert_eq!(manifest.failed_step(0, 0), None, "others may have left the requeue meanwhile");
+        (manifest.sent, manifest.refused) = (15, 2);
+        assert_eq!(manifest.left_in_step(), Some(3));
+    }
+
+    #[test]
+    fn a_step_fails_where_more_than_the_threshold_was_refused_came_back_or_waits() {
+        let mut manifest = manifest(100, &[20, 100]);
+        manifest.waiting_before_step = 5;
+        let result = StepResult { sent: 20, refused: 0, came_back: 0, waiting: 5 };
+        assert_eq!(manifest.failed_step(result), None);
+        assert_eq!(manifest.failed_step(StepResult { came_back: 2, ..result }), None, "10 per cent may");
+        assert_eq!(manifest.failed_step(StepResult { waiting: 7, ..result }), None);
+        assert_eq!(manifest.failed_step(StepResult { waiting: 0, ..result }), None, "others have left it");
+        let why = "of 20 letters of step 1: 0 refused by SQS, 2 back in the archive, \
+                   1 more than before wait in the requeue";
+        let result = StepResult { came_back: 2, waiting: 6, ..result };
+        assert_eq!(manifest.failed_step(result).as_deref(), Some(why));
+        for failing in [
+            StepResult { came_back: 3, waiting: 0, ..result },
+            StepResult { came_back: 0, waiting: 8, ..result },
+            StepResult { sent: 17, refused: 3, came_back: 0, waiting: 5 },
+            StepResult { sent: 0, refused: 1, came_back: 0, waiting: 0 },
+        ] {
+            assert!(manifest.failed_step(failing).is_some(), "{failing:?}");
+        }
     }
 }

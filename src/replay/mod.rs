@@ -16,14 +16,25 @@
 //!   then: a crash can repeat the letters of one batch, and loses none.
 //! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back.
 //! - **Each letter once**, by queue ARN and SQS message id, also over several replays.
+//!
+//! | file | does |
+//! |---|---|
+//! | `request` | what is asked for |
+//! | `run` | begins, goes on, goes through the steps |
+//! | `letters` | which letters, one after the other |
+//! | `requeue` | sends them |
+//! | `manifest` | how it stands, and the arithmetic of steps |
+//! | `lock`, `store` | what lies in the bucket |
 
 mod letters;
+mod lock;
 mod manifest;
 mod request;
+mod requeue;
 mod run;
 mod store;
 
 pub use letters::{At, Unfit};
-pub use manifest::{Batch, Counts, Manifest, Status};
+pub use manifest::{Batch, Counts, Manifest, Status, StepResult};
 pub use request::{DEFAULT_RAMP, Request, Select};
 pub use run::{Control, Given, Parts, Replay, ReplayError, Source};

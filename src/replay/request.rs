@@ -129,6 +129,27 @@ impl Default for Request {
 }
 
 impl Request {
+    /// Reads a request. Only objects will do: of a list or of nothing, an empty selection would be made, which
+    /// is the whole archive.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words; a field that is unknown by its name.
+    pub fn from_json(json: Value) -> Result<Self, Vec<String>> {
+        if !json.is_object() {
+            return Err(vec!["replay: must be an object".to_owned()]);
+        }
+        if json.get("select").is_some_and(|select| !select.is_object()) {
+            return Err(vec!["select: must be an object".to_owned()]);
+        }
+        serde_json::from_value(json).map_err(|error| vec![error.to_string()])
+    }
+
+    /// The same for records that are given, which no selection chooses.
+    pub(super) fn of_given(&self) -> Self {
+        Self { select: Select::default(), cut_off: None, ..self.clone() }
+    }
+
     /// Checks what types cannot.
     ///
     /// # Errors

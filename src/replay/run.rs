@@ -1,10 +1,8 @@
 //! Doing it.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use aws_sdk_sqs::config::Region;
-use aws_sdk_sqs::types::QueueAttributeName;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::tz::TimeZone;
@@ -14,18 +12,23 @@ use tokio::time::{Instant, sleep};
 
 use super::Request;
 use super::letters::{At, Fit, Found, Identity, Letters, Terms, identity};
-use super::manifest::{Batch, Counts, Manifest, Status};
-use super::store::{Entry, Held, NotLocked, Store};
-use crate::archive::{Found as Walked, Record, Selection, Walk};
+use super::lock::Lock;
+use super::manifest::{Batch, Counts, Manifest, Status, StepResult};
+use super::requeue::{Answers, Requeue};
+use super::store::{Entry, Store};
+use crate::archive::{Found as Walked, Record, Selection, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::Failure;
 use crate::policy::Policy;
-use crate::target::{Courier, Endpoint, Parcel, Reach, Sent, Shipment, Time, Waiting};
+use crate::target::{Courier, Reach};
 
 /// Letters of a batch: what one ledger names, and what a crash can repeat.
 const MAX_BATCH: u64 = 500;
+
+/// The same towards a FIFO queue, where a group's letters go one after the other.
+const MAX_FIFO_BATCH: u64 = 100;
 
 /// Bytes of a batch.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
@@ -36,11 +39,11 @@ const MAX_SELECTED: u64 = 2_000_000;
 /// How late a letter can appear in the archive after the time that stands in it.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
-/// The time for one batch, with the SDK's own repetitions.
-const SEND_TIME: Duration = Duration::from_secs(15);
+/// How far the clocks of this machine and of the function can be apart.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// What a lock must have left before a batch begins: more than the batch takes.
-const LEAST_LEASE: SignedDuration = SignedDuration::from_secs(20);
+/// Batches in a row that the requeue may not take whole.
+const TRIES: u32 = 3;
 
 /// A nap, between which it is asked whether to stop.
 const NAP: Duration = Duration::from_millis(200);
@@ -76,6 +79,14 @@ pub enum ReplayError {
     /// There is another replay.
     #[error("another replay is under way; if it has died, its lock ends at {0}")]
     Busy(Timestamp),
+    /// The lock could not be kept, so another replay may have begun.
+    #[error("the lock was lost, perhaps to another replay; nothing is sent without it")]
+    LockLost,
+    /// It was told to stop before it knew what is selected.
+    #[error(
+        "there was no time to count the selection, and nothing was sent: narrow it, or give it more time"
+    )]
+    NotCounted,
     /// The replay stopped since its last step came back.
     #[error("replay {id} has stopped: {why}; ask for it with \"resume\" to go on")]
     Stopped {
@@ -118,9 +129,7 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Replay {
     store: Store,
-    sqs: aws_sdk_sqs::Client,
-    courier: Courier,
-    requeue: Arn,
+    requeue: Requeue,
     clock: Clock,
     owner: String,
 }
@@ -133,7 +142,7 @@ struct Job<'a> {
     control: &'a dyn Control,
 }
 
-fn failed(what: &'static str) -> impl Fn(Failure) -> ReplayError {
+pub(super) fn failed(what: &'static str) -> impl Fn(Failure) -> ReplayError {
     move |failure| ReplayError::Failed { what, failure }
 }
 
@@ -144,17 +153,16 @@ impl Replay {
         let Parts { clients, bucket, prefix, requeue, clock, owner } = parts;
         let prefix = prefix.trim_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let courier = Courier::new(&clients, Reach::Public);
         Self {
-            courier: Courier::new(&clients, Reach::Public),
             store: Store { s3: clients.s3, bucket, prefix },
-            sqs: clients.sqs,
-            requeue,
+            requeue: Requeue { sqs: clients.sqs, courier, arn: requeue },
             clock,
             owner,
         }
     }
 
-    /// Begins a replay, or goes on with the one that was begun with the same selection. Returns when all
+    /// Begins a replay, or goes on with the one that was begun with the same request. Returns when all
     /// is sent, when it must stop, or when `control` says so; the manifest tells which. Where the redrive
     /// policy is known, letters without a target by it are left out.
     ///
@@ -169,37 +177,39 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<Manifest, ReplayError> {
         request.check().map_err(ReplayError::Request)?;
+        let wrong = |why: &str| Err(ReplayError::Request(vec![why.to_owned()]));
+        if request.cut_off.is_some_and(|cut_off| cut_off > self.clock.now()) {
+            return wrong("cutOff: must not lie in the future");
+        }
+        if matches!(source, Source::Given(_)) && *request != request.of_given() {
+            return wrong("select, cutOff: choose letters of the archive, but records are given");
+        }
         let job = Job { source, policy, control };
         let beginning = self.id_of(request, source);
         if request.dry_run {
             return self.dry_run(request, beginning, job).await;
         }
-        let held = self.store.lock(&self.owner, self.clock.now()).await;
-        let mut held = held.map_err(|not| match not {
-            NotLocked::Busy(until) => ReplayError::Busy(until),
-            NotLocked::Failed(failure) => failed("locking the archive")(failure),
-        })?;
-        let done = self.locked(request, &beginning, job, &mut held).await;
-        self.store.release(&self.owner, &held, self.clock.now()).await;
+        let mut lock = Lock::take(&self.store, &self.clock, &self.owner).await?;
+        let done = self.locked(request, &beginning, job, &mut lock).await;
+        lock.release().await;
         done
     }
 
-    /// Counts, and writes nothing at all.
+    /// Counts what a replay would send now, and writes nothing at all.
     async fn dry_run(
         &self,
         request: &Request,
         beginning: String,
         job: Job<'_>,
     ) -> Result<Manifest, ReplayError> {
-        let open = self.store.latest(&beginning).await.map_err(failed("reading the manifest"))?;
-        let open = open.filter(|manifest| manifest.status != Status::Done);
+        let open = self.open(&beginning).await?.map(|(manifest, _)| manifest);
         let now = self.clock.now();
         let cut_off = open.as_ref().map_or_else(|| cut_off(request, now), |manifest| manifest.cut_off);
         let own = open.map(|manifest| manifest.id);
-        let counts = self.count(request, cut_off, own.as_deref(), job).await?;
-        let mut manifest = Manifest::new(beginning, request.clone(), cut_off, counts, now);
-        manifest.status = Status::DryRun;
-        Ok(manifest)
+        let counts = self.count(request, cut_off, own.as_deref(), job, None).await?;
+        let id = own.unwrap_or(beginning);
+        let manifest = Manifest::new(id, request.clone(), cut_off, counts, now);
+        Ok(Manifest { status: Status::DryRun, ..manifest })
     }
 
     async fn locked(
@@ -207,49 +217,75 @@ impl Replay {
         request: &Request,
         beginning: &str,
         job: Job<'_>,
-        held: &mut Held,
+        lock: &mut Lock<'_>,
     ) -> Result<Manifest, ReplayError> {
-        let open = self.store.latest(beginning).await.map_err(failed("reading the manifest"))?;
-        let open = open.filter(|manifest| manifest.status != Status::Done);
-        let mut manifest = if let Some(open) = open {
-            self.go_on(open, request).await?
-        } else {
-            let now = self.clock.now();
-            let cut_off = cut_off(request, now);
-            let counts = self.count(request, cut_off, None, job).await?;
-            let id = format!("{beginning}-{}", compact(cut_off));
-            let mut manifest = Manifest::new(id, request.clone(), cut_off, counts, now);
-            manifest.waiting_before_step = self.waiting().await?;
-            manifest
+        let (manifest, etag) = match self.open(beginning).await? {
+            Some((manifest, etag)) => (self.go_on(manifest, request).await?, Some(etag)),
+            None => (self.begin(request, beginning, job, lock).await?, None),
         };
-        self.save(&manifest).await?;
-        let ended = self.steps(&mut manifest, job, held).await;
-        self.save(&manifest).await?;
-        job.control.progress(&manifest);
-        ended.map(|()| manifest)
+        let backlog = VecDeque::new();
+        let pace = Pace::new(manifest.request.rate);
+        let mut run =
+            Run { replay: self, job, lock, manifest, etag, backlog, trouble: 0, unread: None, pace };
+        run.save().await?;
+        match run.go().await {
+            Ok(()) => run.save().await?,
+            // The manifest is somebody else's now.
+            Err(ReplayError::LockLost) => return Err(ReplayError::LockLost),
+            Err(error) => {
+                // What is not written is worked out from the ledgers.
+                let _ = run.save().await;
+                return Err(error);
+            }
+        }
+        job.control.progress(&run.manifest);
+        Ok(run.manifest)
     }
 
-    /// Takes up a replay that was begun.
+    /// The replay of this request that is not at its end, and its `ETag`.
+    async fn open(&self, beginning: &str) -> Result<Option<(Manifest, String)>, ReplayError> {
+        let latest = self.store.latest(beginning).await.map_err(failed("reading the manifest"))?;
+        Ok(latest.filter(|(manifest, _)| manifest.status != Status::Done))
+    }
+
+    async fn begin(
+        &self,
+        request: &Request,
+        beginning: &str,
+        job: Job<'_>,
+        lock: &mut Lock<'_>,
+    ) -> Result<Manifest, ReplayError> {
+        let began = self.clock.now();
+        let cut_off = cut_off(request, began);
+        let counts = self.count(request, cut_off, None, job, Some(lock)).await?;
+        let id = format!("{beginning}-{}", compact(began));
+        let request = Request { resume: false, ..request.clone() };
+        let mut manifest = Manifest::new(id, request, cut_off, counts, began);
+        manifest.begin_step(self.clock.now(), self.waiting().await?);
+        Ok(manifest)
+    }
+
+    /// Takes up a replay that was begun. What is selected, and the steps, stay as they were.
     async fn go_on(&self, mut manifest: Manifest, request: &Request) -> Result<Manifest, ReplayError> {
-        if manifest.status == Status::Stopped {
-            let why = manifest.why.clone().unwrap_or_default();
-            if !request.resume {
-                return Err(ReplayError::Stopped { id: manifest.id, why });
-            }
-            // What waits now is no fault of what is sent from here on.
-            manifest.waiting_before_step = self.waiting().await?;
-            let ended = manifest.sent >= manifest.step_end() && !manifest.is_last_step();
-            if ended { manifest.next_step(self.clock.now()) } else { manifest.begin_step(self.clock.now()) }
+        if manifest.status == Status::Stopped && !request.resume {
+            let why = manifest.why.unwrap_or_default();
+            return Err(ReplayError::Stopped { id: manifest.id, why });
         }
         if let Some(batch) = manifest.batch.take() {
             let recorded = self.store.recorded(&manifest.id, batch.number).await;
-            match recorded.map_err(failed("reading the ledger"))? {
-                Some(letters) => manifest.sent += letters,
-                None => manifest.repeated += batch.letters,
-            }
+            let recorded = recorded.map_err(failed("reading the ledger"))?.unwrap_or_default();
+            let refused = recorded.iter().filter(|entry| entry.refused).count() as u64;
+            let recorded = recorded.len() as u64;
+            manifest.refused += refused;
+            manifest.sent += recorded - refused;
+            manifest.repeated += batch.letters.saturating_sub(recorded);
         }
-        let ramp = manifest.request.ramp.clone();
-        manifest.request = Request { ramp, dry_run: false, ..request.clone() };
+        let Request { rate, threshold, settle_seconds, .. } = *request;
+        manifest.request = Request { rate, threshold, settle_seconds, ..manifest.request };
+        if manifest.status == Status::Stopped {
+            // What waits now is no fault of what is sent from here on.
+            manifest.begin_step(self.clock.now(), self.waiting().await?);
+        }
         Ok(manifest)
     }
 
@@ -259,19 +295,23 @@ impl Replay {
         cut_off: Timestamp,
         own: Option<&str>,
         job: Job<'_>,
+        mut lock: Option<&mut Lock<'_>>,
     ) -> Result<Counts, ReplayError> {
         let selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
-        let done = self.done(request, own).await?;
-        let mut letters = self.letters(request, job, &selection, done);
+        let mut letters = self.letters(request, own, job, &selection).await?;
         let mut counts = Counts::default();
         while let Some(found) = letters.next().await {
             match found {
                 Found::Fit(_) => counts.selected += 1,
                 Found::Double => counts.doubles += 1,
                 Found::AlreadyReplayed => counts.already_replayed += 1,
-                Found::Unreadable(at, why) => {
+                Found::Bad(at, why) => {
                     counts.unreadable += 1;
                     job.control.left_out(&at, &why);
+                }
+                Found::Unread(at, failure) => {
+                    counts.unreadable += 1;
+                    job.control.left_out(&at, &WhyUnread::Call(failure).to_string());
                 }
                 Found::Unfit(at, unfit) => {
                     *counts.unfit.entry(unfit.name().to_owned()).or_default() += 1;
@@ -281,212 +321,27 @@ impl Replay {
             if counts.selected > MAX_SELECTED {
                 return Err(ReplayError::TooMany);
             }
+            if job.control.stop() {
+                return Err(ReplayError::NotCounted);
+            }
+            if let Some(lock) = &mut lock {
+                lock.keep().await?;
+            }
         }
         Ok(counts)
     }
 
-    async fn steps(&self, manifest: &mut Manifest, job: Job<'_>, held: &mut Held) -> Result<(), ReplayError> {
-        let control = job.control;
-        let request = manifest.request.clone();
-        let selection = request.select.selection(Some(manifest.cut_off)).map_err(ReplayError::Request)?;
-        let done = self.done(&request, Some(&manifest.id)).await?;
-        let mut letters = self.letters(&request, job, &selection, done);
-        let mut pace = Pace::new(request.rate);
-        loop {
-            if manifest.status == Status::Settling {
-                if !self.settled(manifest, control, held).await? {
-                    return Ok(());
-                }
-                if let Some(why) = self.judge(manifest).await? {
-                    (manifest.status, manifest.why) = (Status::Stopped, Some(why));
-                    return Ok(());
-                }
-                manifest.waiting_before_step = self.waiting().await?;
-                manifest.next_step(self.clock.now());
-                control.progress(manifest);
-            }
-            while manifest.sent < manifest.step_end() || manifest.is_last_step() {
-                if control.stop() {
-                    return Ok(());
-                }
-                let most =
-                    if manifest.is_last_step() { MAX_BATCH } else { manifest.step_end() - manifest.sent };
-                let most = most.min(MAX_BATCH).min(u64::from(request.rate));
-                let batch = next_batch(&mut letters, most).await;
-                if batch.is_empty() {
-                    manifest.status = Status::Done;
-                    return Ok(());
-                }
-                self.send(manifest, &batch, held).await?;
-                control.progress(manifest);
-                if manifest.status == Status::Stopped {
-                    return Ok(());
-                }
-                pace.wait(batch.len() as u64, control).await;
-            }
-            if manifest.sent == manifest.sent_before_step {
-                // A small selection has steps without a letter of their own.
-                manifest.next_step(self.clock.now());
-            } else {
-                manifest.settle(self.clock.now());
-            }
-            control.progress(manifest);
-        }
-    }
-
-    /// Sends a batch and records it.
-    async fn send(&self, manifest: &mut Manifest, batch: &[Fit], held: &mut Held) -> Result<(), ReplayError> {
-        self.keep_lock(held).await?;
-        manifest.batches += 1;
-        let number = manifest.batches;
-        manifest.batch = Some(Batch { number, letters: batch.len() as u64 });
-        self.save(manifest).await?;
-        let (sent, failure) = self.send_to_requeue(batch, &manifest.request).await;
-        let entries: Vec<_> = sent.iter().map(|fit| entry(fit)).collect();
-        if !entries.is_empty() {
-            let recorded = self.store.record(&manifest.id, number, &entries).await;
-            recorded.map_err(failed("writing the ledger"))?;
-        }
-        manifest.sent += entries.len() as u64;
-        manifest.batch = None;
-        if let Some(failure) = failure {
-            let why =
-                format!("the requeue does not take letters: {} ({})", failure.code, failure.class.name());
-            (manifest.status, manifest.why) = (Status::Stopped, Some(why));
-        }
-        Ok(())
-    }
-
-    /// Which letters of a batch the requeue has taken, and what kept the others out of it.
-    async fn send_to_requeue<'f>(
-        &self,
-        batch: &'f [Fit],
-        request: &Request,
-    ) -> (Vec<&'f Fit>, Option<Failure>) {
-        let to = Endpoint::Queue(self.requeue.clone());
-        let now = self.clock.now();
-        let pack = |fit: &'f Fit| {
-            let mark = fit.letter.mark_for_replay(now, request.to.clone(), fit.edited);
-            let parcel = Parcel::for_requeue(&fit.letter, &mark, &self.requeue, 0).ok()?;
-            Some((fit, Shipment::Message(parcel)))
-        };
-        let packed: Vec<_> = batch.iter().filter_map(pack).collect();
-        let not_before = Instant::now();
-        let waiting: Vec<_> = packed
-            .iter()
-            .map(|(_, shipment)| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
-            .collect();
-        let answers = self.courier.deliver(&waiting, Time::until(Instant::now() + SEND_TIME)).await;
-        let failure = answers.iter().find_map(|sent| match sent {
-            Sent::Accepted => None,
-            Sent::Failed(failure) => Some(failure.clone()),
-            Sent::NotStarted | Sent::Refused(_) => {
-                Some(Failure::ours(FailureClass::Transient, "DeadlineExceeded"))
-            }
-        });
-        let taken = packed.iter().zip(&answers).filter(|(_, sent)| **sent == Sent::Accepted);
-        (taken.map(|((fit, _), _)| *fit).collect(), failure)
-    }
-
-    /// Waits until a step can be judged; false where it must stop before.
-    async fn settled(
-        &self,
-        manifest: &Manifest,
-        control: &dyn Control,
-        held: &mut Held,
-    ) -> Result<bool, ReplayError> {
-        while manifest.not_before.is_some_and(|then| self.clock.now() < then) {
-            if control.stop() {
-                return Ok(false);
-            }
-            self.keep_lock(held).await?;
-            sleep(NAP).await;
-        }
-        Ok(true)
-    }
-
-    /// Why a step failed, if it did.
-    async fn judge(&self, manifest: &Manifest) -> Result<Option<String>, ReplayError> {
-        let waiting = self.waiting().await?;
-        let ids = self.store.letter_ids(&manifest.id, manifest.sent_before_step).await;
-        let ids = ids.map_err(failed("reading the ledger"))?;
-        // Letters come back from the requeue, or by way of their own dead-letter queue.
-        let since = Selection { from: Some(manifest.step_began), ..Selection::default() };
-        let mut walk = self.walk(&since);
-        let mut came_back: HashSet<Identity> = HashSet::new();
-        while let Some(found) = walk.next().await {
-            // What cannot be read was told when the replay began.
-            if let Walked::Letter(archived) = found
-                && ids.contains(&archived.record.letter_id)
-            {
-                came_back.insert(identity_of(&archived.record));
-            }
-        }
-        Ok(manifest.failed_step(came_back.len() as u64, waiting))
-    }
-
-    /// Letters in the requeue: visible, hidden, delayed.
-    async fn waiting(&self) -> Result<u64, ReplayError> {
-        use QueueAttributeName::{
-            ApproximateNumberOfMessages, ApproximateNumberOfMessagesDelayed,
-            ApproximateNumberOfMessagesNotVisible,
-        };
-        let names = [
-            ApproximateNumberOfMessages,
-            ApproximateNumberOfMessagesNotVisible,
-            ApproximateNumberOfMessagesDelayed,
-        ];
-        let answer = self
-            .sqs
-            .get_queue_attributes()
-            .queue_url(self.requeue.queue_url())
-            .set_attribute_names(Some(names.to_vec()))
-            .customize()
-            .config_override(
-                aws_sdk_sqs::config::Builder::new().region(Region::new(self.requeue.region().to_owned())),
-            )
-            .send()
-            .await
-            .map_err(|error| failed("reading the requeue")(Failure::of_call(&error)))?;
-        let attributes = answer.attributes();
-        let number =
-            |name| attributes.and_then(|all| all.get(name)).and_then(|text| text.parse::<u64>().ok());
-        Ok(names.iter().filter_map(number).sum())
-    }
-
-    async fn keep_lock(&self, held: &mut Held) -> Result<(), ReplayError> {
-        let now = self.clock.now();
-        if held.until.duration_since(now) > LEAST_LEASE {
-            return Ok(());
-        }
-        let renewed = self.store.renew(&self.owner, held, now).await.map_err(failed("renewing the lock"))?;
-        *held = renewed.ok_or(ReplayError::Busy(now))?;
-        Ok(())
-    }
-
-    async fn save(&self, manifest: &Manifest) -> Result<(), ReplayError> {
-        self.store.save(manifest).await.map_err(failed("writing the manifest"))
-    }
-
-    fn letters<'a>(
+    /// The letters that the replay `own`, or a new one, has to send.
+    async fn letters<'a>(
         &'a self,
         request: &'a Request,
+        own: Option<&str>,
         job: Job<'a>,
         selection: &'a Selection,
-        done: HashSet<Identity>,
-    ) -> Letters<'a> {
-        let terms = Terms { request, requeue: &self.requeue, policy: job.policy };
-        Letters::new(terms, job.source, self.walk(selection), done)
-    }
-
-    /// The letters that are not sent any more.
-    async fn done(&self, request: &Request, own: Option<&str>) -> Result<HashSet<Identity>, ReplayError> {
-        let done = match (request.again, own) {
-            (true, None) => Ok(HashSet::new()),
-            (true, Some(own)) => self.store.sent(Some(own)).await,
-            (false, _) => self.store.sent(None).await,
-        };
-        done.map_err(failed("reading the ledgers"))
+    ) -> Result<Letters<'a>, ReplayError> {
+        let done = self.store.done(own, request.again).await.map_err(failed("reading the ledgers"))?;
+        let terms = Terms { request, requeue: &self.requeue.arn, policy: job.policy };
+        Ok(Letters::new(terms, job.source, self.walk(selection), done))
     }
 
     fn walk<'s>(&self, selection: &'s Selection) -> Walk<'s> {
@@ -494,18 +349,230 @@ impl Replay {
         Walk::new(s3.clone(), bucket, prefix, selection)
     }
 
-    /// How the id of every replay of this selection begins.
+    async fn waiting(&self) -> Result<u64, ReplayError> {
+        self.requeue.waiting().await.map_err(failed("reading the requeue"))
+    }
+
+    /// How the id of every replay of this request begins.
     fn id_of(&self, request: &Request, source: &Source) -> String {
         let mut hash = Sha256::new();
-        hash.update(serde_json::to_string(&(&request.select, &request.to)).unwrap_or_default());
-        hash.update(self.requeue.as_str());
+        let asked = (&request.select, &request.to, request.again, self.requeue.arn.as_str());
+        hash.update(serde_json::to_string(&asked).unwrap_or_default());
         if let Source::Given(records) = source {
-            for record in records.iter().flatten() {
-                hash.update(record.0.queue_arn.as_str());
-                hash.update(record.0.message.digest().unwrap_or_default());
+            for (record, _) in records.iter().flatten() {
+                hash.update(record.queue_arn.as_str());
+                hash.update(record.message.digest().unwrap_or_default());
             }
         }
         URL_SAFE_NO_PAD.encode(&hash.finalize()[..9])
+    }
+}
+
+/// A replay that is under way.
+struct Run<'r, 'l> {
+    replay: &'r Replay,
+    job: Job<'r>,
+    lock: &'r mut Lock<'l>,
+    manifest: Manifest,
+    /// The manifest's in the bucket; none before it is written.
+    etag: Option<String>,
+    /// Letters that the requeue has not taken, first to be sent next.
+    backlog: VecDeque<Fit>,
+    /// Batches in a row that the requeue has not taken whole.
+    trouble: u32,
+    /// A part of the archive that could not be read.
+    unread: Option<Failure>,
+    pace: Pace,
+}
+
+impl Run<'_, '_> {
+    /// Goes on until all is sent, or it must stop.
+    async fn go(&mut self) -> Result<(), ReplayError> {
+        let request = self.manifest.request.clone();
+        let selection =
+            request.select.selection(Some(self.manifest.cut_off)).map_err(ReplayError::Request)?;
+        let own = Some(self.manifest.id.as_str());
+        let mut letters = self.replay.letters(&request, own, self.job, &selection).await?;
+        loop {
+            let goes_on = match self.manifest.status {
+                Status::Running => self.step(&mut letters).await?,
+                Status::Settling => self.settle().await?,
+                Status::DryRun | Status::Stopped | Status::Done => false,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+            self.job.control.progress(&self.manifest);
+        }
+    }
+
+    /// Sends a batch, or ends the step; false where the replay pauses.
+    async fn step(&mut self, letters: &mut Letters<'_>) -> Result<bool, ReplayError> {
+        let left = self.manifest.left_in_step();
+        if left == Some(0) {
+            self.end_step().await?;
+            return Ok(true);
+        }
+        let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
+        let most = most.min(left.unwrap_or(most)).min(u64::from(self.manifest.request.rate));
+        let batch = self.next_batch(letters, most).await?;
+        self.pace.turn(batch.len() as u64, self.job.control).await;
+        if self.job.control.stop() {
+            return Ok(false);
+        }
+        if !batch.is_empty() {
+            self.send(batch).await?;
+            return Ok(true);
+        }
+        // What was counted and is not there now may only be out of sight.
+        if let Some(failure) = self.unread.take()
+            && self.manifest.handled() < self.manifest.counts.selected
+        {
+            return Err(failed("reading the archive")(failure));
+        }
+        self.manifest.status = Status::Done;
+        Ok(true)
+    }
+
+    async fn next_batch(&mut self, letters: &mut Letters<'_>, most: u64) -> Result<Vec<Fit>, ReplayError> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while (batch.len() as u64) < most && bytes < MAX_BATCH_BYTES && !self.job.control.stop() {
+            let fit = if let Some(fit) = self.backlog.pop_front() {
+                fit
+            } else {
+                match letters.next().await {
+                    Some(Found::Fit(fit)) => *fit,
+                    Some(Found::Unread(_, failure)) => {
+                        self.unread = Some(failure);
+                        continue;
+                    }
+                    // These were counted when the replay began.
+                    Some(Found::Unfit(..) | Found::Bad(..) | Found::Double | Found::AlreadyReplayed) => {
+                        self.lock.keep().await?;
+                        continue;
+                    }
+                    None => break,
+                }
+            };
+            bytes += fit.letter.sqs.body.len();
+            batch.push(fit);
+        }
+        Ok(batch)
+    }
+
+    /// Sends a batch and records it. First the manifest says that it is under way, so that a crash is known.
+    async fn send(&mut self, batch: Vec<Fit>) -> Result<(), ReplayError> {
+        self.manifest.batches += 1;
+        let number = self.manifest.batches;
+        self.manifest.batch = Some(Batch { number, letters: batch.len() as u64 });
+        self.save().await?;
+        self.lock.keep().await?;
+        let answers = self.replay.requeue.send(batch, &self.manifest, self.replay.clock.now()).await;
+        let Answers { sent, refused, left, doubtful, failure } = answers;
+        let mut entries: Vec<_> = sent.iter().map(|fit| entry(fit, false)).collect();
+        for (fit, failure) in &refused {
+            self.job.control.left_out(&fit.at, &format!("refused by SQS: {}", failure.code));
+            entries.push(entry(fit, true));
+        }
+        if !entries.is_empty() {
+            let recorded = self.replay.store.record(&self.manifest.id, number, &entries).await;
+            recorded.map_err(failed("writing the ledger"))?;
+        }
+        self.manifest.sent += sent.len() as u64;
+        self.manifest.refused += refused.len() as u64;
+        self.manifest.repeated += doubtful;
+        self.manifest.batch = None;
+        for fit in left.into_iter().rev() {
+            self.backlog.push_front(fit);
+        }
+        self.after(failure).await;
+        Ok(())
+    }
+
+    /// Waits a while before letters go once more that the requeue did not take, and in the end gives up.
+    async fn after(&mut self, failure: Option<Failure>) {
+        let Some(failure) = failure else {
+            self.trouble = 0;
+            return;
+        };
+        self.trouble += 1;
+        if self.trouble < TRIES {
+            sleep(Duration::from_secs(u64::from(self.trouble))).await;
+            return;
+        }
+        let (code, class) = (&failure.code, failure.class.name());
+        self.manifest.stop(format!("the requeue does not take letters: {code} ({class})"));
+    }
+
+    /// What was sent is judged after a while, unless it was all.
+    async fn end_step(&mut self) -> Result<(), ReplayError> {
+        let now = self.replay.clock.now();
+        if self.manifest.handled() < self.manifest.counts.selected {
+            self.manifest.settle(now);
+            return self.save().await;
+        }
+        self.manifest.begin_step(now, 0);
+        Ok(())
+    }
+
+    /// Waits until the step can be judged, and judges it; false where it must stop before.
+    async fn settle(&mut self) -> Result<bool, ReplayError> {
+        while self.manifest.not_before.is_some_and(|then| self.replay.clock.now() < then) {
+            if self.job.control.stop() {
+                return Ok(false);
+            }
+            self.lock.keep().await?;
+            sleep(NAP).await;
+        }
+        let result = self.result().await?;
+        match self.manifest.failed_step(result) {
+            Some(why) => self.manifest.stop(why),
+            None => self.manifest.begin_step(self.replay.clock.now(), result.waiting),
+        }
+        Ok(true)
+    }
+
+    /// What became of the step.
+    async fn result(&mut self) -> Result<StepResult, ReplayError> {
+        let Manifest { id, step_began, batches_before_step, .. } = &self.manifest;
+        let entries = self.replay.store.recorded_since(id, *batches_before_step).await;
+        let entries = entries.map_err(failed("reading the ledger"))?;
+        let own: HashSet<_> = entries.iter().map(Entry::identity).collect();
+        let (refused, sent): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.refused);
+        let ids: HashSet<_> = sent.iter().map(|entry| entry.letter_id.as_str()).collect();
+        // Letters come back from the requeue, or by way of their own dead-letter queue.
+        let since = step_began.saturating_sub(CLOCK_SKEW).unwrap_or(*step_began);
+        let since = Selection { from: Some(since), ..Selection::default() };
+        let mut walk = self.replay.walk(&since);
+        let mut came_back: HashSet<Identity> = HashSet::new();
+        while let Some(found) = walk.next().await {
+            self.lock.keep().await?;
+            match found {
+                Walked::Letter(archived) if ids.contains(archived.record.letter_id.as_str()) => {
+                    let identity = identity_of(&archived.record);
+                    if !own.contains(&identity) {
+                        came_back.insert(identity);
+                    }
+                }
+                // A list that breaks off could hide them all. What single objects hold was told before.
+                Walked::Unread(Unread { key, why: WhyUnread::Call(failure), .. })
+                    if !key.ends_with(".jsonl") =>
+                {
+                    return Err(failed("listing the archive")(failure));
+                }
+                Walked::Letter(_) | Walked::Unread(_) => {}
+            }
+        }
+        let waiting = self.replay.waiting().await?;
+        let (sent, refused, came_back) = (sent.len() as u64, refused.len() as u64, came_back.len() as u64);
+        Ok(StepResult { sent, refused, came_back, waiting })
+    }
+
+    /// Writes the manifest, unless somebody else has written it since.
+    async fn save(&mut self) -> Result<(), ReplayError> {
+        let saved = self.replay.store.save(&self.manifest, self.etag.as_deref()).await;
+        self.etag = Some(saved.map_err(failed("writing the manifest"))?.ok_or(ReplayError::LockLost)?);
+        Ok(())
     }
 }
 
@@ -513,25 +580,13 @@ fn identity_of(record: &Record) -> Identity {
     identity(record.queue_arn.as_str(), &record.message.message_id)
 }
 
-async fn next_batch(letters: &mut Letters<'_>, most: u64) -> Vec<Fit> {
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    while (batch.len() as u64) < most && bytes < MAX_BATCH_BYTES {
-        let Some(found) = letters.next().await else { break };
-        // The others were counted when the replay began.
-        if let Found::Fit(fit) = found {
-            bytes += fit.letter.sqs.body.len();
-            batch.push(*fit);
-        }
-    }
-    batch
-}
-
-fn entry(fit: &Fit) -> Entry {
+fn entry(fit: &Fit, refused: bool) -> Entry {
     Entry {
         queue_arn: fit.record.queue_arn.as_str().to_owned(),
         message_id: fit.record.message.message_id.clone(),
         letter_id: fit.letter.id.as_str().to_owned(),
         edited: fit.edited,
+        refused,
     }
 }
 
@@ -546,21 +601,19 @@ fn compact(at: Timestamp) -> String {
 /// So many letters a second.
 struct Pace {
     rate: u64,
-    began: Instant,
-    sent: u64,
+    next: Instant,
 }
 
 impl Pace {
     fn new(rate: u32) -> Self {
-        Self { rate: u64::from(rate.max(1)), began: Instant::now(), sent: 0 }
+        Self { rate: u64::from(rate.max(1)), next: Instant::now() }
     }
 
-    /// Waits until the rate allows more.
-    async fn wait(&mut self, sent: u64, control: &dyn Control) {
-        self.sent += sent;
-        let then = self.began + Duration::from_millis(self.sent * 1000 / self.rate);
-        while Instant::now() < then && !control.stop() {
-            sleep(NAP.min(then.saturating_duration_since(Instant::now()))).await;
+    /// Waits until so many letters may go. Time in which nothing was sent is not made up for.
+    async fn turn(&mut self, letters: u64, control: &dyn Control) {
+        while Instant::now() < self.next && !control.stop() {
+            sleep(NAP.min(self.next.saturating_duration_since(Instant::now()))).await;
         }
+        self.next = Instant::now() + Duration::from_millis(letters * 1000 / self.rate);
     }
 }

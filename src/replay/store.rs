@@ -1,30 +1,26 @@
-//! Lock, manifests and ledgers: what a replay keeps in the archive, below `replays/`.
+//! What a replay keeps in the archive, below `replays/`.
 //!
 //! | key | holds |
 //! |---|---|
-//! | `replays/lock.json` | who replays, and until when; renewed with each batch |
+//! | `replays/lock.json` | who replays, and until when |
 //! | `replays/<id>/manifest.json` | how the replay stands |
-//! | `replays/<id>/sent/<number>.jsonl` | one batch: a line for each letter that was sent |
+//! | `replays/<id>/sent/<number>.jsonl` | one batch: a line for each letter that was sent or refused |
 //!
 //! A walk through the archive reads `queue=.../` only, so none of this is ever taken for letters.
 
 use std::collections::HashSet;
 
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::letters::{Identity, identity};
 use super::manifest::{MANIFEST_VERSION, Manifest};
 use crate::failure::{Failure, FailureClass};
 
-/// How long a lock holds without being renewed.
-pub(super) const LEASE: SignedDuration = SignedDuration::from_secs(30);
-
 /// Ledgers read at once.
-const CONCURRENT_READS: usize = 8;
+const CONCURRENT_READS: usize = 16;
 
 /// A place below `replays/`.
 #[derive(Debug, Clone)]
@@ -44,33 +40,30 @@ pub(super) struct Entry {
     pub(super) letter_id: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) edited: bool,
+    /// SQS would not have it. This replay does not try again; another one may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) refused: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Lock {
-    version: u8,
-    owner: String,
-    until: Timestamp,
-}
-
-/// A lock that is held; it must be renewed before it ends.
+/// An object and what it was written as.
 #[derive(Debug)]
-pub(super) struct Held {
-    etag: String,
-    pub(super) until: Timestamp,
+pub(super) struct Object {
+    pub(super) text: String,
+    pub(super) etag: String,
 }
 
-/// Why a lock cannot be had.
-#[derive(Debug)]
-pub(super) enum NotLocked {
-    /// Somebody else has it until then.
-    Busy(Timestamp),
-    Failed(Failure),
+/// On what condition an object is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Condition<'a> {
+    /// There is none.
+    Absent,
+    /// It is still this one.
+    Is(&'a str),
 }
 
-impl From<Failure> for NotLocked {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
+impl Entry {
+    pub(super) fn identity(&self) -> Identity {
+        identity(&self.queue_arn, &self.message_id)
     }
 }
 
@@ -79,165 +72,161 @@ impl Store {
         format!("{}replays/{rest}", self.prefix)
     }
 
-    /// Takes the lock, if nobody has it or its time is over.
-    pub(super) async fn lock(&self, owner: &str, now: Timestamp) -> Result<Held, NotLocked> {
-        if let Some(held) = self.put_lock(owner, now, LEASE, None).await? {
-            return Ok(held);
-        }
-        let busy = || NotLocked::Busy(now.saturating_add(LEASE).unwrap_or(Timestamp::MAX));
-        let Some((text, etag)) = self.get(&self.key("lock.json")).await? else { return Err(busy()) };
-        // A lock that cannot be read belongs to nobody any more.
-        let lock: Option<Lock> = serde_json::from_str(&text).ok();
-        if let Some(lock) = lock.filter(|lock| lock.until > now) {
-            return Err(NotLocked::Busy(lock.until));
-        }
-        self.put_lock(owner, now, LEASE, Some(&etag)).await?.ok_or_else(busy)
-    }
-
-    /// Renews the lock; `None` where somebody else has taken it.
-    pub(super) async fn renew(
-        &self,
-        owner: &str,
-        held: &Held,
-        now: Timestamp,
-    ) -> Result<Option<Held>, Failure> {
-        self.put_lock(owner, now, LEASE, Some(&held.etag)).await
-    }
-
-    /// Gives the lock back. It stays as an object, so that nobody needs the permission to delete.
-    pub(super) async fn release(&self, owner: &str, held: &Held, now: Timestamp) {
-        // If this fails, the lock ends by itself.
-        let _ = self.put_lock(owner, now, SignedDuration::ZERO, Some(&held.etag)).await;
-    }
-
-    async fn put_lock(
-        &self,
-        owner: &str,
-        now: Timestamp,
-        lease: SignedDuration,
-        etag: Option<&str>,
-    ) -> Result<Option<Held>, Failure> {
-        let until = now.saturating_add(lease).unwrap_or(Timestamp::MAX);
-        let lock = Lock { version: MANIFEST_VERSION, owner: owner.to_owned(), until };
-        let put = self.s3.put_object().bucket(&self.bucket).key(self.key("lock.json"));
-        let put = match etag {
-            Some(etag) => put.if_match(etag),
-            None => put.if_none_match("*"),
-        };
-        match put.content_type("application/json").body(json(&lock)?).send().await {
-            Ok(answer) => Ok(Some(Held { etag: answer.e_tag().unwrap_or_default().to_owned(), until })),
-            // 412: the condition does not hold. 409: somebody writes at this moment.
-            Err(error)
-                if error.raw_response().is_some_and(|raw| [409, 412].contains(&raw.status().as_u16())) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(Failure::of_call(&error)),
-        }
-    }
-
-    /// The manifest of the latest replay whose id begins so.
-    pub(super) async fn latest(&self, beginning: &str) -> Result<Option<Manifest>, Failure> {
-        let prefix = self.key(beginning);
-        let folders = self.list(&prefix, Some("/")).await?;
+    /// The manifest of the latest replay whose id begins so, and its `ETag`.
+    pub(super) async fn latest(&self, beginning: &str) -> Result<Option<(Manifest, String)>, Failure> {
+        let folders = self.list(&format!("{beginning}-"), Some("/")).await?;
         let Some(folder) = folders.into_iter().max() else { return Ok(None) };
-        let Some((text, _)) = self.get(&format!("{folder}manifest.json")).await? else { return Ok(None) };
-        let unreadable = || Failure::ours(FailureClass::Mendable, "ManifestUnreadable");
-        let manifest: Manifest = serde_json::from_str(&text).map_err(|_| unreadable())?;
-        if manifest.version == MANIFEST_VERSION { Ok(Some(manifest)) } else { Err(unreadable()) }
+        let Some(object) = self.get(&format!("{folder}manifest.json")).await? else { return Ok(None) };
+        let manifest: Option<Manifest> = serde_json::from_str(&object.text).ok();
+        let known = manifest.filter(|manifest| manifest.version == MANIFEST_VERSION);
+        let manifest = known.ok_or(Failure::ours(FailureClass::Mendable, "ManifestUnreadable"))?;
+        Ok(Some((manifest, object.etag)))
     }
 
-    pub(super) async fn save(&self, manifest: &Manifest) -> Result<(), Failure> {
-        let key = self.key(&format!("{}/manifest.json", manifest.id));
-        self.put(&key, "application/json", json(manifest)?).await
+    /// Writes a manifest over the one of this `ETag`; answers its own, or none where another was there.
+    pub(super) async fn save(
+        &self,
+        manifest: &Manifest,
+        etag: Option<&str>,
+    ) -> Result<Option<String>, Failure> {
+        let condition = etag.map_or(Condition::Absent, Condition::Is);
+        self.put_if(&format!("{}/manifest.json", manifest.id), manifest, condition).await
     }
 
-    /// Records a batch that was sent.
-    pub(super) async fn record(&self, id: &str, number: u64, sent: &[Entry]) -> Result<(), Failure> {
-        let lines: Result<Vec<String>, _> = sent.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
+    /// Records a batch.
+    pub(super) async fn record(&self, id: &str, number: u64, entries: &[Entry]) -> Result<(), Failure> {
+        let lines: Result<Vec<String>, _> = entries.iter().map(serde_json::to_string).collect();
+        let lines = lines.map_err(|_| not_buildable())?;
+        let put = self.s3.put_object().bucket(&self.bucket).key(self.key(&ledger(id, number)));
+        let put = put.content_type("application/x-ndjson");
         let body = ByteStream::from((lines.join("\n") + "\n").into_bytes());
-        self.put(&self.ledger(id, number), "application/x-ndjson", body).await
+        put.body(body).send().await.map(drop).map_err(|error| Failure::of_call(&error))
     }
 
-    /// How many letters of a batch were recorded, if it was.
-    pub(super) async fn recorded(&self, id: &str, number: u64) -> Result<Option<u64>, Failure> {
-        let ledger = self.get(&self.ledger(id, number)).await?;
-        Ok(ledger.map(|(text, _)| text.lines().count() as u64))
+    /// What was recorded of a batch, if anything was.
+    pub(super) async fn recorded(&self, id: &str, number: u64) -> Result<Option<Vec<Entry>>, Failure> {
+        let object = self.get(&ledger(id, number)).await?;
+        object.map(|object| entries(&object.text)).transpose()
     }
 
-    fn ledger(&self, id: &str, number: u64) -> String {
-        self.key(&format!("{id}/sent/{number:08}.jsonl"))
+    /// What the replay `id` recorded after its batch `after`.
+    pub(super) async fn recorded_since(&self, id: &str, after: u64) -> Result<Vec<Entry>, Failure> {
+        let first = ledger(id, after);
+        let keys = self.list(&format!("{id}/sent/"), None).await?;
+        let found = self.read(keys.into_iter().filter(|key| *key > first).collect()).await?;
+        Ok(found.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// The letters that were sent: by the replay `id`, or by any.
-    pub(super) async fn sent(&self, id: Option<&str>) -> Result<HashSet<Identity>, Failure> {
-        let entries = self.entries(id).await?;
-        Ok(entries.iter().map(|entry| identity(&entry.queue_arn, &entry.message_id)).collect())
+    /// The letters that are not sent by the replay `own`: those that it has recorded, and unless it is to send
+    /// `again` those that any replay has sent.
+    pub(super) async fn done(&self, own: Option<&str>, again: bool) -> Result<HashSet<Identity>, Failure> {
+        let own = own.map(|own| format!("{own}/"));
+        let is_own = |key: &str| own.as_ref().is_some_and(|own| key.starts_with(own));
+        let keys = match &own {
+            Some(own) if again => self.list(own, None).await?,
+            None if again => Vec::new(),
+            Some(_) | None => self.list("", None).await?,
+        };
+        let found = self.read(keys.into_iter().filter(|key| is_ledger(key)).collect()).await?;
+        let done = found.into_iter().filter(|(key, entry)| !entry.refused || is_own(key));
+        Ok(done.map(|(_, entry)| entry.identity()).collect())
     }
 
-    /// The ids of the letters that a replay has sent after its first `before` ones.
-    pub(super) async fn letter_ids(&self, id: &str, before: u64) -> Result<HashSet<String>, Failure> {
-        let entries = self.entries(Some(id)).await?;
-        let before = usize::try_from(before).unwrap_or(usize::MAX);
-        Ok(entries.into_iter().skip(before).map(|entry| entry.letter_id).collect())
+    /// The lines of these ledgers, each with its ledger's key. A ledger that cannot be read is an error: its
+    /// letters would be sent again.
+    async fn read(&self, ledgers: Vec<String>) -> Result<Vec<(std::sync::Arc<str>, Entry)>, Failure> {
+        let read = |key: String| async move {
+            let object = self.get(&key).await?.ok_or_else(ledger_unreadable)?;
+            let key: std::sync::Arc<str> = key.into();
+            let entries = entries(&object.text)?.into_iter();
+            Ok(entries.map(|entry| (std::sync::Arc::clone(&key), entry)).collect::<Vec<_>>())
+        };
+        stream::iter(ledgers).map(read).buffered(CONCURRENT_READS).try_concat().await
     }
 
-    async fn entries(&self, id: Option<&str>) -> Result<Vec<Entry>, Failure> {
-        let prefix = self.key(&id.map(|id| format!("{id}/sent/")).unwrap_or_default());
-        let keys = self.list(&prefix, None).await?;
-        let ledgers = keys.into_iter().filter(|key| key.contains("/sent/"));
-        let texts =
-            stream::iter(ledgers).map(|key| async move { self.get(&key).await }).buffered(CONCURRENT_READS);
-        let lines = texts.map_ok(|found| {
-            let text = found.map(|(text, _)| text).unwrap_or_default();
-            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<Entry>>()
-        });
-        lines.try_concat().await
-    }
-
-    /// Keys below a prefix, or with a delimiter the folders in it, in order.
-    async fn list(&self, prefix: &str, delimiter: Option<&str>) -> Result<Vec<String>, Failure> {
-        let listing = self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix);
+    /// Keys below `replays/` that begin so, or with a delimiter the folders among them, in order.
+    async fn list(&self, beginning: &str, delimiter: Option<&str>) -> Result<Vec<String>, Failure> {
+        let listing = self.s3.list_objects_v2().bucket(&self.bucket).prefix(self.key(beginning));
         let mut pages = listing.set_delimiter(delimiter.map(str::to_owned)).into_paginator().send();
+        let root = self.key("");
         let mut found = Vec::new();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| Failure::of_call(&error))?;
-            match delimiter {
-                Some(_) => {
-                    let folders = page.common_prefixes().iter().filter_map(|folder| folder.prefix());
-                    found.extend(folders.map(str::to_owned));
-                }
-                None => {
-                    found.extend(page.contents().iter().filter_map(|object| object.key().map(str::to_owned)));
-                }
-            }
+            let keys = match delimiter {
+                Some(_) => page.common_prefixes().iter().filter_map(|folder| folder.prefix()).collect(),
+                None => page.contents().iter().filter_map(|object| object.key()).collect::<Vec<_>>(),
+            };
+            found.extend(keys.into_iter().filter_map(|key| key.strip_prefix(&root)).map(str::to_owned));
         }
         Ok(found)
     }
 
-    async fn get(&self, key: &str) -> Result<Option<(String, String)>, Failure> {
-        let answer = self.s3.get_object().bucket(&self.bucket).key(key).send().await;
+    /// An object below `replays/`.
+    pub(super) async fn get(&self, key: &str) -> Result<Option<Object>, Failure> {
+        let answer = self.s3.get_object().bucket(&self.bucket).key(self.key(key)).send().await;
         let object = match answer {
             Ok(object) => object,
             Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
             Err(error) => return Err(Failure::of_call(&error)),
         };
         let etag = object.e_tag().unwrap_or_default().to_owned();
-        let unreadable = || Failure::ours(FailureClass::Transient, "Unreadable");
+        let unreadable = || Failure::ours(FailureClass::Transient, "BodyBrokenOff");
         let bytes = object.body.collect().await.map_err(|_| unreadable())?;
         let text = String::from_utf8(bytes.to_vec()).map_err(|_| unreadable())?;
-        Ok(Some((text, etag)))
+        Ok(Some(Object { text, etag }))
     }
 
-    async fn put(&self, key: &str, content_type: &str, body: ByteStream) -> Result<(), Failure> {
-        let put = self.s3.put_object().bucket(&self.bucket).key(key).content_type(content_type).body(body);
-        put.send().await.map(drop).map_err(|error: SdkError<_>| Failure::of_call(&error))
+    /// Writes an object below `replays/` on a condition; answers its `ETag`, or none where the condition does
+    /// not hold. A call whose answer was lost is repeated by the SDK, and then the condition does not hold
+    /// since the object is there already: that counts as written.
+    pub(super) async fn put_if(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        condition: Condition<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let text = serde_json::to_string(value).map_err(|_| not_buildable())?;
+        let put = self.s3.put_object().bucket(&self.bucket).key(self.key(key));
+        let put = match condition {
+            Condition::Absent => put.if_none_match("*"),
+            Condition::Is(etag) => put.if_match(etag),
+        };
+        let body = ByteStream::from(text.clone().into_bytes());
+        match put.content_type("application/json").body(body).send().await {
+            Ok(answer) => Ok(Some(answer.e_tag().unwrap_or_default().to_owned())),
+            // 412: the condition does not hold. 409: somebody writes at this moment. 404: there is none.
+            Err(error)
+                if error
+                    .raw_response()
+                    .is_some_and(|raw| [404, 409, 412].contains(&raw.status().as_u16()))
+                    && error.code() != Some("NoSuchBucket") =>
+            {
+                let there = self.get(key).await?;
+                Ok(there.filter(|object| object.text == text).map(|object| object.etag))
+            }
+            Err(error) => Err(Failure::of_call(&error)),
+        }
     }
 }
 
-fn json(value: &impl Serialize) -> Result<ByteStream, Failure> {
-    let text =
-        serde_json::to_vec(value).map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
-    Ok(ByteStream::from(text))
+fn ledger(id: &str, number: u64) -> String {
+    format!("{id}/sent/{number:08}.jsonl")
+}
+
+/// Whether a key below `replays/` is a ledger's.
+fn is_ledger(key: &str) -> bool {
+    key.split_once('/').is_some_and(|(_, rest)| rest.starts_with("sent/"))
+}
+
+fn entries(text: &str) -> Result<Vec<Entry>, Failure> {
+    let lines = text.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().map_err(|_| ledger_unreadable())
+}
+
+fn ledger_unreadable() -> Failure {
+    Failure::ours(FailureClass::Mendable, "LedgerUnreadable")
+}
+
+fn not_buildable() -> Failure {
+    Failure::ours(FailureClass::Permanent, "NotBuildable")
 }

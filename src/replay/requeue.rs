@@ -1,0 +1,187 @@
+//! Into the requeue: packing, order, and what became of each letter.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use aws_sdk_sqs::config::Region;
+use aws_sdk_sqs::types::QueueAttributeName;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use super::Manifest;
+use super::letters::Fit;
+use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
+use crate::target::{Courier, Endpoint, Parcel, Sent, Shipment, Time, Waiting};
+
+/// The time for one batch, with the SDK's own repetitions; less than what the lock holds.
+const SEND_TIME: Duration = Duration::from_secs(15);
+
+/// The queue that replayed letters go to.
+#[derive(Debug)]
+pub(super) struct Requeue {
+    pub(super) sqs: aws_sdk_sqs::Client,
+    pub(super) courier: Courier,
+    pub(super) arn: Arn,
+}
+
+/// What became of the letters of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// SQS has them.
+    pub(super) sent: Vec<Fit>,
+    /// SQS would not have them, and never will.
+    pub(super) refused: Vec<(Fit, Failure)>,
+    /// Not sent, or nobody can say; in their order.
+    pub(super) left: Vec<Fit>,
+    /// How many of those SQS may have after all.
+    pub(super) doubtful: u64,
+    /// What kept them out.
+    pub(super) failure: Option<Failure>,
+}
+
+impl Requeue {
+    /// Sends a batch of letters for the replay of this manifest.
+    ///
+    /// In a FIFO queue the letters of a group go one after the other, each when SQS has the one before, since
+    /// requests under way together may arrive in any order.
+    pub(super) async fn send(&self, batch: Vec<Fit>, manifest: &Manifest, now: Timestamp) -> Answers {
+        let until = Instant::now() + SEND_TIME;
+        let rounds = self.rounds(&batch);
+        let mut fates: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
+        let mut blocked: HashSet<String> = HashSet::new();
+        for round in rounds {
+            let free = |index: &usize| !blocked.contains(group(&batch[*index]));
+            let round: Vec<usize> = round.into_iter().filter(free).collect();
+            let letters: Vec<&Fit> = round.iter().map(|index| &batch[*index]).collect();
+            let answers = self.send_at_once(&letters, manifest, now, until).await;
+            for (index, sent) in round.into_iter().zip(answers) {
+                if sent != Sent::Accepted && !is_refused(&sent) {
+                    blocked.insert(group(&batch[index]).to_owned());
+                }
+                fates[index] = sent;
+            }
+        }
+        let mut answers = Answers::default();
+        for (fit, fate) in batch.into_iter().zip(fates) {
+            answers.add(fit, fate);
+        }
+        answers
+    }
+
+    /// Which letters may go together. A standard queue has no order.
+    fn rounds(&self, batch: &[Fit]) -> Vec<Vec<usize>> {
+        if !self.arn.is_fifo() {
+            return vec![(0..batch.len()).collect()];
+        }
+        let mut rounds: Vec<Vec<usize>> = Vec::new();
+        let mut of_group: HashMap<&str, usize> = HashMap::new();
+        for (index, fit) in batch.iter().enumerate() {
+            let before = of_group.entry(group(fit)).or_default();
+            if *before == rounds.len() {
+                rounds.push(Vec::new());
+            }
+            rounds[*before].push(index);
+            *before += 1;
+        }
+        rounds
+    }
+
+    async fn send_at_once(
+        &self,
+        letters: &[&Fit],
+        manifest: &Manifest,
+        now: Timestamp,
+        until: Instant,
+    ) -> Vec<Sent> {
+        let to = Endpoint::Queue(self.arn.clone());
+        let mut shipments = Vec::with_capacity(letters.len());
+        for fit in letters {
+            let mark = fit.letter.mark_for_replay(now, manifest.request.to.clone(), fit.edited);
+            // Only what can be marked was selected.
+            let Ok(parcel) = Parcel::for_requeue(&fit.letter, &mark, &self.arn, 0) else {
+                return vec![Sent::Refused("cannot be marked"); letters.len()];
+            };
+            let deduplication_id = parcel.deduplication_id.is_some().then(|| deduplication_id(manifest, fit));
+            shipments.push(Shipment::Message(Parcel { deduplication_id, ..parcel }));
+        }
+        let not_before = Instant::now();
+        let waiting: Vec<_> = shipments
+            .iter()
+            .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
+            .collect();
+        self.courier.deliver(&waiting, Time::until(until)).await
+    }
+
+    /// Letters in the requeue: visible, hidden, delayed. SQS says that the numbers are approximate.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
+    pub(super) async fn waiting(&self) -> Result<u64, Failure> {
+        use QueueAttributeName::{
+            ApproximateNumberOfMessages, ApproximateNumberOfMessagesDelayed,
+            ApproximateNumberOfMessagesNotVisible,
+        };
+        let names = [
+            ApproximateNumberOfMessages,
+            ApproximateNumberOfMessagesNotVisible,
+            ApproximateNumberOfMessagesDelayed,
+        ];
+        let region = Region::new(self.arn.region().to_owned());
+        let asked = self.sqs.get_queue_attributes().queue_url(self.arn.queue_url());
+        let answer = asked
+            .set_attribute_names(Some(names.to_vec()))
+            .customize()
+            .config_override(aws_sdk_sqs::config::Builder::new().region(region))
+            .send()
+            .await
+            .map_err(|error| Failure::of_call(&error))?;
+        let attributes = answer.attributes();
+        let number =
+            |name| attributes.and_then(|all| all.get(name)).and_then(|text| text.parse::<u64>().ok());
+        Ok(names.iter().filter_map(number).sum())
+    }
+}
+
+impl Answers {
+    fn add(&mut self, fit: Fit, fate: Sent) {
+        match fate {
+            Sent::Accepted => self.sent.push(fit),
+            Sent::Failed(failure) if failure.class == FailureClass::Permanent => {
+                self.refused.push((fit, failure));
+            }
+            Sent::Failed(failure) => {
+                // Where no answer came, the letter may have been taken.
+                self.doubtful += u64::from(failure.class == FailureClass::Transient);
+                self.failure.get_or_insert(failure);
+                self.left.push(fit);
+            }
+            // There was no time, or one before it in its group did not go.
+            Sent::NotStarted | Sent::Refused(_) => {
+                let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
+                self.failure.get_or_insert_with(late);
+                self.left.push(fit);
+            }
+        }
+    }
+}
+
+fn is_refused(sent: &Sent) -> bool {
+    matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
+}
+
+fn group(fit: &Fit) -> &str {
+    fit.letter.sqs.group_id().unwrap_or_default()
+}
+
+/// A letter that is sent again after a crash is swallowed for five minutes; one of another replay is not, nor
+/// one that has the same letter id, as copies of one message at several subscribers have.
+fn deduplication_id(manifest: &Manifest, fit: &Fit) -> String {
+    let mut hash = Sha256::new();
+    for part in [manifest.id.as_str(), fit.record.queue_arn.as_str(), &fit.record.message.message_id] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    URL_SAFE_NO_PAD.encode(hash.finalize())
+}
