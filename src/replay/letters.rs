@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::Request;
 use super::run::{Given, Source};
+use super::store::Ledgers;
 use crate::archive::{Archived, Found as Walked, Record, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::failure::Failure;
@@ -55,6 +56,8 @@ pub enum Unfit {
     TooLarge,
     /// It lay in a FIFO queue and the requeue is none, or the other way round.
     OtherKind,
+    /// Another replay was cut off while it sent it.
+    InDoubt,
     /// Neither its rule nor the replay knows a target for it.
     NoTarget,
 }
@@ -67,6 +70,7 @@ impl Unfit {
             Self::Unmarkable => "unmarkable",
             Self::TooLarge => "tooLarge",
             Self::OtherKind => "otherKind",
+            Self::InDoubt => "inDoubt",
             Self::NoTarget => "noTarget",
         }
     }
@@ -78,6 +82,9 @@ impl Unfit {
             Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
             Self::TooLarge => "is too large with the mark",
             Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
+            Self::InDoubt => {
+                "may have been sent by a replay that was cut off: go on with that one first, or replay it again"
+            }
             Self::NoTarget => "has no target: give its rule one, or name another for the replay",
         }
     }
@@ -118,7 +125,7 @@ pub(super) struct Terms<'a> {
 pub(super) struct Letters<'a> {
     terms: Terms<'a>,
     from: From<'a>,
-    done: HashSet<Identity>,
+    known: Ledgers,
     met: HashSet<Identity>,
 }
 
@@ -128,13 +135,13 @@ enum From<'a> {
 }
 
 impl<'a> Letters<'a> {
-    /// `done` are those that were replayed already.
-    pub(super) fn new(terms: Terms<'a>, source: &'a Source, walk: Walk<'a>, done: HashSet<Identity>) -> Self {
+    /// `known` are those that replays have sent.
+    pub(super) fn new(terms: Terms<'a>, source: &'a Source, walk: Walk<'a>, known: Ledgers) -> Self {
         let from = match source {
             Source::Archive => From::Archive(Box::new(walk)),
             Source::Given(records) => From::Given((1..).zip(records.iter())),
         };
-        Self { terms, from, done, met: HashSet::new() }
+        Self { terms, from, known, met: HashSet::new() }
     }
 
     /// The next, `None` at the end.
@@ -171,11 +178,14 @@ impl<'a> Letters<'a> {
             Err(bad) => return Found::Bad(at, bad.to_string()),
         };
         let identity = identity(record.queue_arn.as_str(), &record.message.message_id);
-        if self.done.contains(&identity) {
+        if self.known.done.contains(&identity) {
             return Found::AlreadyReplayed;
         }
         if !self.met.insert(identity) {
             return Found::Double;
+        }
+        if self.known.in_doubt.contains(&identity) {
+            return Found::Unfit(at, Unfit::InDoubt);
         }
         // Only what lay in the requeue says by its mark where it comes from.
         let mut letter = if record.queue_arn == *self.terms.requeue {

@@ -46,9 +46,6 @@ pub struct Manifest {
     /// While it settles: when it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// The batch that is being sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Batch>,
     /// Batches so far.
     pub batches: u64,
 }
@@ -83,15 +80,6 @@ pub struct Counts {
     pub unreadable: u64,
     /// Letters that cannot be replayed, by the reason.
     pub unfit: BTreeMap<String, u64>,
-}
-
-/// A batch on its way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Batch {
-    /// Its number, which names its ledger.
-    pub number: u64,
-    /// How many letters it has.
-    pub letters: u64,
 }
 
 impl Status {
@@ -141,7 +129,6 @@ impl Manifest {
             batches_before_step: 0,
             waiting_before_step: 0,
             not_before: None,
-            batch: None,
             batches: 0,
         };
         manifest.begin_step(now, 0);

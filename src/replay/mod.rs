@@ -11,9 +11,9 @@
 //! ```
 //!
 //! - **One at a time.** A lock in the archive keeps a second replay out.
-//! - **Resumable.** After each batch a ledger names what was sent. Whoever starts the same replay again goes
-//!   on where it ended, be it after the 15 minutes of a Lambda, a Ctrl-C or a crash. Sent first, recorded
-//!   then: a crash can repeat the letters of one batch, and loses none.
+//! - **Resumable.** A ledger names the letters of each batch, before it is sent and after. Whoever starts the
+//!   same replay again goes on where it ended, be it after the 15 minutes of a Lambda, a Ctrl-C or a crash. A
+//!   crash can repeat the letters of one batch, and loses none.
 //! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back.
 //! - **Each letter once**, by queue ARN and SQS message id, also over several replays.
 //!
@@ -35,6 +35,6 @@ mod run;
 mod store;
 
 pub use letters::{At, Unfit};
-pub use manifest::{Batch, Counts, Manifest, Status, StepResult};
+pub use manifest::{Counts, Manifest, Status, StepResult};
 pub use request::{DEFAULT_RAMP, Request, Select};
 pub use run::{Control, Given, Parts, Replay, ReplayError, Source};

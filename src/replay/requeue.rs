@@ -35,10 +35,8 @@ pub(super) struct Answers {
     pub(super) sent: Vec<Fit>,
     /// SQS would not have them, and never will.
     pub(super) refused: Vec<(Fit, Failure)>,
-    /// Not sent, or nobody can say; in their order.
-    pub(super) left: Vec<Fit>,
-    /// How many of those SQS may have after all.
-    pub(super) doubtful: u64,
+    /// To be sent again, in their order; with whether SQS may have them already.
+    pub(super) left: Vec<(Fit, bool)>,
     /// What kept them out.
     pub(super) failure: Option<Failure>,
 }
@@ -153,15 +151,14 @@ impl Answers {
             }
             Sent::Failed(failure) => {
                 // Where no answer came, the letter may have been taken.
-                self.doubtful += u64::from(failure.class == FailureClass::Transient);
+                self.left.push((fit, failure.class == FailureClass::Transient));
                 self.failure.get_or_insert(failure);
-                self.left.push(fit);
             }
             // There was no time, or one before it in its group did not go.
             Sent::NotStarted | Sent::Refused(_) => {
                 let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
                 self.failure.get_or_insert_with(late);
-                self.left.push(fit);
+                self.left.push((fit, false));
             }
         }
     }

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 use super::Request;
 use super::letters::{At, Fit, Found, Identity, Letters, Terms, identity};
 use super::lock::Lock;
-use super::manifest::{Batch, Counts, Manifest, Status, StepResult};
+use super::manifest::{Counts, Manifest, Status, StepResult};
 use super::requeue::{Answers, Requeue};
-use super::store::{Entry, Store};
+use super::store::{Condition, Entry, State, Store};
 use crate::archive::{Found as Walked, Record, Selection, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::clients::Clients;
@@ -271,15 +271,14 @@ impl Replay {
             let why = manifest.why.unwrap_or_default();
             return Err(ReplayError::Stopped { id: manifest.id, why });
         }
-        if let Some(batch) = manifest.batch.take() {
-            let recorded = self.store.recorded(&manifest.id, batch.number).await;
-            let recorded = recorded.map_err(failed("reading the ledger"))?.unwrap_or_default();
-            let refused = recorded.iter().filter(|entry| entry.refused).count() as u64;
-            let recorded = recorded.len() as u64;
-            manifest.refused += refused;
-            manifest.sent += recorded - refused;
-            manifest.repeated += batch.letters.saturating_sub(recorded);
-        }
+        // The ledgers know best: a crash may have come before the manifest.
+        let recorded = self.store.recorded(&manifest.id, 0).await.map_err(failed("reading the ledgers"))?;
+        let (entries, batches) = recorded;
+        let count = |state| entries.iter().filter(|entry| entry.state == state).count() as u64;
+        manifest.sent = count(State::Sent);
+        manifest.refused = count(State::Refused);
+        manifest.repeated = count(State::Sending);
+        manifest.batches = batches;
         let Request { rate, threshold, settle_seconds, .. } = *request;
         manifest.request = Request { rate, threshold, settle_seconds, ..manifest.request };
         if manifest.status == Status::Stopped {
@@ -339,9 +338,9 @@ impl Replay {
         job: Job<'a>,
         selection: &'a Selection,
     ) -> Result<Letters<'a>, ReplayError> {
-        let done = self.store.done(own, request.again).await.map_err(failed("reading the ledgers"))?;
+        let known = self.store.ledgers(own, request.again).await.map_err(failed("reading the ledgers"))?;
         let terms = Terms { request, requeue: &self.requeue.arn, policy: job.policy };
-        Ok(Letters::new(terms, job.source, self.walk(selection), done))
+        Ok(Letters::new(terms, job.source, self.walk(selection), known))
     }
 
     fn walk<'s>(&self, selection: &'s Selection) -> Walk<'s> {
@@ -460,33 +459,38 @@ impl Run<'_, '_> {
         Ok(batch)
     }
 
-    /// Sends a batch and records it. First the manifest says that it is under way, so that a crash is known.
+    /// Sends a batch. Its ledger says before that its letters are being sent, and after it what became of them.
     async fn send(&mut self, batch: Vec<Fit>) -> Result<(), ReplayError> {
         self.manifest.batches += 1;
-        let number = self.manifest.batches;
-        self.manifest.batch = Some(Batch { number, letters: batch.len() as u64 });
-        self.save().await?;
+        let sending: Vec<_> = batch.iter().map(|fit| entry(fit, State::Sending)).collect();
+        let etag = self.record(&sending, Condition::Absent).await?;
         self.lock.keep().await?;
         let answers = self.replay.requeue.send(batch, &self.manifest, self.replay.clock.now()).await;
-        let Answers { sent, refused, left, doubtful, failure } = answers;
-        let mut entries: Vec<_> = sent.iter().map(|fit| entry(fit, false)).collect();
+        let Answers { sent, refused, left, failure } = answers;
+        let mut entries: Vec<_> = sent.iter().map(|fit| entry(fit, State::Sent)).collect();
         for (fit, failure) in &refused {
             self.job.control.left_out(&fit.at, &format!("refused by SQS: {}", failure.code));
-            entries.push(entry(fit, true));
+            entries.push(entry(fit, State::Refused));
         }
-        if !entries.is_empty() {
-            let recorded = self.replay.store.record(&self.manifest.id, number, &entries).await;
-            recorded.map_err(failed("writing the ledger"))?;
-        }
+        let doubtful = left.iter().filter(|(_, doubtful)| *doubtful);
+        entries.extend(doubtful.map(|(fit, _)| entry(fit, State::Sending)));
+        self.record(&entries, Condition::Is(&etag)).await?;
         self.manifest.sent += sent.len() as u64;
         self.manifest.refused += refused.len() as u64;
-        self.manifest.repeated += doubtful;
-        self.manifest.batch = None;
-        for fit in left.into_iter().rev() {
+        self.manifest.repeated += (entries.len() - sent.len() - refused.len()) as u64;
+        for (fit, _) in left.into_iter().rev() {
             self.backlog.push_front(fit);
         }
+        self.save().await?;
         self.after(failure).await;
         Ok(())
+    }
+
+    /// Writes the ledger of the present batch.
+    async fn record(&self, entries: &[Entry], condition: Condition<'_>) -> Result<String, ReplayError> {
+        let Manifest { id, batches, .. } = &self.manifest;
+        let recorded = self.replay.store.record(id, *batches, entries, condition).await;
+        recorded.map_err(failed("writing the ledger"))?.ok_or(ReplayError::LockLost)
     }
 
     /// Waits a while before letters go once more that the requeue did not take, and in the end gives up.
@@ -535,11 +539,13 @@ impl Run<'_, '_> {
     /// What became of the step.
     async fn result(&mut self) -> Result<StepResult, ReplayError> {
         let Manifest { id, step_began, batches_before_step, .. } = &self.manifest;
-        let entries = self.replay.store.recorded_since(id, *batches_before_step).await;
-        let entries = entries.map_err(failed("reading the ledger"))?;
+        let recorded = self.replay.store.recorded(id, *batches_before_step).await;
+        let (entries, _) = recorded.map_err(failed("reading the ledgers"))?;
         let own: HashSet<_> = entries.iter().map(Entry::identity).collect();
-        let (refused, sent): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.refused);
-        let ids: HashSet<_> = sent.iter().map(|entry| entry.letter_id.as_str()).collect();
+        let refused = entries.iter().filter(|entry| entry.state == State::Refused).count() as u64;
+        let sent = entries.iter().filter(|entry| entry.state == State::Sent);
+        let ids: HashSet<_> = sent.clone().map(|entry| entry.letter_id.as_str()).collect();
+        let sent = sent.count() as u64;
         // Letters come back from the requeue, or by way of their own dead-letter queue.
         let since = step_began.saturating_sub(CLOCK_SKEW).unwrap_or(*step_began);
         let since = Selection { from: Some(since), ..Selection::default() };
@@ -564,8 +570,7 @@ impl Run<'_, '_> {
             }
         }
         let waiting = self.replay.waiting().await?;
-        let (sent, refused, came_back) = (sent.len() as u64, refused.len() as u64, came_back.len() as u64);
-        Ok(StepResult { sent, refused, came_back, waiting })
+        Ok(StepResult { sent, refused, came_back: came_back.len() as u64, waiting })
     }
 
     /// Writes the manifest, unless somebody else has written it since.
@@ -580,13 +585,13 @@ fn identity_of(record: &Record) -> Identity {
     identity(record.queue_arn.as_str(), &record.message.message_id)
 }
 
-fn entry(fit: &Fit, refused: bool) -> Entry {
+fn entry(fit: &Fit, state: State) -> Entry {
     Entry {
         queue_arn: fit.record.queue_arn.as_str().to_owned(),
         message_id: fit.record.message.message_id.clone(),
         letter_id: fit.letter.id.as_str().to_owned(),
         edited: fit.edited,
-        refused,
+        state,
     }
 }
 

@@ -4,11 +4,15 @@
 //! |---|---|
 //! | `replays/lock.json` | who replays, and until when |
 //! | `replays/<id>/manifest.json` | how the replay stands |
-//! | `replays/<id>/sent/<number>.jsonl` | one batch: a line for each letter that was sent or refused |
+//! | `replays/<id>/batches/<number>.jsonl` | one batch: its ledger, a line for each letter |
+//!
+//! A ledger is written before its batch is sent, with every letter as `sending`, and once more after it. So a
+//! crash leaves behind which letters may have been sent.
 //!
 //! A walk through the archive reads `queue=.../` only, so none of this is ever taken for letters.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
@@ -40,9 +44,28 @@ pub(super) struct Entry {
     pub(super) letter_id: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) edited: bool,
-    /// SQS would not have it. This replay does not try again; another one may.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) refused: bool,
+    pub(super) state: State,
+}
+
+/// What a ledger knows of a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum State {
+    /// SQS may have it. Its replay sends it again; others leave it alone.
+    Sending,
+    /// SQS has it.
+    Sent,
+    /// SQS would not have it. Its replay does not try again; another one may.
+    Refused,
+}
+
+/// Letters that ledgers know.
+#[derive(Debug, Default)]
+pub(super) struct Ledgers {
+    /// Not to be sent any more.
+    pub(super) done: HashSet<Identity>,
+    /// Another replay was cut off while it sent them.
+    pub(super) in_doubt: HashSet<Identity>,
 }
 
 /// An object and what it was written as.
@@ -93,33 +116,33 @@ impl Store {
         self.put_if(&format!("{}/manifest.json", manifest.id), manifest, condition).await
     }
 
-    /// Records a batch.
-    pub(super) async fn record(&self, id: &str, number: u64, entries: &[Entry]) -> Result<(), Failure> {
-        let lines: Result<Vec<String>, _> = entries.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|_| not_buildable())?;
-        let put = self.s3.put_object().bucket(&self.bucket).key(self.key(&ledger(id, number)));
-        let put = put.content_type("application/x-ndjson");
-        let body = ByteStream::from((lines.join("\n") + "\n").into_bytes());
-        put.body(body).send().await.map(drop).map_err(|error| Failure::of_call(&error))
+    /// Writes a batch's ledger: first where there is none, then over what it was. Answers its `ETag`, or none
+    /// where somebody else has written it.
+    pub(super) async fn record(
+        &self,
+        id: &str,
+        number: u64,
+        entries: &[Entry],
+        condition: Condition<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let line = |entry| serde_json::to_string(entry).map(|line| line + "\n");
+        let text: String = entries.iter().map(line).collect::<Result<_, _>>().map_err(|_| not_buildable())?;
+        self.put_text(&ledger(id, number), text, "application/x-ndjson", condition).await
     }
 
-    /// What was recorded of a batch, if anything was.
-    pub(super) async fn recorded(&self, id: &str, number: u64) -> Result<Option<Vec<Entry>>, Failure> {
-        let object = self.get(&ledger(id, number)).await?;
-        object.map(|object| entries(&object.text)).transpose()
-    }
-
-    /// What the replay `id` recorded after its batch `after`.
-    pub(super) async fn recorded_since(&self, id: &str, after: u64) -> Result<Vec<Entry>, Failure> {
+    /// What the ledgers of the replay `id` say after batch `after`, and the number of the last.
+    pub(super) async fn recorded(&self, id: &str, after: u64) -> Result<(Vec<Entry>, u64), Failure> {
         let first = ledger(id, after);
-        let keys = self.list(&format!("{id}/sent/"), None).await?;
+        let keys = self.list(&format!("{id}/batches/"), None).await?;
+        let number = |key: &String| key.rsplit('/').next()?.strip_suffix(".jsonl")?.parse().ok();
+        let last = keys.last().and_then(number).unwrap_or(after);
         let found = self.read(keys.into_iter().filter(|key| *key > first).collect()).await?;
-        Ok(found.into_iter().map(|(_, entry)| entry).collect())
+        Ok((found.into_iter().map(|(_, entry)| entry).collect(), last))
     }
 
-    /// The letters that are not sent by the replay `own`: those that it has recorded, and unless it is to send
-    /// `again` those that any replay has sent.
-    pub(super) async fn done(&self, own: Option<&str>, again: bool) -> Result<HashSet<Identity>, Failure> {
+    /// What is known of letters to the replay `own`, or a new one. One that sends letters `again` looks at its
+    /// own ledgers only.
+    pub(super) async fn ledgers(&self, own: Option<&str>, again: bool) -> Result<Ledgers, Failure> {
         let own = own.map(|own| format!("{own}/"));
         let is_own = |key: &str| own.as_ref().is_some_and(|own| key.starts_with(own));
         let keys = match &own {
@@ -127,19 +150,26 @@ impl Store {
             None if again => Vec::new(),
             Some(_) | None => self.list("", None).await?,
         };
-        let found = self.read(keys.into_iter().filter(|key| is_ledger(key)).collect()).await?;
-        let done = found.into_iter().filter(|(key, entry)| !entry.refused || is_own(key));
-        Ok(done.map(|(_, entry)| entry.identity()).collect())
+        let mut ledgers = Ledgers::default();
+        for (key, entry) in self.read(keys.into_iter().filter(|key| is_ledger(key)).collect()).await? {
+            let _ = match (entry.state, is_own(&key)) {
+                (State::Sent, _) | (State::Refused, true) => ledgers.done.insert(entry.identity()),
+                (State::Sending, false) => ledgers.in_doubt.insert(entry.identity()),
+                (State::Sending, true) | (State::Refused, false) => false,
+            };
+        }
+        Ok(ledgers)
     }
 
     /// The lines of these ledgers, each with its ledger's key. A ledger that cannot be read is an error: its
     /// letters would be sent again.
-    async fn read(&self, ledgers: Vec<String>) -> Result<Vec<(std::sync::Arc<str>, Entry)>, Failure> {
+    async fn read(&self, ledgers: Vec<String>) -> Result<Vec<(Arc<str>, Entry)>, Failure> {
         let read = |key: String| async move {
             let object = self.get(&key).await?.ok_or_else(ledger_unreadable)?;
-            let key: std::sync::Arc<str> = key.into();
-            let entries = entries(&object.text)?.into_iter();
-            Ok(entries.map(|entry| (std::sync::Arc::clone(&key), entry)).collect::<Vec<_>>())
+            let key: Arc<str> = key.into();
+            let entries: Result<Vec<Entry>, _> = object.text.lines().map(serde_json::from_str).collect();
+            let entries = entries.map_err(|_| ledger_unreadable())?.into_iter();
+            Ok(entries.map(|entry| (Arc::clone(&key), entry)).collect::<Vec<_>>())
         };
         stream::iter(ledgers).map(read).buffered(CONCURRENT_READS).try_concat().await
     }
@@ -176,9 +206,8 @@ impl Store {
         Ok(Some(Object { text, etag }))
     }
 
-    /// Writes an object below `replays/` on a condition; answers its `ETag`, or none where the condition does
-    /// not hold. A call whose answer was lost is repeated by the SDK, and then the condition does not hold
-    /// since the object is there already: that counts as written.
+    /// Writes an object of JSON below `replays/` on a condition; answers its `ETag`, or none where the condition
+    /// does not hold.
     pub(super) async fn put_if(
         &self,
         key: &str,
@@ -186,13 +215,25 @@ impl Store {
         condition: Condition<'_>,
     ) -> Result<Option<String>, Failure> {
         let text = serde_json::to_string(value).map_err(|_| not_buildable())?;
+        self.put_text(key, text, "application/json", condition).await
+    }
+
+    /// The same for a text. A call whose answer was lost is repeated by the SDK, and then the condition does not
+    /// hold since the object is there already: that counts as written.
+    async fn put_text(
+        &self,
+        key: &str,
+        text: String,
+        content_type: &str,
+        condition: Condition<'_>,
+    ) -> Result<Option<String>, Failure> {
         let put = self.s3.put_object().bucket(&self.bucket).key(self.key(key));
         let put = match condition {
             Condition::Absent => put.if_none_match("*"),
             Condition::Is(etag) => put.if_match(etag),
         };
         let body = ByteStream::from(text.clone().into_bytes());
-        match put.content_type("application/json").body(body).send().await {
+        match put.content_type(content_type).body(body).send().await {
             Ok(answer) => Ok(Some(answer.e_tag().unwrap_or_default().to_owned())),
             // 412: the condition does not hold. 409: somebody writes at this moment. 404: there is none.
             Err(error)
@@ -210,17 +251,12 @@ impl Store {
 }
 
 fn ledger(id: &str, number: u64) -> String {
-    format!("{id}/sent/{number:08}.jsonl")
+    format!("{id}/batches/{number:08}.jsonl")
 }
 
 /// Whether a key below `replays/` is a ledger's.
 fn is_ledger(key: &str) -> bool {
-    key.split_once('/').is_some_and(|(_, rest)| rest.starts_with("sent/"))
-}
-
-fn entries(text: &str) -> Result<Vec<Entry>, Failure> {
-    let lines = text.lines().map(serde_json::from_str);
-    lines.collect::<Result<_, _>>().map_err(|_| ledger_unreadable())
+    key.split_once('/').is_some_and(|(_, rest)| rest.starts_with("batches/"))
 }
 
 fn ledger_unreadable() -> Failure {

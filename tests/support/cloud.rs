@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -82,6 +83,10 @@ pub enum Reply {
     Hang,
     /// Takes it, after a while.
     Slow(Duration),
+    /// Takes it, but the connection breaks before the answer.
+    Lost,
+    /// Takes it, and never answers.
+    Mute,
     /// Runs the function, which fails.
     FunctionError,
     /// Answers 200, but the body breaks off after so many bytes.
@@ -306,6 +311,14 @@ impl Cloud {
             Reply::Reset => Err(ConnectorError::io("connection reset by peer".into())),
             Reply::NoConnection => Err(ConnectorError::timeout("connect timed out".into())),
             Reply::Hang => std::future::pending().await,
+            Reply::Lost => {
+                self.take(index, &call, &[]);
+                Err(ConnectorError::io("connection reset by peer".into()))
+            }
+            Reply::Mute => {
+                self.take(index, &call, &[]);
+                std::future::pending().await
+            }
         }
     }
 
@@ -332,16 +345,26 @@ impl Cloud {
             },
             "ListObjectsV2" => response(200, state.list_objects(call)),
             "GetObject" => match state.objects.get(&call.to) {
-                Some(object) => response(200, object.clone()),
+                Some(object) => tagged(object, response(200, object.clone())),
                 None => refusal(&call.op, 404, "NoSuchKey", "The specified key does not exist."),
             },
             "PutObject" => {
                 if call.headers.contains_key("if-none-match") && state.objects.contains_key(&call.to) {
                     return refusal(&call.op, 412, "PreconditionFailed", "At least one pre-condition failed");
                 }
+                if let Some(expected) = call.headers.get("if-match") {
+                    match state.objects.get(&call.to) {
+                        Some(object) if etag(object) == *expected => {}
+                        Some(_) => {
+                            let message = "At least one pre-condition failed";
+                            return refusal(&call.op, 412, "PreconditionFailed", message);
+                        }
+                        None => return refusal(&call.op, 404, "NoSuchKey", "The key does not exist."),
+                    }
+                }
                 state.objects.insert(call.to.clone(), call.object.clone());
                 state.journal[index].taken = vec![0];
-                response(200, String::new())
+                tagged(&call.object, response(200, String::new()))
             }
             _ => {
                 let fate = |index| fates.iter().find(|(of, _)| *of == index).map(|(_, fate)| *fate);
@@ -756,6 +779,18 @@ async fn broken_off(mut answer: HttpResponse, bytes: usize) -> HttpResponse {
         [Ok(Frame::data(body.slice(..bytes))), Err(std::io::Error::other("connection reset by peer"))];
     let body = StreamBody::new(futures_util::stream::iter(pieces));
     HttpResponse::new(answer.status(), SdkBody::from_body_1_x(body))
+}
+
+/// An answer about an object. As in S3, equal objects have equal tags.
+fn tagged(object: &str, mut answer: HttpResponse) -> HttpResponse {
+    answer.headers_mut().insert("etag", etag(object));
+    answer
+}
+
+fn etag(object: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    object.hash(&mut hasher);
+    format!("\"{:016x}\"", hasher.finish())
 }
 
 fn response(status: u16, body: String) -> HttpResponse {
