@@ -8,13 +8,23 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
 
+use crate::letter::ReplayTarget;
 use crate::policy::ArchiveReason;
+use crate::replay::DEFAULT_RAMP;
 
 /// Shown at the end of every help text.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  something failed or could not be read; what was done is printed all the same
+  2  bad usage or bad input: nothing was done";
+
+const EXIT_CODES_OF_REPLAY: &str = "\
+A replay that was interrupted, or killed, goes on when the same command is given again.
+
+Exit codes:
+  0  every letter that was asked for is sent; in a dry run, could be
+  1  it stopped, was interrupted or failed, or letters were left out
   2  bad usage or bad input: nothing was done";
 
 /// Plans, explains and looks after redriven letters of SNS.
@@ -39,6 +49,9 @@ pub(super) enum Command {
     /// Look into an archive in S3
     #[command(after_help = EXIT_CODES)]
     Archive(Archive),
+    /// Send letters of an archive on their way once more, by way of the requeue
+    #[command(after_help = EXIT_CODES_OF_REPLAY)]
+    Replay(Box<Replay>),
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +144,59 @@ pub(super) struct ArchiveShow {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Replay {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// The function's requeue; without it that of the variable REQUEUE_ARN
+    #[arg(long, value_name = "ARN")]
+    pub(super) requeue: Option<String>,
+    /// Count what would be sent, and send nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Where the letters go, whatever their rules say: "topic", or the ARN of a topic, queue or function
+    #[arg(long, value_name = "TARGET", value_parser = target)]
+    pub(super) to: Option<ReplayTarget>,
+    /// Redrive policy of the function: letters that have no target by it are left out
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// Records of `archive show --json`, one a line, - for standard input, in place of a selection; they may be edited
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["Selection", "cut_off"])]
+    pub(super) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) selection: Selection,
+    /// Letters archived later are left out; without it the present. A replay that goes on keeps its own
+    #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
+    pub(super) cut_off: Option<When>,
+    /// Also letters that a replay has sent already
+    #[arg(long, help_heading = "Which letters")]
+    pub(super) again: bool,
+    #[command(flatten)]
+    pub(super) pace: Pace,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How fast")]
+pub(super) struct Pace {
+    /// Letters a second, 1 to 10000
+    #[arg(long, value_name = "LETTERS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) rate: u32,
+    /// Steps: per cents of the letters that are sent when each ends
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', default_values_t = DEFAULT_RAMP)]
+    pub(super) ramp: Vec<u32>,
+    /// Per cent of a step's letters that may fail; if more do, the replay stops
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(super) threshold: u32,
+    /// How long to wait after a step before it is judged, up to an hour: 60, 5m
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = settle)]
+    pub(super) settle: u32,
+    /// Go on with a replay that has stopped since a step failed
+    #[arg(long)]
+    pub(super) resume: bool,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Place {
     /// The archive, s3://bucket/prefix; without it that of the variable ARCHIVE
     #[arg(long, value_name = "PLACE")]
@@ -141,11 +207,11 @@ pub(super) struct Place {
 #[command(next_help_heading = "Which letters")]
 pub(super) struct Selection {
     /// Archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
-    #[arg(long, visible_alias = "since", value_name = "TIME", value_parser = when)]
-    pub(super) from: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(super) since: Option<When>,
     /// Archived before this time
-    #[arg(long, visible_alias = "until", value_name = "TIME", value_parser = when)]
-    pub(super) to: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(super) until: Option<When>,
     /// Archived for this reason; may be repeated
     #[arg(long, value_name = "REASON", value_parser = reason_names())]
     pub(super) reason: Vec<String>,
@@ -190,7 +256,9 @@ impl When {
             Self::At(at) => at,
             Self::Ago(seconds) => {
                 let ago = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-                now.saturating_sub(ago).unwrap_or(Timestamp::MIN)
+                let then = now.saturating_sub(ago).unwrap_or(Timestamp::MIN);
+                // Nobody means, or wants to type, nanoseconds.
+                Timestamp::from_second(then.as_second()).unwrap_or(then)
             }
         }
     }
@@ -217,6 +285,15 @@ fn retention(text: &str) -> Result<u64, String> {
     seconds(text)
         .filter(|seconds| limits.contains(seconds))
         .ok_or_else(|| "must be 60 s to 14 days, such as 1209600, 14d or 36h".to_owned())
+}
+
+fn settle(text: &str) -> Result<u32, String> {
+    let seconds = seconds(text).filter(|seconds| *seconds <= 3600).and_then(|it| u32::try_from(it).ok());
+    seconds.ok_or_else(|| "must be 0 s to one hour, such as 60 or 5m".to_owned())
+}
+
+fn target(text: &str) -> Result<ReplayTarget, String> {
+    ReplayTarget::try_from(text.to_owned()).map_err(|bad| bad.to_string())
 }
 
 /// A number of seconds, or a time with units.

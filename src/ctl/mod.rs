@@ -1,7 +1,7 @@
 //! The operator's tool `redrivectl`.
 //!
 //! It answers what an operator asks before, during and after an outage: when will this policy retry,
-//! what would the function do with this event, what lies in the archive. [`run`] takes a command line
+//! what would the function do with this event, what lies in the archive; and it puts letters back. [`run`] takes a command line
 //! and a [`Desk`], the world around it, so that tests can sit there too.
 //!
 //! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
@@ -12,13 +12,18 @@ mod args;
 mod aws;
 mod explain;
 mod plan;
+mod replay;
 mod text;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
@@ -27,9 +32,9 @@ use crate::policy::Policy;
 /// What the tool works with.
 pub struct Desk {
     /// Where results go.
-    pub out: Box<dyn Write>,
+    pub out: Box<dyn Write + Send>,
     /// Where problems and progress go.
-    pub err: Box<dyn Write>,
+    pub err: Box<dyn Write + Send>,
     /// Whether progress is shown there: only to a person.
     pub progress: bool,
     /// What `-` reads.
@@ -40,6 +45,8 @@ pub struct Desk {
     pub variable: fn(&str) -> Option<String>,
     /// Clients to use in the place of those that the command line asks for.
     pub clients: Option<Clients>,
+    /// Begins to watch for Ctrl-C; the flag tells of it. Only work that can stop in good order asks for it.
+    pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
 
 impl Desk {
@@ -54,8 +61,20 @@ impl Desk {
             clock: Clock::system(),
             variable: |name| std::env::var(name).ok(),
             clients: None,
+            interrupts: Box::new(interrupts_of_process),
         }
     }
+}
+
+/// Tells of the first Ctrl-C, or of the first request to end; the second ends the process at once.
+fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: what comes first must find the flag as the signal before left it.
+        register_conditional_shutdown(signal, 1, Arc::clone(&flag))?;
+        register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
 }
 
 /// How a command came to its end, where it did.
@@ -63,7 +82,7 @@ impl Desk {
 enum Finished {
     /// All was done.
     Whole,
-    /// Some of the input could not be read.
+    /// Some of it could not be read or done.
     Partly,
 }
 
@@ -120,6 +139,7 @@ async fn carry_out(cli: &args::Cli, desk: &mut Desk) -> Result<Finished, Failed>
         args::Command::Plan(args) => plan::run(args, cli.json, desk),
         args::Command::Explain(args) => explain::run(args, cli.json, desk),
         args::Command::Archive(args) => archive::run(args, cli.json, desk).await,
+        args::Command::Replay(args) => replay::run(args, cli.json, desk).await,
     }
 }
 

@@ -349,9 +349,9 @@ arn:aws:sns:eu-central-1:123456789012:orders  exhausted     2026-11-01        1
 async fn every_filter_reaches_the_selection() {
     let cloud = graveyard().await;
     for (args, letters) in [
-        (&["--from", "2026-11-01"][..], 3),
+        (&["--since", "2026-11-01"][..], 3),
         (&["--since", "1h"], 3),
-        (&["--to", "2026-11-01T12:00:00Z"], 2),
+        (&["--until", "2026-11-01T12:00:00Z"], 2),
         (&["--until", "12h"], 2),
         (&["--reason", "exhausted"], 3),
         (&["--topic", "orders"], 3),
@@ -363,7 +363,7 @@ async fn every_filter_reaches_the_selection() {
         assert_eq!(list["letters"], letters, "{args:?}");
     }
     for args in
-        [&["--reason", "bad-luck"][..], &["--origin", "moon"], &["--from", "soon"], &["--match", "{}"]]
+        [&["--reason", "bad-luck"][..], &["--origin", "moon"], &["--since", "soon"], &["--match", "{}"]]
     {
         let ran = archive(&cloud, &[&["list"], args].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");

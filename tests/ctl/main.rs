@@ -7,13 +7,14 @@ mod common;
 mod explain;
 mod plan;
 mod records;
+mod replay;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::cell::RefCell;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use sns_redrive::clients::Clients;
@@ -47,6 +48,10 @@ impl Ran {
 pub(crate) struct World {
     pub(crate) input: Vec<u8>,
     pub(crate) clients: Option<Clients>,
+    /// Whether it writes its problems to a person.
+    pub(crate) progress: bool,
+    /// Becomes true with Ctrl-C.
+    pub(crate) interrupted: Arc<AtomicBool>,
 }
 
 /// Runs a command line, without the name of the program, at [`support::NOW`].
@@ -59,11 +64,12 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let desk = Desk {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
-        progress: false,
+        progress: world.progress,
         input: Box::new(Cursor::new(world.input)),
         clock: Clock::from_fn(|| support::at(support::NOW)),
         variable: |_| None,
         clients: world.clients,
+        interrupts: Box::new(move || Ok(Arc::clone(&world.interrupted))),
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
     let code = run(args.map(Into::into), desk).await;
@@ -71,17 +77,17 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
 }
 
 #[derive(Clone, Default)]
-struct Page(Rc<RefCell<Vec<u8>>>);
+struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
     fn text(&self) -> String {
-        String::from_utf8(self.0.borrow().clone()).unwrap()
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
+        self.0.lock().unwrap().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -18,13 +18,13 @@ pub(super) async fn run(args: &args::Archive, as_json: bool, desk: &mut Desk) ->
 }
 
 /// An archive in S3.
-struct Place {
-    bucket: String,
-    prefix: String,
+pub(super) struct Place {
+    pub(super) bucket: String,
+    pub(super) prefix: String,
 }
 
 /// The archive that is named on the command line, else by the function's own variable.
-fn place(args: &args::Place, desk: &Desk) -> Result<Place, Failed> {
+pub(super) fn place(args: &args::Place, desk: &Desk) -> Result<Place, Failed> {
     let given = args.archive.clone().or_else(|| (desk.variable)("ARCHIVE"));
     // The function's own reading of this setting; the others are left out.
     match Settings::read(|name| given.clone().filter(|_| name == "ARCHIVE")).map(|settings| settings.archive)
@@ -43,15 +43,15 @@ fn place(args: &args::Place, desk: &Desk) -> Result<Place, Failed> {
     }
 }
 
-fn selection(args: &args::Selection, desk: &Desk) -> Result<Selection, Failed> {
+pub(super) fn selection(args: &args::Selection, desk: &Desk) -> Result<Selection, Failed> {
     let now = desk.clock.now();
     let pattern = args.pattern.as_deref().map(Pattern::parse).transpose().map_err(|problems| {
         Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
     })?;
     Ok(Selection {
         queue: args.queue.clone(),
-        from: args.from.map(|when| when.at(now)),
-        to: args.to.map(|when| when.at(now)),
+        from: args.since.map(|when| when.at(now)),
+        to: args.until.map(|when| when.at(now)),
         cut_off: None,
         reasons: args.reason.clone(),
         topics: args.topic.clone(),
