@@ -48,6 +48,8 @@ impl Ran {
 pub(crate) struct World {
     pub(crate) input: Vec<u8>,
     pub(crate) clients: Option<Clients>,
+    /// Milliseconds since [`support::NOW`].
+    pub(crate) later: i64,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
     /// Becomes true with Ctrl-C.
@@ -66,7 +68,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         err: Box::new(err.clone()),
         progress: world.progress,
         input: Box::new(Cursor::new(world.input)),
-        clock: Clock::from_fn(|| support::at(support::NOW)),
+        clock: Clock::from_fn(move || support::at(support::NOW + world.later)),
         variable: |_| None,
         clients: world.clients,
         interrupts: Box::new(move || Ok(Arc::clone(&world.interrupted))),
