@@ -1,0 +1,37 @@
+"""Runs `redrivectl` against a deployment on the local stack."""
+
+import os
+import subprocess
+
+from local.deploy import built_function
+from local.stack import REGION
+
+
+def command(*args):
+    """The built tool, with these arguments."""
+    return [str(built_function().with_name("redrivectl")), *map(str, args)]
+
+
+def environment(deployment):
+    """The deployment's archive and requeue, the stack's endpoint and its credentials."""
+    return {
+        "PATH": os.environ["PATH"],
+        "AWS_ENDPOINT_URL": deployment.stack.endpoint,
+        "AWS_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "ARCHIVE": deployment.outputs["ArchiveLocation"],
+        "REQUEUE_ARN": deployment.outputs["RequeueArn"],
+    }
+
+
+def redrivectl(deployment, *args, given=None):
+    """Runs it to its end. `given` is its standard input."""
+    run = {"env": environment(deployment), "input": given, "capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run(command(*args), check=False, **run)
+
+
+def begin(deployment, *args):
+    """Starts it, and leaves it running."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command(*args), env=environment(deployment), stdin=subprocess.DEVNULL, **pipes)
