@@ -290,12 +290,13 @@ impl Cloud {
     async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let _under_way = UnderWay::new(&self);
         let call = read(request).await;
-        let (index, reply) = {
+        // The script may use the cloud itself.
+        let script = Arc::clone(&self.state().script);
+        let reply = script(&call);
+        let index = {
             let mut state = self.state();
-            let script = Arc::clone(&state.script);
-            let reply = script(&call);
             state.journal.push(call.clone());
-            (state.journal.len() - 1, reply)
+            state.journal.len() - 1
         };
         match reply {
             Reply::Accept => Ok(self.take(index, &call, &[])),
