@@ -64,7 +64,7 @@ pub type Given = Result<(Record, bool), String>;
 pub trait Control: Sync {
     /// Whether to stop after the batch under way.
     fn stop(&self) -> bool;
-    /// A batch was sent, or a step begun, judged or ended.
+    /// It has begun or goes on, a batch was sent, or a step begun, judged or ended.
     fn progress(&self, manifest: &Manifest);
     /// A letter is left out; `at` is its place, in words why.
     fn left_out(&self, at: &At, why: &str);
@@ -228,6 +228,7 @@ impl Replay {
         let mut run =
             Run { replay: self, job, lock, manifest, etag, backlog, trouble: 0, unread: None, pace };
         run.save().await?;
+        job.control.progress(&run.manifest);
         match run.go().await {
             Ok(()) => run.save().await?,
             // The manifest is somebody else's now.
