@@ -939,7 +939,7 @@ mod crashes {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(100))]
+        #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
         fn every_letter_is_sent_whatever_crashes_and_repeats_are_counted_and_within_a_batch_each(plan in plans()) {
