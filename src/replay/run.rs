@@ -187,10 +187,10 @@ impl Replay {
         let job = Job { source, policy, control };
         let beginning = self.id_of(request, source);
         if request.dry_run {
-            return self.dry_run(request, beginning, job).await;
+            return Box::pin(self.dry_run(request, beginning, job)).await;
         }
         let mut lock = Lock::take(&self.store, &self.clock, &self.owner).await?;
-        let done = self.locked(request, &beginning, job, &mut lock).await;
+        let done = Box::pin(self.locked(request, &beginning, job, &mut lock)).await;
         lock.release().await;
         done
     }
