@@ -2,8 +2,9 @@
 
 A topic has four subscribers: two queues, a web server and a function. Three of them break. What SNS gives up on lies in
 the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter at
-the one subscriber that failed: until that one is repaired, or until the schedule ends. The demo checks its own story: a
-message that is missing, changed or there twice makes the exit code 1.
+the one subscriber that failed: until that one is repaired, or until the schedule ends and the letter is archived. Once that
+subscriber is repaired too, `redrivectl replay` sends it from the archive. The demo checks its own story: a message that
+is missing, changed or there twice makes the exit code 1.
 """
 
 import json
@@ -19,6 +20,7 @@ from local.letters import Letter, sentence, sort_of
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
 from local.subscribers import function_arn, subscribe, subscribe_function, subscribe_web
+from local.tool import redrivectl
 from local.web import WebServer
 
 # All four phases in 42 seconds.
@@ -105,6 +107,7 @@ class Story:
         self.repair()
         self.watch(until=lambda: all(letter.outcome for letter in self.letters), at_most=120)
         self.wait_for_calm()
+        self.replay()
         return self.conclude()
 
     # --- the acts
@@ -203,11 +206,34 @@ class Story:
 
         wait_until(calm, ALARM_PERIOD + 30, "the alarm to be OK again", every=1)
 
+    def replay(self):
+        """What the archive holds goes out once more, by the operator's tool."""
+        screen = self.screen
+        screen.title("3. From the archive, after all")
+        self.legacy.repair()
+        screen.say("legacy is repaired, but its return is in the archive")
+        options = ["replay", "--topic", "returns"]
+        screen.say(screen.style(f"redrivectl {' '.join(options)}", 1))
+        self.replayed = redrivectl(self.deployment, *options)
+        for line in (self.replayed.stdout + self.replayed.stderr).splitlines():
+            screen.more(line)
+
+        def delivered():
+            lines = [
+                line
+                for line in self.deployment.outcomes()
+                if line["queue.arn"] == self.deployment.outputs["RequeueArn"]
+            ]
+            return [line for line in lines if line["outcome"] == "delivered"]
+
+        self.after_replay = wait_until(delivered, 20, "the replayed letter at legacy")
+        screen.say(f"return, out of the requeue: {sentence(self.after_replay)}")
+
     def conclude(self):
-        self.screen.title("3. What became of the letters")
+        self.screen.title("4. What became of the letters")
         self.print_table()
         self.print_end_state()
-        self.screen.title("4. Does the story hold?")
+        self.screen.title("5. Does the story hold?")
         checks = list(self.checks())
         for what, holds in checks:
             mark = self.screen.style("ok", 32) if holds else self.screen.style("NOT SO", 31)
@@ -339,6 +365,16 @@ class Story:
         yield (
             f"no retry was early, and none {LATE} seconds late",
             all(-1 <= retry["real"] - retry["planned"] < LATE for retry in retries),
+        )
+        yield (
+            "legacy has the return, exactly once and unchanged byte for byte",
+            self.legacy.bodies() == [poison.body],
+        )
+        yield (
+            "replayed, it had a schedule of its own again: retry 1 was enough",
+            self.replayed.returncode == 0
+            and [(line["letter.id"], line["retry.number"]) for line in self.after_replay]
+            == [(poison.lines[-1]["letter.id"], 1)],
         )
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]

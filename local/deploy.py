@@ -83,8 +83,10 @@ class Deployment:
     def archive(self):
         """The archived records, each with the `key` of the object that holds it."""
         s3, bucket = self.stack.client("s3"), self.outputs["ArchiveBucketName"]
+        # Not what replays remember, which lies beside it.
+        prefix = self.outputs["ArchiveLocation"].removeprefix(f"s3://{bucket}/") + "/queue="
         records = []
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             for entry in page.get("Contents", []):
                 body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
                 # Not splitlines: a letter may hold characters, as U+2028, that it takes for the end of a line.

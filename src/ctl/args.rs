@@ -10,7 +10,6 @@ use jiff::{SpanRelativeTo, Timestamp, Unit};
 
 use crate::letter::ReplayTarget;
 use crate::policy::ArchiveReason;
-use crate::replay::DEFAULT_RAMP;
 
 /// Shown at the end of every help text.
 const EXIT_CODES: &str = "\
@@ -183,7 +182,7 @@ pub(super) struct Pace {
     #[arg(long, value_name = "LETTERS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) rate: u32,
     /// Steps: per cents of the letters that are sent when each ends
-    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', default_values_t = DEFAULT_RAMP)]
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', default_value = "1,5,20,100")]
     pub(super) ramp: Vec<u32>,
     /// Per cent of a step's letters that may fail; if more do, the replay stops
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=100))]

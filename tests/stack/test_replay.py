@@ -132,8 +132,9 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     arrived = Copies(billing)
     for batches in (7, 14):
         running = begin(deployment, "replay", "--ramp", "100", "--rate", 10_000)
-        # Its ledger is there before a batch is sent.
+        # A batch's ledger is there before it is sent. Sending takes about 0.3 s.
         wait_until(lambda wanted=batches: ledgers(deployment) >= wanted, 30, f"batch {batches}", every=0.02)
+        time.sleep(0.1)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
         code, said = replay(deployment, "--ramp", "100")
