@@ -1,10 +1,10 @@
 """`make demo`: the main job, told as one story.
 
 A topic has four subscribers: two queues, a web server and a function. Three of them break. What SNS gives up on lies in
-the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter at
-the one subscriber that failed: until that one is repaired, or until the schedule ends and the letter is archived. Once that
-subscriber is repaired too, `redrivectl replay` sends it from the archive. The demo checks its own story: a message that
-is missing, changed or there twice makes the exit code 1.
+the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter
+at the one subscriber that failed: until that one is repaired, or until the schedule ends and the letter is archived.
+Once that subscriber is repaired too, `redrivectl replay` sends it from the archive. The demo checks its own story: a
+message that is missing, changed or there twice makes the exit code 1.
 """
 
 import json

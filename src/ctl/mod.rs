@@ -139,7 +139,7 @@ async fn carry_out(cli: &args::Cli, desk: &mut Desk) -> Result<Finished, Failed>
         args::Command::Plan(args) => plan::run(args, cli.json, desk),
         args::Command::Explain(args) => explain::run(args, cli.json, desk),
         args::Command::Archive(args) => archive::run(args, cli.json, desk).await,
-        args::Command::Replay(args) => replay::run(args, cli.json, desk).await,
+        args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, desk)).await,
     }
 }
 

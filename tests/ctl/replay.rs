@@ -25,7 +25,7 @@ fn graveyard(posts: &[Post]) -> Cloud {
 
 fn line(post: &Post) -> String {
     let mut record = records::record(&letter(post));
-    record.archived_at = "2026-10-31T12:00:00Z".to_owned();
+    "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
     record.to_line().unwrap().trim_end().to_owned()
 }
 
