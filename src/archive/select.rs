@@ -3,9 +3,9 @@
 //! Keys hold the queue's name and the day (`queue=<name>/date=<yyyy-mm-dd>/`), so much of an archive
 //! need not even be listed; the rest is told by each record. All of it is pure.
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{BadRecord, Record};
 use crate::arn::Arn;
@@ -115,14 +115,17 @@ impl Selection {
         (self.from.map(day), self.until().map(day))
     }
 
-    /// Whether an object that S3 stored at that time may hold some of it.
+    /// Whether an object that S3 stored at that time may hold some of it. Its letters were archived before,
+    /// by a clock that may differ.
     pub(super) fn stored_in_time(&self, stored: Option<Timestamp>) -> bool {
-        match (self.cut_off, stored) {
-            (Some(cut_off), Some(stored)) => stored < cut_off,
-            (None, _) | (_, None) => true,
-        }
+        let Some(stored) = stored else { return true };
+        let late = stored.saturating_add(CLOCK_SKEW).unwrap_or(stored);
+        self.cut_off.is_none_or(|cut_off| stored < cut_off) && self.from.is_none_or(|from| late >= from)
     }
 }
+
+/// By how much S3's clock and that of whoever archived may differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// The day of an object of an archive; `None` for any other key. `after_prefix` is the key without the
 /// archive's prefix.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use super::letters::{Identity, identity};
@@ -136,7 +136,7 @@ impl Store {
         let keys = self.list(&format!("{id}/batches/"), None).await?;
         let number = |key: &String| key.rsplit('/').next()?.strip_suffix(".jsonl")?.parse().ok();
         let last = keys.last().and_then(number).unwrap_or(after);
-        let found = self.read(keys.into_iter().filter(|key| *key > first).collect()).await?;
+        let found = self.read(keys.into_iter().filter(|key| *key > first).collect()).try_concat().await?;
         Ok((found.into_iter().map(|(_, entry)| entry).collect(), last))
     }
 
@@ -150,28 +150,32 @@ impl Store {
             None if again => Vec::new(),
             Some(_) | None => self.list("", None).await?,
         };
-        let mut ledgers = Ledgers::default();
-        for (key, entry) in self.read(keys.into_iter().filter(|key| is_ledger(key)).collect()).await? {
-            let _ = match (entry.state, is_own(&key)) {
-                (State::Sent, _) | (State::Refused, true) => ledgers.done.insert(entry.identity()),
-                (State::Sending, false) => ledgers.in_doubt.insert(entry.identity()),
-                (State::Sending, true) | (State::Refused, false) => false,
-            };
-        }
-        Ok(ledgers)
+        let keys = keys.into_iter().filter(|key| is_ledger(key)).collect();
+        // Of each letter only its identity is kept: there may be many.
+        let fold = |mut ledgers: Ledgers, entries: Vec<(Arc<str>, Entry)>| {
+            for (key, entry) in entries {
+                let _ = match (entry.state, is_own(&key)) {
+                    (State::Sent, _) | (State::Refused, true) => ledgers.done.insert(entry.identity()),
+                    (State::Sending, false) => ledgers.in_doubt.insert(entry.identity()),
+                    (State::Sending, true) | (State::Refused, false) => false,
+                };
+            }
+            std::future::ready(Ok(ledgers))
+        };
+        self.read(keys).try_fold(Ledgers::default(), fold).await
     }
 
     /// The lines of these ledgers, each with its ledger's key. A ledger that cannot be read is an error: its
     /// letters would be sent again.
-    async fn read(&self, ledgers: Vec<String>) -> Result<Vec<(Arc<str>, Entry)>, Failure> {
-        let read = |key: String| async move {
+    fn read(&self, ledgers: Vec<String>) -> impl Stream<Item = Result<Vec<(Arc<str>, Entry)>, Failure>> {
+        let read = move |key: String| async move {
             let object = self.get(&key).await?.ok_or_else(ledger_unreadable)?;
             let key: Arc<str> = key.into();
             let entries: Result<Vec<Entry>, _> = object.text.lines().map(serde_json::from_str).collect();
             let entries = entries.map_err(|_| ledger_unreadable())?.into_iter();
             Ok(entries.map(|entry| (Arc::clone(&key), entry)).collect::<Vec<_>>())
         };
-        stream::iter(ledgers).map(read).buffered(CONCURRENT_READS).try_concat().await
+        stream::iter(ledgers).map(read).buffered(CONCURRENT_READS)
     }
 
     /// Keys below `replays/` that begin so, or with a delimiter the folders among them, in order.
