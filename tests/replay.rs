@@ -434,7 +434,7 @@ mod failures {
         });
         let stopped = desk.run(json!({})).await.unwrap();
         assert_eq!((stopped.status, stopped.sent, stopped.refused), (Status::Stopped, 0, 1));
-        let why = "of 1 letters of step 1: 1 refused by SQS, 0 back in the archive, 0 more than before wait in the requeue";
+        let why = "of 1 letters of step 1: 1 refused by SQS, 0 back in the archive, 0 more than before wait in the queues";
         assert_eq!(stopped.why.as_deref(), Some(why));
     }
 
@@ -613,9 +613,11 @@ mod steps {
                     let mark =
                         json!({ "v": 1, "spent": 12, "id": letter, "first": START, "gen": 1, "dlq": DLQ });
                     let post = Post::raw(&format!("back-{letter}"), letter).queue(REQUEUE).sqs_mark(&mark);
-                    let line = record_at(&post, now.load(Ordering::Relaxed) + 2000).to_line().unwrap();
+                    let archived = now.load(Ordering::Relaxed) + 2000;
+                    let line = record_at(&post, archived).to_line().unwrap();
                     let key = format!("queue=orders-requeue/date=2026-11-01/{letter}.jsonl");
-                    cloud.put(&format!("graveyard/dead-letters/{key}"), &line);
+                    let stored = at(archived).to_string();
+                    cloud.put_at(&format!("graveyard/dead-letters/{key}"), &line, &stored);
                 }
             }
             Reply::Accept
@@ -664,7 +666,7 @@ mod steps {
         coming_back(&desk, &["0", "10", "11", "12", "13", "14"]);
         let stopped = desk.run(request.clone()).await.unwrap();
         assert_eq!((stopped.status, stopped.sent), (Status::Stopped, 50));
-        let why = "of 40 letters of step 2: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the requeue";
+        let why = "of 40 letters of step 2: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
         assert_eq!(stopped.why.as_deref(), Some(why));
 
         let refused = desk.run(request.clone()).await.unwrap_err();
@@ -676,31 +678,50 @@ mod steps {
         assert_eq!(desk.bodies(), numbers(0..100), "those that came back are for another replay");
     }
 
+    /// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that
+    /// was republished to a topic and fails again.
     #[tokio::test]
-    async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue() {
+    async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_letters_again() {
+        for queue in ["orders-requeue", "orders-dlq"] {
+            let desk = Desk::with_letters(100);
+            let waiting = |number: u64| {
+                let (visible, hidden, delayed) = (number / 2, number - number / 2 - 1, 1);
+                desk.cloud.queue(
+                    queue,
+                    &[
+                        ("ApproximateNumberOfMessages", &visible.to_string()),
+                        ("ApproximateNumberOfMessagesNotVisible", &hidden.to_string()),
+                        ("ApproximateNumberOfMessagesDelayed", &delayed.to_string()),
+                    ],
+                );
+            };
+            waiting(50);
+            let operator = Operator { stop_at: Some(10), ..desk.operator() };
+            let request = json!({ "ramp": [10, 100] });
+            assert_eq!(desk.run_by(&operator, request.clone()).await.unwrap().sent, 10);
+            waiting(52);
+            desk.pass(60);
+            let stopped = desk.run(request).await.unwrap();
+            let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
+            assert_eq!((stopped.status, stopped.why.as_deref()), (Status::Stopped, Some(why)), "{queue}");
+            let done = desk.run(json!({ "ramp": [10, 100], "resume": true })).await.unwrap();
+            assert_eq!((done.status, done.sent), (Status::Done, 100));
+        }
+    }
+
+    /// Then nobody can say whether letters fall back into it, and the operator hears of that.
+    #[tokio::test]
+    async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
         let desk = Desk::with_letters(100);
-        let waiting = |number: u64| {
-            let (visible, hidden, delayed) = (number / 2, number - number / 2 - 1, 1);
-            desk.cloud.queue(
-                "orders-requeue",
-                &[
-                    ("ApproximateNumberOfMessages", &visible.to_string()),
-                    ("ApproximateNumberOfMessagesNotVisible", &hidden.to_string()),
-                    ("ApproximateNumberOfMessagesDelayed", &delayed.to_string()),
-                ],
-            );
-        };
-        waiting(50);
+        desk.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
+            ("GetQueueAttributes", "orders-dlq") => Reply::Fail(403, "AccessDenied", "no"),
+            _ => Reply::Accept,
+        });
         let operator = Operator { stop_at: Some(10), ..desk.operator() };
-        let request = json!({ "ramp": [10, 100] });
-        assert_eq!(desk.run_by(&operator, request.clone()).await.unwrap().sent, 10);
-        waiting(52);
-        desk.pass(60);
-        let stopped = desk.run(request).await.unwrap();
-        let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the requeue";
-        assert_eq!((stopped.status, stopped.why.as_deref()), (Status::Stopped, Some(why)));
-        let done = desk.run(json!({ "ramp": [10, 100], "resume": true })).await.unwrap();
-        assert_eq!((done.status, done.sent), (Status::Done, 100));
+        let begun = desk.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
+        assert_eq!((begun.sent, begun.queues), (10, vec![]));
+        let told = operator.left_out.lock().unwrap().clone();
+        assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
     }
 
     /// Else a replay that cannot see what came back would go on.
@@ -739,7 +760,8 @@ mod steps {
         for two in moments.windows(2) {
             let ((before, letters), (after, _)) = (two[0], two[1]);
             let least = Duration::from_millis(letters as u64 * 100);
-            assert!(after + Duration::from_millis(5) >= before + least, "{moments:?}");
+            // A request can be late, and the next one then is nearer.
+            assert!(after + Duration::from_millis(300) >= before + least, "{moments:?}");
         }
     }
 }
@@ -1226,6 +1248,7 @@ mod event {
             "counts": { "selected": 3, "doubles": 0, "alreadyReplayed": 0, "unreadable": 0, "unfit": {} },
             "sent": 3, "refused": 0, "repeated": 0,
             "step": 0, "stepBegan": "2026-11-01T13:00:00Z", "batchesBeforeStep": 0, "waitingBeforeStep": 0,
+            "queues": [DLQ],
             "batches": 1,
         });
         assert_eq!(answer, expected);

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
+use crate::arn::Arn;
 
 /// The format that this version writes.
 pub(super) const MANIFEST_VERSION: u8 = 1;
@@ -41,8 +42,11 @@ pub struct Manifest {
     pub step_began: Timestamp,
     /// Batches before it.
     pub batches_before_step: u64,
-    /// Letters in the requeue before it.
+    /// Letters in the requeue and in `queues` before it.
     pub waiting_before_step: u64,
+    /// The dead-letter queues to which its letters may fall back, as far as they can be read.
+    #[serde(default)]
+    pub queues: Vec<Arn>,
     /// While it settles: when it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
@@ -105,7 +109,7 @@ pub struct StepResult {
     pub refused: u64,
     /// Letters of them that were archived again.
     pub came_back: u64,
-    /// All letters in the requeue now.
+    /// All letters in the requeue and in their dead-letter queues now.
     pub waiting: u64,
 }
 
@@ -128,6 +132,7 @@ impl Manifest {
             step_began: now,
             batches_before_step: 0,
             waiting_before_step: 0,
+            queues: Vec::new(),
             not_before: None,
             batches: 0,
         };
@@ -179,16 +184,17 @@ impl Manifest {
     }
 
     /// Why a step failed, if it did: too many of its letters were refused, came back to the archive, or still
-    /// wait in the requeue.
+    /// wait in the queues. A threshold of 100 never stops.
     #[must_use]
     pub fn failed_step(&self, result: StepResult) -> Option<String> {
         let StepResult { sent, refused, came_back, waiting } = result;
         let waiting = waiting.saturating_sub(self.waiting_before_step);
         let (failing, all) = (refused + came_back + waiting, sent + refused);
-        (failing * 100 > all * u64::from(self.request.threshold)).then(|| {
+        let threshold = u64::from(self.request.threshold);
+        (threshold < 100 && failing * 100 > all * threshold).then(|| {
             format!(
                 "of {all} letters of step {}: {refused} refused by SQS, {came_back} back in the archive, \
-                 {waiting} more than before wait in the requeue",
+                 {waiting} more than before wait in the queues",
                 self.step + 1,
             )
         })
@@ -246,7 +252,7 @@ mod tests {
         assert_eq!(manifest.failed_step(StepResult { waiting: 7, ..result }), None);
         assert_eq!(manifest.failed_step(StepResult { waiting: 0, ..result }), None, "others have left it");
         let why = "of 20 letters of step 1: 0 refused by SQS, 2 back in the archive, \
-                   1 more than before wait in the requeue";
+                   1 more than before wait in the queues";
         let result = StepResult { came_back: 2, waiting: 6, ..result };
         assert_eq!(manifest.failed_step(result).as_deref(), Some(why));
         for failing in [

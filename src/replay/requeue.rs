@@ -114,9 +114,9 @@ impl Requeue {
         self.courier.deliver(&waiting, Time::until(until)).await
     }
 
-    /// Letters in the requeue: visible, hidden, delayed. SQS says that the numbers are approximate.
+    /// Letters in a queue: visible, hidden, delayed. SQS says that the numbers are approximate.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
-    pub(super) async fn waiting(&self) -> Result<u64, Failure> {
+    pub(super) async fn waiting(&self, queue: &Arn) -> Result<u64, Failure> {
         use QueueAttributeName::{
             ApproximateNumberOfMessages, ApproximateNumberOfMessagesDelayed,
             ApproximateNumberOfMessagesNotVisible,
@@ -126,8 +126,8 @@ impl Requeue {
             ApproximateNumberOfMessagesNotVisible,
             ApproximateNumberOfMessagesDelayed,
         ];
-        let region = Region::new(self.arn.region().to_owned());
-        let asked = self.sqs.get_queue_attributes().queue_url(self.arn.queue_url());
+        let region = Region::new(queue.region().to_owned());
+        let asked = self.sqs.get_queue_attributes().queue_url(queue.queue_url());
         let answer = asked
             .set_attribute_names(Some(names.to_vec()))
             .customize()

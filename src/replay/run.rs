@@ -1,6 +1,6 @@
 //! Doing it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -32,6 +32,9 @@ const MAX_FIFO_BATCH: u64 = 100;
 
 /// Bytes of a batch.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Dead-letter queues of a selection that are watched; most have one.
+const MAX_QUEUES: usize = 20;
 
 /// Identities are remembered at 16 bytes each, and a hash table around them.
 const MAX_SELECTED: u64 = 2_000_000;
@@ -206,7 +209,7 @@ impl Replay {
         let now = self.clock.now();
         let cut_off = open.as_ref().map_or_else(|| cut_off(request, now), |manifest| manifest.cut_off);
         let own = open.map(|manifest| manifest.id);
-        let counts = self.count(request, cut_off, own.as_deref(), job, None).await?;
+        let (counts, _) = self.count(request, cut_off, own.as_deref(), job, None).await?;
         let id = own.unwrap_or(beginning);
         let manifest = Manifest::new(id, request.clone(), cut_off, counts, now);
         Ok(Manifest { status: Status::DryRun, ..manifest })
@@ -258,11 +261,20 @@ impl Replay {
     ) -> Result<Manifest, ReplayError> {
         let began = self.clock.now();
         let cut_off = cut_off(request, began);
-        let counts = self.count(request, cut_off, None, job, Some(lock)).await?;
+        let (counts, queues) = self.count(request, cut_off, None, job, Some(lock)).await?;
         let id = format!("{beginning}-{}", compact(began));
         let request = Request { resume: false, ..request.clone() };
         let mut manifest = Manifest::new(id, request, cut_off, counts, began);
-        manifest.begin_step(self.clock.now(), self.waiting().await?);
+        for queue in queues {
+            match self.requeue.waiting(&queue).await {
+                Ok(_) => manifest.queues.push(queue),
+                Err(failure) => {
+                    let why = format!("cannot be read, so no step is judged by it: {}", failure.code);
+                    job.control.left_out(&At { key: queue.as_str().to_owned(), line: None }, &why);
+                }
+            }
+        }
+        manifest.begin_step(self.clock.now(), self.waiting(&manifest.queues).await?);
         Ok(manifest)
     }
 
@@ -284,7 +296,7 @@ impl Replay {
         manifest.request = Request { rate, threshold, settle_seconds, ..manifest.request };
         if manifest.status == Status::Stopped {
             // What waits now is no fault of what is sent from here on.
-            manifest.begin_step(self.clock.now(), self.waiting().await?);
+            manifest.begin_step(self.clock.now(), self.waiting(&manifest.queues).await?);
         }
         Ok(manifest)
     }
@@ -296,13 +308,18 @@ impl Replay {
         own: Option<&str>,
         job: Job<'_>,
         mut lock: Option<&mut Lock<'_>>,
-    ) -> Result<Counts, ReplayError> {
+    ) -> Result<(Counts, BTreeSet<Arn>), ReplayError> {
         let selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
         let mut letters = self.letters(request, own, job, &selection).await?;
-        let mut counts = Counts::default();
+        let (mut counts, mut queues) = (Counts::default(), BTreeSet::new());
         while let Some(found) = letters.next().await {
             match found {
-                Found::Fit(_) => counts.selected += 1,
+                Found::Fit(fit) => {
+                    counts.selected += 1;
+                    if queues.len() < MAX_QUEUES {
+                        queues.insert(fit.letter.dead_letter_queue().clone());
+                    }
+                }
                 Found::Double => counts.doubles += 1,
                 Found::AlreadyReplayed => counts.already_replayed += 1,
                 Found::Bad(at, why) => {
@@ -328,7 +345,7 @@ impl Replay {
                 lock.keep().await?;
             }
         }
-        Ok(counts)
+        Ok((counts, queues))
     }
 
     /// The letters that the replay `own`, or a new one, has to send.
@@ -349,8 +366,13 @@ impl Replay {
         Walk::new(s3.clone(), bucket, prefix, selection)
     }
 
-    async fn waiting(&self) -> Result<u64, ReplayError> {
-        self.requeue.waiting().await.map_err(failed("reading the requeue"))
+    /// Letters that wait in the requeue and in these queues.
+    async fn waiting(&self, queues: &[Arn]) -> Result<u64, ReplayError> {
+        let mut waiting = 0;
+        for queue in std::iter::once(&self.requeue.arn).chain(queues) {
+            waiting += self.requeue.waiting(queue).await.map_err(failed("reading a queue"))?;
+        }
+        Ok(waiting)
     }
 
     /// How the id of every replay of this request begins.
@@ -529,7 +551,7 @@ impl Run<'_, '_> {
             self.lock.keep().await?;
             sleep(NAP).await;
         }
-        let result = self.result().await?;
+        let Some(result) = self.result().await? else { return Ok(false) };
         match self.manifest.failed_step(result) {
             Some(why) => self.manifest.stop(why),
             None => self.manifest.begin_step(self.replay.clock.now(), result.waiting),
@@ -537,8 +559,8 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    /// What became of the step.
-    async fn result(&mut self) -> Result<StepResult, ReplayError> {
+    /// What became of the step; none where it must stop before it knows.
+    async fn result(&mut self) -> Result<Option<StepResult>, ReplayError> {
         let Manifest { id, step_began, batches_before_step, .. } = &self.manifest;
         let recorded = self.replay.store.recorded(id, *batches_before_step).await;
         let (entries, _) = recorded.map_err(failed("reading the ledgers"))?;
@@ -554,6 +576,9 @@ impl Run<'_, '_> {
         let mut came_back: HashSet<Identity> = HashSet::new();
         while let Some(found) = walk.next().await {
             self.lock.keep().await?;
+            if self.job.control.stop() {
+                return Ok(None);
+            }
             match found {
                 Walked::Letter(archived) if ids.contains(archived.record.letter_id.as_str()) => {
                     let identity = identity_of(&archived.record);
@@ -570,8 +595,8 @@ impl Run<'_, '_> {
                 Walked::Letter(_) | Walked::Unread(_) => {}
             }
         }
-        let waiting = self.replay.waiting().await?;
-        Ok(StepResult { sent, refused, came_back: came_back.len() as u64, waiting })
+        let waiting = self.replay.waiting(&self.manifest.queues).await?;
+        Ok(Some(StepResult { sent, refused, came_back: came_back.len() as u64, waiting }))
     }
 
     /// Writes the manifest, unless somebody else has written it since.

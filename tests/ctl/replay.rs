@@ -263,12 +263,16 @@ async fn a_step_that_fails_stops_it_until_it_is_told_to_resume() {
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
         let sent = some_are_sent.fetch_or(call.op == "SendMessageBatch", Ordering::Relaxed);
-        if sent && call.op == "GetQueueAttributes" { Reply::Nonsense(200, waits) } else { Reply::Accept }
+        if sent && call.op == "GetQueueAttributes" && call.to == "orders-requeue" {
+            Reply::Nonsense(200, waits)
+        } else {
+            Reply::Accept
+        }
     });
     let ran = replay(&cloud, &["--ramp", "20,100"]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
-    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the requeue";
+    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
     assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
     assert!(ran.out.ends_with("\nMend that, then go on: the same command with --resume.\n"), "{}", ran.out);
     assert_eq!(sent(&cloud).len(), 2);
