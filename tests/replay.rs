@@ -1101,6 +1101,64 @@ mod lock {
         assert_eq!(desk.sent().len(), 1);
     }
 
+    /// The manifest is guarded by itself: clocks of two machines can differ, and a lock be thought to be over.
+    #[tokio::test]
+    async fn a_manifest_that_somebody_else_has_written_is_not_written_over() {
+        let desk = Desk::with_letters(100);
+        let cloud = desk.cloud.clone();
+        desk.cloud.script(move |call| {
+            if call.op == "SendMessageBatch" {
+                for manifest in cloud.objects().keys().filter(|key| key.ends_with("manifest.json")) {
+                    cloud.put(manifest, "theirs");
+                }
+            }
+            Reply::Accept
+        });
+        assert_eq!(desk.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
+        assert_eq!((desk.sent().len(), desk.kept("manifest.json")[0].1.as_str()), (1, "theirs"));
+    }
+
+    /// Lets ten seconds pass each time that a replay which settles asks whether to stop.
+    struct Slowly {
+        clock: Arc<AtomicI64>,
+        settling: AtomicBool,
+    }
+
+    impl Control for Slowly {
+        fn stop(&self) -> bool {
+            let seconds = if self.settling.load(Ordering::Relaxed) { 10 } else { 0 };
+            self.clock.fetch_add(seconds * 1000, Ordering::Relaxed);
+            false
+        }
+
+        fn progress(&self, manifest: &Manifest) {
+            self.settling.store(manifest.status == Status::Settling, Ordering::Relaxed);
+        }
+
+        fn left_out(&self, _: &At, _: &str) {}
+    }
+
+    #[tokio::test]
+    async fn it_never_lapses_while_a_step_settles() {
+        let desk = Desk::with_letters(10);
+        let control = Slowly { clock: Arc::clone(&desk.now), settling: AtomicBool::new(false) };
+        let request = wish(json!({ "ramp": [10, 100], "settleSeconds": 60 }));
+        desk.replay().run(&request, &Source::Archive, None, &control).await.unwrap();
+        let puts = desk.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+        let until = |call: support::Call| {
+            let lock: Value = serde_json::from_str(&call.object).unwrap();
+            lock["until"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
+        };
+        let mut untils: Vec<_> = puts.map(until).collect();
+        let released = untils.pop().unwrap();
+        assert_eq!(released, START + 60_000);
+        assert!(untils.len() >= 3, "{untils:?}");
+        for two in untils.windows(2) {
+            let renewed = two[1] - 30_000;
+            assert!(renewed < two[0], "renewed at {renewed}, over at {}", two[0]);
+        }
+    }
+
     #[tokio::test]
     async fn it_is_renewed_as_long_as_the_replay_runs() {
         let desk = Desk::with_letters(100);
