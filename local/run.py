@@ -95,16 +95,22 @@ class Running:
     def introduce(self):
         outputs = self.deployment.outputs
         self.screen.say("template.yaml is deployed, with its alarms")
-        self.screen.more(f"alarms look at the last {ALARM_PERIOD} seconds here; what AWS would measure is fed to them")
+        self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five; what AWS would measure is fed to them")
         print(
             f"""
   Dead-letter queue   {self.deployment.queue_url}
+  Requeue             {outputs["RequeueArn"]}
   Archive             {outputs["ArchiveLocation"]}
   Function            {outputs["FunctionName"]}
 
   With the AWS CLI, in another terminal, for instance:
   AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} \\
     aws --endpoint-url {self.stack.endpoint} cloudwatch describe-alarms
+
+  With the operator's tool (see docs/redrivectl.md):
+  export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} AWS_ENDPOINT_URL={self.stack.endpoint} \
+    ARCHIVE={outputs["ArchiveLocation"]} REQUEUE_ARN={outputs["RequeueArn"]}
+  target/debug/redrivectl archive list
 
   Type a command, and Enter. Try: break, letter; look at the alarms; repair.
 

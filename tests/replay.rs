@@ -307,6 +307,15 @@ mod what_is_sent {
         assert_eq!((done.counts.selected, done.cut_off), (1, at(START - 5000)));
     }
 
+    /// Somebody named the dead-letter queue as the requeue. Nothing is ever sent there.
+    #[tokio::test]
+    async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
+        let desk = Desk { requeue: DLQ, ..Desk::with_letters(3) };
+        let done = desk.run(json!({})).await.unwrap();
+        assert_eq!((done.sent, done.counts.unfit), (0, [("notMoved".to_owned(), 3)].into()));
+        assert_eq!(desk.cloud.calls("SendMessageBatch"), []);
+    }
+
     #[tokio::test]
     async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_and_do_not_stop_the_rest()
     {

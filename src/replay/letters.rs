@@ -56,6 +56,8 @@ pub enum Unfit {
     TooLarge,
     /// It lay in a FIFO queue and the requeue is none, or the other way round.
     OtherKind,
+    /// It lay in the requeue and was never moved there: that is a dead-letter queue.
+    NotMoved,
     /// Another replay was cut off while it sent it.
     InDoubt,
     /// Neither its rule nor the replay knows a target for it.
@@ -70,6 +72,7 @@ impl Unfit {
             Self::Unmarkable => "unmarkable",
             Self::TooLarge => "tooLarge",
             Self::OtherKind => "otherKind",
+            Self::NotMoved => "notMoved",
             Self::InDoubt => "inDoubt",
             Self::NoTarget => "noTarget",
         }
@@ -82,6 +85,9 @@ impl Unfit {
             Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
             Self::TooLarge => "is too large with the mark",
             Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
+            Self::NotMoved => {
+                "lay in the requeue without having been moved there: is that a dead-letter queue?"
+            }
             Self::InDoubt => {
                 "may have been sent by a replay that was cut off: go on with that one first, or replay it again"
             }
@@ -205,6 +211,9 @@ impl Terms<'_> {
     fn unfit(&self, letter: &mut Letter, edited: bool) -> Option<Unfit> {
         if letter.sqs.queue.is_fifo() != self.requeue.is_fifo() {
             return Some(Unfit::OtherKind);
+        }
+        if letter.dead_letter_queue() == self.requeue {
+            return Some(Unfit::NotMoved);
         }
         // No mark is longer than one of the latest time.
         let mark = letter.mark_for_replay(Timestamp::MAX, self.request.to.clone(), edited);
