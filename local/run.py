@@ -95,7 +95,8 @@ class Running:
     def introduce(self):
         outputs = self.deployment.outputs
         self.screen.say("template.yaml is deployed, with its alarms")
-        self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five; what AWS would measure is fed to them")
+        self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five of them")
+        self.screen.more("what AWS would measure is fed to them")
         print(
             f"""
   Dead-letter queue   {self.deployment.queue_url}
