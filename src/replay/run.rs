@@ -1,6 +1,7 @@
 //! Doing it.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::pin::Pin;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -312,7 +313,9 @@ impl Replay {
         let selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
         let mut letters = self.letters(request, own, job, &selection).await?;
         let (mut counts, mut queues) = (Counts::default(), BTreeSet::new());
-        while let Some(found) = letters.next().await {
+        loop {
+            let found = watching(Box::pin(letters.next()), lock.as_deref_mut(), job.control).await?;
+            let Some(found) = found.ok_or(ReplayError::NotCounted)? else { break };
             match found {
                 Found::Fit(fit) => {
                     counts.selected += 1;
@@ -462,7 +465,10 @@ impl Run<'_, '_> {
             let fit = if let Some(fit) = self.backlog.pop_front() {
                 fit
             } else {
-                match letters.next().await {
+                let found =
+                    watching(Box::pin(letters.next()), Some(&mut *self.lock), self.job.control).await?;
+                let Some(found) = found else { break };
+                match found {
                     Some(Found::Fit(fit)) => *fit,
                     Some(Found::Unread(_, failure)) => {
                         self.unread = Some(failure);
@@ -574,7 +580,10 @@ impl Run<'_, '_> {
         let since = Selection { from: Some(since), ..Selection::default() };
         let mut walk = self.replay.walk(&since);
         let mut came_back: HashSet<Identity> = HashSet::new();
-        while let Some(found) = walk.next().await {
+        loop {
+            let found = watching(Box::pin(walk.next()), Some(&mut *self.lock), self.job.control).await?;
+            let Some(found) = found else { return Ok(None) };
+            let Some(found) = found else { break };
             self.lock.keep().await?;
             if self.job.control.stop() {
                 return Ok(None);
@@ -604,6 +613,29 @@ impl Run<'_, '_> {
         let saved = self.replay.store.save(&self.manifest, self.etag.as_deref()).await;
         self.etag = Some(saved.map_err(failed("writing the manifest"))?.ok_or(ReplayError::LockLost)?);
         Ok(())
+    }
+}
+
+/// Waits for a part of the archive that may be long and hold nothing of the selection; meanwhile the lock is
+/// renewed. None where it must stop before.
+async fn watching<T>(
+    mut work: Pin<Box<impl Future<Output = T>>>,
+    mut lock: Option<&mut Lock<'_>>,
+    control: &dyn Control,
+) -> Result<Option<T>, ReplayError> {
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return Ok(Some(done)),
+            () = sleep(NAP) => {
+                if control.stop() {
+                    return Ok(None);
+                }
+                if let Some(lock) = &mut lock {
+                    lock.keep().await?;
+                }
+            }
+        }
     }
 }
 
