@@ -204,11 +204,12 @@ def the_mapping_is_off(watched):
 
 
 @case("ExpiryNearAlarm")
-def a_letter_was_received_late(watched):
+def a_letter_that_stays_was_received_late(watched):
     with watched.mappings_off():
-        watched.letter()
+        watched.letter(topic="patient")
         time.sleep(LATE + 2)
     yield
+    watched.stack.client("sqs").purge_queue(QueueUrl=watched.deployment.queue_url)
 
 
 @case("FunctionThrottlesAlarm")

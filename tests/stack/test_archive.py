@@ -62,7 +62,7 @@ def test_letter_of_a_subscription_with_other_dead_letters_is_refused(world):
 
 def test_metrics_count_what_was_archived(world):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=1, delay=1), topic, MetricsNamespace="Redrive/Test")
+    deployment = world.deploy(policy(retries=1, delay=60), topic, MetricsNamespace="Redrive/Test")
 
     letter = dead_letter(deployment, "nothing that we know")
     outcome(deployment, letter, "archived")
@@ -73,5 +73,10 @@ def test_metrics_count_what_was_archived(world):
     assert line["Queue"] == deployment.queue_arn.rsplit(":", 1)[1]
     counts = {name: line[name] for name in ("LettersReceived", "LettersArchived", "ArchivedUnrecognised")}
     assert counts == {"LettersReceived": 1, "LettersArchived": 1, "ArchivedUnrecognised": 1}
-    assert line["SecondsToExpiry"] > 13 * 86400, "the retention is the queue's 14 days, not the 4 assumed without grant"
+    assert "SecondsToExpiry" not in line, "what is archived is safe"
     assert "nothing that we know" not in json.dumps(deployment.log_lines())
+
+    waiting = dead_letter(deployment, envelope(topic, f"{topic}:0123", "later"))
+    outcome(deployment, waiting, "deferred")
+    line = [line for line in deployment.log_lines() if "_aws" in line][-1]
+    assert line["SecondsToExpiry"] > 13 * 86400, "the retention is the queue's 14 days, not the 4 assumed without grant"
