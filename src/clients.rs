@@ -6,6 +6,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
@@ -32,14 +33,17 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The HTTP client of every AWS client: TLS is rustls with ring.
+#[must_use]
+pub fn https() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
+}
+
 impl Clients {
     /// Clients by the environment: region, credentials and endpoints are the SDK's own settings.
     pub async fn from_environment() -> Self {
-        let http = aws_smithy_http_client::Builder::new()
-            .tls_provider(Provider::Rustls(CryptoMode::Ring))
-            .build_https();
         let config = aws_config::defaults(BehaviorVersion::latest())
-            .http_client(http)
+            .http_client(https())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder()

@@ -884,3 +884,22 @@ fn the_record_of_a_success_is_not_run_again() {
     body["requestContext"]["condition"] = "Success".into();
     assert_eq!(letter(&record(&body.to_string())).origin, Origin::Raw);
 }
+
+/// The tool and replays offer these names.
+#[test]
+fn every_origin_has_one_of_the_names() {
+    let (queue, function) = (
+        arn("arn:aws:sqs:eu-central-1:123456789012:q"),
+        arn("arn:aws:lambda:eu-central-1:123456789012:function:f"),
+    );
+    let rule = arn("arn:aws:events:eu-central-1:123456789012:rule/r");
+    let origins = [
+        Origin::Sns,
+        Origin::Sqs { source: queue.clone() },
+        Origin::LambdaAsync,
+        Origin::LambdaDestination { function },
+        Origin::EventBridge { rule, target: queue },
+        Origin::Raw,
+    ];
+    assert_eq!(origins.map(|origin| origin.name()), Origin::NAMES);
+}

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
 pub use queue::RECORD_ATTRIBUTE;
-pub use read::BadRecord;
+pub use read::{BadRecord, Identity};
 pub use record::{
     Epitaph, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
     RecordedRetry,

@@ -78,6 +78,12 @@ impl Record {
         }
     }
 
+    /// What names the letter's place in its queue.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        Identity::of(self.queue_arn.as_str(), &self.message.message_id)
+    }
+
     /// When it was archived; the beginning of time where a record of one's own making holds no time.
     #[must_use]
     pub fn archived(&self) -> Timestamp {
@@ -124,6 +130,23 @@ impl Record {
         })?;
         let message = messages.into_iter().next().ok_or_else(|| bad("messageId"))?;
         Ok(SqsMessage { receipt_handle: String::new(), ..message })
+    }
+}
+
+/// What names a letter's place in its queue, queue ARN and SQS message id: a crash can archive it twice.
+/// Hashed, since an archive may hold millions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity([u8; 16]);
+
+impl Identity {
+    /// By queue ARN and SQS message id.
+    #[must_use]
+    pub fn of(queue_arn: &str, message_id: &str) -> Self {
+        let hash =
+            Sha256::new().chain_update(queue_arn).chain_update([0]).chain_update(message_id).finalize();
+        let mut identity = [0; 16];
+        identity.copy_from_slice(&hash[..16]);
+        Self(identity)
     }
 }
 

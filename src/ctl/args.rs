@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
 
-use crate::letter::ReplayTarget;
+use crate::letter::{Origin, ReplayTarget};
 use crate::policy::ArchiveReason;
 
 /// Shown at the end of every help text.
@@ -218,7 +218,7 @@ pub(super) struct Selection {
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Vec<String>,
     /// Of this origin; may be repeated
-    #[arg(long, value_name = "ORIGIN", value_parser = ORIGINS)]
+    #[arg(long, value_name = "ORIGIN", value_parser = Origin::NAMES)]
     pub(super) origin: Vec<String>,
     /// From this queue: its ARN or its name
     #[arg(long, value_name = "QUEUE")]
@@ -269,9 +269,6 @@ fn when(text: &str) -> Result<When, String> {
     let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
     at.map(When::At).or_else(ago).ok_or_else(|| "must be 2026-11-01T12:00:00Z, 2026-11-01 or 36h".to_owned())
 }
-
-/// The names of [`crate::letter::Origin`].
-const ORIGINS: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
 
 fn reason_names() -> [&'static str; 8] {
     ArchiveReason::ALL.map(ArchiveReason::name)

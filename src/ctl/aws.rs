@@ -10,10 +10,9 @@ use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use super::{Desk, Failed, args};
-use crate::clients::Clients;
+use crate::clients::{Clients, https};
 
 /// An operator waits longer than a function may.
 const ATTEMPTS: u32 = 5;
@@ -33,8 +32,7 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clie
     if let Some(clients) = &desk.clients {
         return Ok(clients.clone());
     }
-    let http =
-        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let http = https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

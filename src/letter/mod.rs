@@ -108,6 +108,14 @@ impl Letter {
         Self::read(sqs, false)
     }
 
+    /// Understands a message of one of the queues that feed the function; `requeue` is the one where marks are
+    /// believed.
+    #[must_use]
+    pub fn received(sqs: SqsMessage, requeue: Option<&Arn>) -> Self {
+        let in_requeue = requeue == Some(&sqs.queue);
+        Self::read(sqs, in_requeue)
+    }
+
     /// Understands a message of the requeue, where only this software sends.
     #[must_use]
     pub fn parse_requeued(sqs: SqsMessage) -> Self {
@@ -372,6 +380,9 @@ impl fmt::Display for LetterId {
 }
 
 impl Origin {
+    /// Every name that [`Origin::name`] gives, in the order of the docs.
+    pub const NAMES: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
+
     /// The name in logs, metrics, patterns and archived records.
     #[must_use]
     pub fn name(&self) -> &'static str {

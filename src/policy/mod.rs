@@ -91,8 +91,8 @@ pub struct Verdict<'p> {
 #[derive(Debug, Clone)]
 struct LetterClock {
     jitter: Jitter,
-    expires: Timestamp,
-    margin: u64,
+    since: Timestamp,
+    retention: u64,
     ceiling: u64,
 }
 
@@ -249,15 +249,16 @@ impl LetterClock {
     fn new(rule: &Rule, letter: &Letter, facts: &Facts) -> Self {
         Self {
             jitter: Jitter::new(rule.jitter, letter.id.as_str()),
-            expires: plus(letter.kept_since(), facts.retention),
-            margin: expiry_margin(facts.retention),
+            since: letter.kept_since(),
+            retention: facts.retention,
             ceiling: facts.ceiling,
         }
     }
 
     /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
     fn hold(&self, now: Timestamp, retry: u32) -> Decision {
-        let left = seconds_until(plus(now, self.margin), self.expires);
+        let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
+        let left = seconds_until(now, last);
         match left.min(self.ceiling) {
             0 => Decision::Archive(ArchiveReason::Expiring, None),
             hide => Decision::Defer(Deferral { hide, due: plus(now, hide), retry, why: DeferReason::Hold }),
@@ -267,8 +268,7 @@ impl LetterClock {
     /// Hides the letter towards `due`, or archives it where the queue would drop it before it wakes.
     fn defer(&self, now: Timestamp, due: Timestamp, retry: u32, why: DeferReason) -> Decision {
         let hide = seconds_until(now, due).min(self.ceiling);
-        let awake = plus(now, hide);
-        if plus(awake, self.margin) > self.expires {
+        if !is_kept(self.since, self.retention, plus(now, hide)) {
             return Decision::Archive(ArchiveReason::Expiring, None);
         }
         Decision::Defer(Deferral { hide, due, retry, why })

@@ -144,7 +144,8 @@ impl Redrive {
     /// Handles a batch; the reports are in its order. Never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
         let time = Budget::until(invocation.deadline, messages.len());
-        let letters: Vec<_> = messages.into_iter().map(|message| self.parse(message)).collect();
+        let letters: Vec<_> =
+            messages.into_iter().map(|message| Letter::received(message, self.requeue.as_ref())).collect();
         let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) else {
             return Vec::new();
         };
@@ -179,14 +180,6 @@ impl Redrive {
             case.report(failed.cloned(), now)
         });
         reports.collect()
-    }
-
-    fn parse(&self, message: SqsMessage) -> Letter {
-        if self.requeue.as_ref() == Some(&message.queue) {
-            Letter::parse_requeued(message)
-        } else {
-            Letter::parse(message)
-        }
     }
 
     fn facts(&self, letter: &Letter, attributes: &HashMap<Arn, QueueAttributes>) -> Facts {

@@ -4,29 +4,16 @@ use std::collections::HashSet;
 use std::{fmt, slice};
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 
 use super::Request;
 use super::run::{Given, Source};
 use super::store::Ledgers;
-use crate::archive::{Archived, Found as Walked, Record, Unread, Walk, WhyUnread};
+use crate::archive::{Archived, Found as Walked, Identity, Record, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{Action, Policy, Way};
 use crate::target::{MAX_MESSAGE_BYTES, Parcel};
-
-/// What names a letter's place in its queue, queue ARN and SQS message id: a crash can archive it twice.
-/// Hashed, since many are remembered.
-pub(super) type Identity = [u8; 16];
-
-/// The identity of a letter.
-pub(super) fn identity(queue_arn: &str, message_id: &str) -> Identity {
-    let hash = Sha256::new().chain_update(queue_arn).chain_update([0]).chain_update(message_id).finalize();
-    let mut identity = [0; 16];
-    identity.copy_from_slice(&hash[..16]);
-    identity
-}
 
 /// A place in the archive, or in what was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,7 +170,7 @@ impl<'a> Letters<'a> {
             Ok(message) => message,
             Err(bad) => return Found::Bad(at, bad.to_string()),
         };
-        let identity = identity(record.queue_arn.as_str(), &record.message.message_id);
+        let identity = record.identity();
         if self.known.done.contains(&identity) {
             return Found::AlreadyReplayed;
         }
@@ -194,11 +181,7 @@ impl<'a> Letters<'a> {
             return Found::Unfit(at, Unfit::InDoubt);
         }
         // Only what lay in the requeue says by its mark where it comes from.
-        let mut letter = if record.queue_arn == *self.terms.requeue {
-            Letter::parse_requeued(message)
-        } else {
-            Letter::parse(message)
-        };
+        let mut letter = Letter::received(message, Some(self.terms.requeue));
         match self.terms.unfit(&mut letter, edited) {
             Some(unfit) => Found::Unfit(at, unfit),
             None => Found::Fit(Box::new(Fit { at, record, letter, edited })),

@@ -5,14 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::archive::{Pattern, Selection};
-use crate::letter::ReplayTarget;
+use crate::letter::{Origin, ReplayTarget};
 use crate::policy::ArchiveReason;
 
 /// A step's end in per cent of the selection, step by step.
 pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
-
-/// Every origin's name.
-const ORIGINS: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
 
 /// Which letters of the archive. What is absent or empty is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +48,7 @@ impl Select {
         let mut faults = Vec::new();
         let reasons = ArchiveReason::ALL.map(ArchiveReason::name);
         for (field, given, known) in
-            [("reasons", &self.reasons, &reasons[..]), ("origins", &self.origins, &ORIGINS[..])]
+            [("reasons", &self.reasons, &reasons[..]), ("origins", &self.origins, &Origin::NAMES[..])]
         {
             let unknown = given.iter().filter(|name| !known.contains(&name.as_str()));
             faults.extend(

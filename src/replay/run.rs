@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
 use super::Request;
-use super::letters::{At, Fit, Found, Identity, Letters, Terms, identity};
+use super::letters::{At, Fit, Found, Letters, Terms};
 use super::lock::Lock;
 use super::manifest::{Counts, Manifest, Status, StepResult};
 use super::requeue::{Answers, Requeue};
 use super::store::{Condition, Entry, State, Store};
-use crate::archive::{Found as Walked, Record, Selection, Unread, Walk, WhyUnread};
+use crate::archive::{Found as Walked, Identity, Record, Selection, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
@@ -590,7 +590,7 @@ impl Run<'_, '_> {
             }
             match found {
                 Walked::Letter(archived) if ids.contains(archived.record.letter_id.as_str()) => {
-                    let identity = identity_of(&archived.record);
+                    let identity = archived.record.identity();
                     if !own.contains(&identity) {
                         came_back.insert(identity);
                     }
@@ -637,10 +637,6 @@ async fn watching<T>(
             }
         }
     }
-}
-
-fn identity_of(record: &Record) -> Identity {
-    identity(record.queue_arn.as_str(), &record.message.message_id)
 }
 
 fn entry(fit: &Fit, state: State) -> Entry {

@@ -19,8 +19,8 @@ use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::letters::{Identity, identity};
 use super::manifest::{MANIFEST_VERSION, Manifest};
+use crate::archive::Identity;
 use crate::failure::{Failure, FailureClass};
 
 /// Ledgers read at once.
@@ -86,7 +86,7 @@ pub(super) enum Condition<'a> {
 
 impl Entry {
     pub(super) fn identity(&self) -> Identity {
-        identity(&self.queue_arn, &self.message_id)
+        Identity::of(&self.queue_arn, &self.message_id)
     }
 }
 

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use jiff::tz::TimeZone;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::{Place, place, selection, walk};
 use crate::archive::{Record, Walk};
@@ -29,7 +28,7 @@ pub(super) async fn run(
     let mut doubles = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, desk, |_, letter| {
-        if known.insert(identity(&letter.record)) {
+        if known.insert(letter.record.identity()) {
             *groups.entry(group(&letter.record)).or_default() += 1;
         } else {
             doubles += 1;
@@ -76,13 +75,4 @@ fn sums(letters: u64, doubles: u64, unread: u64) -> String {
 fn group(record: &Record) -> Group {
     let day = record.archived().to_zoned(TimeZone::UTC).date().to_string();
     (record.topic_arn.as_ref().map(ToString::to_string), record.reason.clone(), day)
-}
-
-/// What a letter is known by: a crash can have archived it twice. Held as a hash, since an archive may
-/// hold millions.
-fn identity(record: &Record) -> [u8; 16] {
-    let digest = Sha256::digest(format!("{}\n{}", record.queue_arn, record.message.message_id));
-    let mut first = [0; 16];
-    first.copy_from_slice(&digest[..16]);
-    first
 }
