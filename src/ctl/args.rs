@@ -120,11 +120,7 @@ pub(super) enum ArchiveCommand {
 #[derive(Debug, Args)]
 pub(super) struct ArchiveList {
     #[command(flatten)]
-    pub(super) place: Place,
-    #[command(flatten)]
-    pub(super) selection: Selection,
-    #[command(flatten)]
-    pub(super) connection: Connection,
+    pub(super) letters: Letters,
 }
 
 #[derive(Debug, Args)]
@@ -134,6 +130,13 @@ pub(super) struct ArchiveShow {
     /// Also what they say: body, values of attributes, message of the original error
     #[arg(long)]
     pub(super) body: bool,
+    #[command(flatten)]
+    pub(super) letters: Letters,
+}
+
+/// Letters of an archive: where it is, which, and how it is reached.
+#[derive(Debug, Args)]
+pub(super) struct Letters {
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]

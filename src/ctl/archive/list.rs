@@ -19,9 +19,9 @@ pub(super) async fn run(
     as_json: bool,
     desk: &mut Desk,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.place, desk)?;
-    let selection = selection(&args.selection, desk)?;
-    let clients = aws::clients(&args.connection, desk).await?;
+    let Place { bucket, prefix } = place(&args.letters.place, desk)?;
+    let selection = selection(&args.letters.selection, desk)?;
+    let clients = aws::clients(&args.letters.connection, desk).await?;
 
     let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
     let mut known = HashSet::new();

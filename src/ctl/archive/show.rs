@@ -14,9 +14,9 @@ pub(super) async fn run(
     as_json: bool,
     desk: &mut Desk,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.place, desk)?;
-    let selection = selection(&args.selection, desk)?;
-    let clients = aws::clients(&args.connection, desk).await?;
+    let Place { bucket, prefix } = place(&args.letters.place, desk)?;
+    let selection = selection(&args.letters.selection, desk)?;
+    let clients = aws::clients(&args.letters.connection, desk).await?;
 
     let mut shown = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
