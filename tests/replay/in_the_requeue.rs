@@ -1,0 +1,80 @@
+use super::*;
+
+/// The message that SQS makes of what a replay has sent.
+fn received(entry: &Entry) -> Post {
+    let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(START);
+    for (name, (kind, value)) in &entry.attributes {
+        post = post.attribute(name, kind, value);
+    }
+    post
+}
+
+/// A function that meets a letter which was exhausted, archived and replayed.
+async fn replayed(request: Value, policy: &Value) -> (World, Post) {
+    let desk = Desk::new();
+    let mark = json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
+    desk.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
+    desk.run(request).await.unwrap();
+    let post = received(&desk.sent()[0]);
+    let policy = policy.to_string();
+    desk.cloud.forget();
+    let world = World::on(desk.cloud.clone(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
+    world.set_now(START);
+    (world, post)
+}
+
+#[tokio::test]
+async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
+    let schedule = json!({ "healthyRetryPolicy": { "numRetries": 2, "numNoDelayRetries": 1, "minDelayTarget": 60,
+        "maxDelayTarget": 60 } });
+    let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": schedule } });
+    let (world, post) = replayed(json!({}), &policy).await;
+    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    let ran = world.run([&post]).await;
+    let line = ran.letter("moved");
+    assert_eq!(
+        json!([line["outcome"], line["retry.number"], line["letter.id"]]),
+        json!(["deferred", 1, letter_id("a")])
+    );
+    let metrics = ran.metrics();
+    assert_eq!((&metrics["LettersArrived"], &metrics["LettersDeferred"]), (&json!(0), &json!(1)));
+    world.cloud.script(|_| Reply::Accept);
+    world.cloud.forget();
+    world.pass(60);
+    assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
+    let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
+    assert_eq!(call.to, "orders-worker", "nothing goes to the dead-letter queue");
+    let mark = json!({ "v": 1, "spent": 2, "id": letter_id("a"), "first": START, "gen": 3 });
+    assert_eq!(mark_of(&call.entries[0]), mark, "what only the requeue says stays there");
+}
+
+#[tokio::test]
+async fn the_target_of_the_replay_goes_before_the_rules_within_allow_targets() {
+    let policy = |allowed: &[&str]| json!({ "default": { "allowTargets": allowed } });
+    let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[BILLING, WORKER])).await;
+    assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-billing");
+    let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[WORKER])).await;
+    assert_eq!(world.run([&post]).await.outcomes(), ["moved archived refused"]);
+    let (world, post) = replayed(json!({ "to": "topic" }), &policy(&[TOPIC])).await;
+    assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
+    assert_eq!(world.cloud.calls("PublishBatch")[0].to, "orders");
+}
+
+#[tokio::test]
+async fn a_rule_that_archives_or_holds_still_does() {
+    for (action, outcome) in [("archive", "moved archived rule"), ("hold", "moved deferred hold")] {
+        let policy = json!({ "rules": [{ "name": "r", "match": { "origin": ["sns"] }, "action": action }] });
+        let (world, post) = replayed(json!({ "to": BILLING }), &policy).await;
+        assert_eq!(world.run([&post]).await.outcomes(), [outcome]);
+        assert_eq!(world.cloud.calls("SendMessageBatch"), []);
+    }
+}
+
+/// Anybody may send to a dead-letter queue; a mark there names no target.
+#[tokio::test]
+async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
+    let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;
+    assert_eq!(world.run([&post.queue(DLQ)]).await.outcomes(), ["moved delivered"]);
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-worker");
+}
