@@ -1,4 +1,4 @@
-//! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/replay.rs`.
+//! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/replay`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
