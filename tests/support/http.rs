@@ -1,7 +1,7 @@
 //! A web server on loopback: it keeps what it was sent, byte for byte, and answers as told.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::wire;
 
 /// One request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,8 +140,10 @@ impl Server {
         *self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, connection: usize, mut stream: impl Read + Write, script: &Script) {
+    fn serve(&self, connection: usize, stream: impl Read + Write, script: &Script) {
+        let mut stream = BufReader::new(stream);
         while let Some(request) = read(&mut stream, connection) {
+            let stream = stream.get_mut();
             let number = {
                 let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.push(request);
@@ -153,27 +157,27 @@ impl Server {
                 other => other,
             };
             match answer {
-                Answer::Status(204) => put(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n"),
+                Answer::Status(204) => put(stream, "HTTP/1.1 204 No Content\r\n\r\n"),
                 Answer::Status(status) | Answer::Late(_, status) => {
-                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
                 }
                 Answer::StatusAndClose(status) => {
-                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
                     return;
                 }
-                Answer::Bytes(bytes) => put(&mut stream, &bytes),
+                Answer::Bytes(bytes) => put(stream, &bytes),
                 Answer::Endless(status) => {
-                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\n\r\n"));
+                    put(stream, &format!("HTTP/1.1 {status} Told\r\n\r\n"));
                     while stream.write_all(&[b'x'; 1024]).is_ok() {}
                     return;
                 }
                 Answer::Stalled(status) => {
-                    put(&mut stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 9\r\n\r\nok"));
-                    wait_for_end(&mut stream);
+                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 9\r\n\r\nok"));
+                    wait_for_end(stream);
                     return;
                 }
                 Answer::Silence => {
-                    wait_for_end(&mut stream);
+                    wait_for_end(stream);
                     return;
                 }
                 Answer::Close => return,
@@ -191,21 +195,11 @@ fn wait_for_end(stream: &mut impl Read) {
 }
 
 /// The next request; `None` at the end of the connection.
-fn read(stream: &mut impl Read, connection: usize) -> Option<Request> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let mut lines = head.trim_end().split("\r\n");
-    let line = lines.next().unwrap().to_owned();
+fn read(stream: &mut impl BufRead, connection: usize) -> Option<Request> {
+    let raw = wire::read(stream, |_| {})?;
     let mut headers = BTreeMap::new();
-    for (name, value) in lines.map(|line| line.split_once(": ").unwrap()) {
-        assert_eq!(headers.insert(name.to_lowercase(), value.to_owned()), None, "{name} twice");
+    for (name, value) in raw.headers {
+        assert_eq!(headers.insert(name.clone(), value), None, "{name} twice");
     }
-    let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
-    stream.read_exact(&mut body).ok()?;
-    Some(Request { line, headers, body: String::from_utf8(body).unwrap(), connection })
+    Some(Request { line: raw.line, headers, body: String::from_utf8(raw.body).unwrap(), connection })
 }

@@ -8,11 +8,14 @@
 mod cloud;
 mod http;
 mod post;
+mod protocol;
+mod wire;
 mod world;
 
-pub use cloud::{Call, Cloud, Entry, EntryFate, Reply};
+pub use cloud::{Cloud, Reply};
 pub use http::{Answer, Request, Server};
 pub use post::{Post, event, sample, sample_names, samples};
+pub use protocol::{Call, Entry, EntryFate};
 pub use world::{Ran, World};
 
 use jiff::Timestamp;

@@ -1,0 +1,45 @@
+//! What measures the function and tries to break it.
+//!
+//! The release binary runs as Lambda runs it: [`Sandbox`] starts the process and is its runtime API,
+//! and [`Server`] is the network that it sees, with settable latency and faults. All of it is on
+//! loopback.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a tool for measuring: what is not as it must be ends it"
+)]
+
+mod sandbox;
+mod server;
+
+#[path = "../../tests/support/protocol.rs"]
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "the tests use it too"
+)]
+pub mod protocol;
+#[path = "../../tests/support/wire.rs"]
+#[allow(dead_code, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "the tests use it too")]
+pub mod wire;
+
+pub use sandbox::{Ended, Sandbox};
+pub use server::{Reply, Server};
+
+/// What AWS reads in a request. All services share the server, so a queue is named by its name alone.
+#[must_use]
+pub fn call(request: &wire::Raw) -> protocol::Call {
+    let uri = ["http://", request.header("host").unwrap_or_default(), request.path()].concat();
+    let header = |name: &str| request.header(name).map(str::to_owned);
+    let mut call = protocol::read(request.method(), &uri, header, &request.body);
+    if call.to.starts_with("https://sqs.")
+        && let Some((_, name)) = call.to.rsplit_once('/')
+    {
+        call.to = name.to_owned();
+    }
+    call
+}

@@ -1,0 +1,230 @@
+//! One process of the function with the runtime API that it asks for work.
+//! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
+
+use std::fs::read_to_string;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::protocol::response;
+use crate::wire::Raw;
+use crate::{Reply, Server};
+
+const NEXT: &str = "/2018-06-01/runtime/invocation/next";
+const INVOCATION: &str = "/2018-06-01/runtime/invocation/";
+
+/// How often the end of a process is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// One process of the function. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Sandbox {
+    process: Child,
+    started: Instant,
+    shared: Arc<Shared>,
+    _server: Server,
+}
+
+/// How an invocation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// With this answer, so long after the event was handed over.
+    Answer(String, Duration),
+    /// With this error.
+    Error(String),
+    /// The process ended.
+    Died,
+    /// Not in time.
+    TimedOut,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the function first asked for work.
+    ready: Option<Instant>,
+    waiting: Option<Event>,
+    invocation: usize,
+    began: Option<Instant>,
+    ended: Option<Ended>,
+    /// What the function reported before it could work.
+    broken: Option<String>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Event {
+    body: String,
+    deadline_ms: u128,
+}
+
+impl Sandbox {
+    /// Starts a binary with these variables and no others. Its log goes to `log`.
+    pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
+        let shared = Arc::new(Shared::default());
+        let server = {
+            let shared = Arc::clone(&shared);
+            Server::start(move |request| Reply::Answer(shared.answer(&request)))
+        };
+        let mut command = Command::new(binary);
+        command
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", server.address())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "sns-redrive")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/sns-redrive")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "stream")
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log);
+        let started = Instant::now();
+        let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        Self { process, started, shared, _server: server }
+    }
+
+    /// The time from the start of the process until it asked for work.
+    pub fn start_time(&mut self, within: Duration) -> Option<Duration> {
+        let started = self.started;
+        self.wait(within, |state| state.ready).map(|ready| ready.duration_since(started))
+    }
+
+    /// Hands an event over and waits for the answer.
+    pub fn invoke(&mut self, event: String, time: Duration) -> Ended {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        {
+            let mut state = self.shared.lock();
+            state.ended = None;
+            state.began = None;
+            state.invocation += 1;
+            state.waiting = Some(Event { body: event, deadline_ms: (now + time).as_millis() });
+        }
+        self.shared.changed.notify_all();
+        match self.wait(time, |state| state.ended.take()) {
+            Some(ended) => ended,
+            None if self.is_dead() => Ended::Died,
+            None => Ended::TimedOut,
+        }
+    }
+
+    /// What the function reported before it could work.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.shared.lock().broken.clone()
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// A figure of `/proc/<id>/status`, in bytes: `VmHWM` is the most memory so far, `VmRSS` the memory now.
+    #[must_use]
+    pub fn memory(&self, figure: &str) -> Option<u64> {
+        let status = read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'))?;
+        line.trim().strip_suffix(" kB")?.parse().ok().map(|kib: u64| kib * 1024)
+    }
+
+    /// Whether the process has ended.
+    pub fn is_dead(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Ends the process at once.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Waits until there is something, the process ends or the time is over.
+    fn wait<T>(&mut self, time: Duration, something: impl Fn(&mut State) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + time;
+        loop {
+            let mut state = self.shared.lock();
+            if let Some(it) = something(&mut state) {
+                return Some(it);
+            }
+            let (state, _) =
+                self.shared.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            if Instant::now() >= end || self.is_dead() {
+                return something(&mut self.shared.lock());
+            }
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.kill();
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, request: &Raw) -> crate::protocol::Response {
+        let path = request.path();
+        if path == NEXT {
+            return self.next();
+        }
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        let mut state = self.lock();
+        let of = path.strip_prefix(INVOCATION).and_then(|rest| rest.split_once('/'));
+        match of {
+            // The answer to an invocation that has timed out means nothing any more.
+            Some((id, _)) if id != request_id(state.invocation) => {}
+            Some((_, "response")) => {
+                let took = state.began.map_or(Duration::ZERO, |began| began.elapsed());
+                state.ended = Some(Ended::Answer(body, took));
+            }
+            Some((_, "error")) => state.ended = Some(Ended::Error(body)),
+            _ => state.broken = Some(body),
+        }
+        drop(state);
+        self.changed.notify_all();
+        response(202, String::new())
+    }
+
+    /// Waits for the next event.
+    fn next(&self) -> crate::protocol::Response {
+        let mut state = self.lock();
+        state.ready.get_or_insert_with(Instant::now);
+        self.changed.notify_all();
+        loop {
+            if state.closed {
+                return response(500, String::new());
+            }
+            if let Some(event) = state.waiting.take() {
+                state.began = Some(Instant::now());
+                return response(200, event.body)
+                    .with("lambda-runtime-aws-request-id", &request_id(state.invocation))
+                    .with("lambda-runtime-deadline-ms", &event.deadline_ms.to_string())
+                    .with(
+                        "lambda-runtime-invoked-function-arn",
+                        "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive",
+                    );
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn request_id(invocation: usize) -> String {
+    format!("00000000-0000-4000-8000-{invocation:012}")
+}

@@ -1,0 +1,87 @@
+//! HTTP/1.1 as a server reads and writes it.
+
+use std::io::{BufRead, Read, Write};
+
+use super::protocol::Response;
+
+/// One request as it came over the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw {
+    /// `POST / HTTP/1.1`.
+    pub line: String,
+    /// The headers in their order, their names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, without the chunks it may have come in.
+    pub body: Vec<u8>,
+}
+
+impl Raw {
+    /// `POST`.
+    pub fn method(&self) -> &str {
+        self.line.split(' ').next().unwrap_or_default()
+    }
+
+    /// Path and query.
+    pub fn path(&self) -> &str {
+        self.line.split(' ').nth(1).unwrap_or_default()
+    }
+
+    /// The first header of this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The next request; `None` at the end of the connection. `go_on` is called when the client waits for
+/// a word before it sends the body.
+pub fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Raw> {
+    let line = read_line(stream)?;
+    let mut headers = Vec::new();
+    loop {
+        let header = read_line(stream)?;
+        if header.is_empty() {
+            break;
+        }
+        let (name, value) = header.split_once(':').unwrap();
+        headers.push((name.to_lowercase(), value.trim().to_owned()));
+    }
+    let mut raw = Raw { line, headers, body: Vec::new() };
+    if raw.header("expect").is_some() {
+        go_on(stream);
+    }
+    if raw.header("transfer-encoding").is_some_and(|it| it.contains("chunked")) {
+        loop {
+            let size = usize::from_str_radix(&read_line(stream)?, 16).unwrap();
+            read_bytes(stream, size, &mut raw.body)?;
+            read_line(stream)?;
+            if size == 0 {
+                return Some(raw);
+            }
+        }
+    }
+    let length = raw.header("content-length").map_or(0, |length| length.parse().unwrap());
+    read_bytes(stream, length, &mut raw.body)?;
+    Some(raw)
+}
+
+/// Writes an answer.
+pub fn write(stream: &mut impl Write, answer: &Response) -> std::io::Result<()> {
+    let mut text = format!("HTTP/1.1 {} Told\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+    for (name, value) in &answer.headers {
+        text.extend([name, ": ", value, "\r\n"]);
+    }
+    text.extend(["\r\n", &answer.body]);
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
+}
+
+fn read_line(stream: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    Some(line.trim_end().to_owned())
+}
+
+fn read_bytes(stream: &mut impl Read, count: usize, into: &mut Vec<u8>) -> Option<()> {
+    let read = stream.take(u64::try_from(count).unwrap()).read_to_end(into).ok()?;
+    (read == count).then_some(())
+}
