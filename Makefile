@@ -38,15 +38,15 @@ figures: ## Write the tables of docs/figures.md again from the model, in about f
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0
 lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template and of the Python code
-	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/cfn-lint template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1
 	$(VENV)/bin/ruff check --config local/ruff.toml local tests
 	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests
 
 format: $(VENV)/installed ## Format the Rust and the Python code
-	cargo fmt
+	cargo fmt --all
 	$(VENV)/bin/ruff format --config local/ruff.toml local tests
 
 # What is deployed: ARCH=arm64 or x86_64. cargo-lambda compiles, with zig as its linker; SAM runs the same command again,

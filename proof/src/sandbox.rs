@@ -66,6 +66,7 @@ struct Event {
 
 impl Sandbox {
     /// Starts a binary with these variables and no others. Its log goes to `log`.
+    #[must_use]
     pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
         let shared = Arc::new(Shared::default());
         let server = {
