@@ -13,6 +13,7 @@
 
 mod sandbox;
 mod server;
+mod sink;
 
 #[path = "../../tests/support/protocol.rs"]
 #[allow(
@@ -29,6 +30,7 @@ pub mod wire;
 
 pub use sandbox::{Ended, Sandbox};
 pub use server::{Reply, Server};
+pub use sink::{Count, Sink, Subscribed};
 
 /// What AWS reads in a request. All services share the server, so a queue is named by its name alone.
 #[must_use]

@@ -3,7 +3,7 @@
 
 use std::fs::read_to_string;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -135,6 +135,21 @@ impl Sandbox {
         let status = read_to_string(format!("/proc/{}/status", self.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'))?;
         line.trim().strip_suffix(" kB")?.parse().ok().map(|kib: u64| kib * 1024)
+    }
+
+    /// The processor time that the process has taken.
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        let stat = read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // After the name, which may contain anything: user and system time are fields 14 and 15, in hundredths.
+        let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
+    /// The log, where it is a pipe.
+    pub fn take_log(&mut self) -> Option<ChildStdout> {
+        self.process.stdout.take()
     }
 
     /// Whether the process has ended.

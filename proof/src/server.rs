@@ -1,9 +1,14 @@
 //! A web server on loopback, a thread per connection.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::protocol::Response;
 use crate::wire::{self, Raw};
@@ -27,17 +32,39 @@ pub struct Server {
 impl Server {
     /// A server with this handler, which may take its time: every connection has its own thread.
     pub fn start(handler: impl Fn(Raw) -> Reply + Send + Sync + 'static) -> Self {
+        Self::accept(move |stream| serve(stream, &handler))
+    }
+
+    /// The same with TLS; chain and key are PEM.
+    pub fn start_tls(handler: impl Fn(Raw) -> Reply + Send + Sync + 'static, chain: &str, key: &str) -> Self {
+        let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        Self::accept(move |stream| {
+            let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            serve(StreamOwned::new(tls, stream), &handler);
+        })
+    }
+
+    fn accept(connection: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let server = Self { address: listener.local_addr().unwrap(), closed: Arc::default() };
-        let (closed, handler) = (Arc::clone(&server.closed), Arc::new(handler));
+        let (closed, connection) = (Arc::clone(&server.closed), Arc::new(connection));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if closed.load(Ordering::Relaxed) {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
-                let handler = Arc::clone(&handler);
-                std::thread::spawn(move || serve(stream, handler.as_ref()));
+                let _ = stream.set_nodelay(true);
+                let connection = Arc::clone(&connection);
+                std::thread::spawn(move || connection(stream));
             }
         });
         server
@@ -58,10 +85,9 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: TcpStream, handler: &(impl Fn(Raw) -> Reply + ?Sized)) {
-    let _ = stream.set_nodelay(true);
+fn serve<S: Read + Write>(stream: S, handler: &impl Fn(Raw) -> Reply) {
     let mut stream = BufReader::with_capacity(1 << 16, stream);
-    let go_on = |stream: &mut BufReader<TcpStream>| {
+    let go_on = |stream: &mut BufReader<S>| {
         let _ = stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
     };
     while let Some(request) = wire::read(&mut stream, go_on) {

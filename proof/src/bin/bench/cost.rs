@@ -1,0 +1,147 @@
+//! How many calls a thousand letters take, and what they cost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use proof::Count;
+use serde_json::{Value, json};
+
+use crate::letters::{Sized, event};
+use crate::page::Table;
+use crate::run::Run;
+
+const LETTERS: usize = 1_000;
+
+/// One way that letters go.
+struct Case {
+    name: &'static str,
+    policy: Value,
+    topics: usize,
+    batch: usize,
+    /// The operation that counts, its calls, and whether the letters stay in the queue.
+    expected: (&'static str, usize),
+    stay: bool,
+}
+
+/// Prices in USD, us-east-1, November 2026: a million requests of SQS and of SNS, a thousand PUTs of S3, a million
+/// invocations, a GB of log. <https://aws.amazon.com/sqs/pricing/>, <https://aws.amazon.com/sns/pricing/>,
+/// <https://aws.amazon.com/s3/pricing/>, <https://aws.amazon.com/lambda/pricing/>, <https://aws.amazon.com/cloudwatch/pricing/>
+const SQS: f64 = 0.40e-6;
+const SNS: f64 = 0.50e-6;
+const S3_PUT: f64 = 0.005e-3;
+const INVOCATION: f64 = 0.20e-6;
+const LOG_BYTE: f64 = 0.50e-9;
+
+/// Messages that SQS hands over, or deletes, in one request.
+const SQS_BATCH: usize = 10;
+
+fn cases() -> Vec<Case> {
+    let to = |target: &str| json!({ "default": { "target": target } });
+    let archive = json!({ "default": { "action": "archive" } });
+    let later = json!({ "default": { "deliveryPolicy": { "healthyRetryPolicy": {
+        "minDelayTarget": 60, "maxDelayTarget": 600, "numRetries": 3 } } } });
+    let mut cases = Vec::new();
+    for batch in [10, 100, 1_000] {
+        let full = LETTERS / 10;
+        // Letters of ten topics, mixed: of ten letters each goes elsewhere.
+        let mixed = LETTERS / batch * (batch / 10).div_ceil(10).max(1) * 10;
+        let case = |name, policy: &Value, topics, expected, stay| Case {
+            name,
+            policy: policy.clone(),
+            topics,
+            batch,
+            expected,
+            stay,
+        };
+        cases.push(case(
+            "back to the queue that failed",
+            &to("origin"),
+            1,
+            ("SendMessageBatch", full),
+            false,
+        ));
+        cases.push(case("republished to one topic", &to("topic"), 1, ("PublishBatch", full), false));
+        cases.push(case("republished to ten topics", &to("topic"), 10, ("PublishBatch", mixed), false));
+        cases.push(case("hidden until later", &later, 1, ("ChangeMessageVisibilityBatch", full), true));
+        cases.push(case("archived", &archive, 1, ("PutObject", LETTERS / batch), false));
+    }
+    cases.sort_by_key(|case| (case.name, case.batch));
+    cases
+}
+
+/// The table, or what is not as it must be.
+pub(crate) fn table(binary: &Path) -> Result<Table, Vec<String>> {
+    let mut table = Table::new(
+        "cost",
+        "| letters are | batch | invocations | calls that do it | other calls | of the mapping | log, bytes a letter | USD a million |",
+    );
+    let mut faults = Vec::new();
+    for case in cases() {
+        let (row, fault) = run(binary, &case);
+        table.rows.push(row);
+        faults.extend(fault);
+    }
+    if faults.is_empty() { Ok(table) } else { Err(faults) }
+}
+
+fn run(binary: &Path, case: &Case) -> (String, Option<String>) {
+    let mut run = Run::of_function(binary, &case.policy, Duration::ZERO, case.topics);
+    let invocations = LETTERS / case.batch;
+    let mut kept = 0;
+    for _ in 0..invocations {
+        kept += run.invoke(event(case.batch, 1_500, Sized::Body, case.topics)).1;
+    }
+    // What was logged is read by a thread of its own.
+    std::thread::sleep(Duration::from_millis(50));
+    let (logged, counts) = (run.take_logged(), run.sink.take_counts());
+    let (operation, expected) = case.expected;
+    let of = |operation: &str| counts.get(operation).copied().unwrap_or_default();
+    // One look at the queue, and one at each subscription that letters go to.
+    let lookups =
+        1 + if case.policy["default"]["target"] == "origin" || case.policy["default"]["target"] == "topic" {
+            case.topics
+        } else {
+            0
+        };
+    let others: usize = total(&counts) - of(operation).calls;
+    let entries = if operation == "PutObject" { LETTERS } else { of(operation).entries };
+    let expected_kept = if case.stay { LETTERS } else { 0 };
+    let found = (of(operation).calls, entries, others, kept);
+    let wanted = (expected, LETTERS, lookups, expected_kept);
+    let fault = (found != wanted).then(|| {
+        format!(
+            "{}, batches of {}: {operation} calls, entries, other calls, letters kept: {found:?}, not {wanted:?}; {counts:?}",
+            case.name, case.batch
+        )
+    });
+    // The mapping receives and, unless letters stay, deletes.
+    let mapping = LETTERS / SQS_BATCH * if case.stay { 1 } else { 2 };
+    let price = match operation {
+        "PublishBatch" => SNS,
+        "PutObject" => S3_PUT,
+        _ => SQS,
+    };
+    // Look-ups are made once a minute or less, however many letters there are.
+    let thousand = float(of(operation).calls) * price
+        + float(mapping) * SQS
+        + float(invocations) * INVOCATION
+        + float(logged) * LOG_BYTE;
+    let row = format!(
+        "| {} | {} | {invocations} | {} {operation} | {others} | {mapping} | {} | {:.2} |",
+        case.name,
+        case.batch,
+        of(operation).calls,
+        logged / LETTERS,
+        thousand * 1_000.0
+    );
+    (row, fault)
+}
+
+fn total(counts: &BTreeMap<String, Count>) -> usize {
+    counts.values().map(|count| count.calls).sum()
+}
+
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).expect("a count of thousands"))
+}

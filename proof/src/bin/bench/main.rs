@@ -1,0 +1,77 @@
+//! Measures the function as Lambda runs it: its calls, its speed, its memory, its start.
+//!
+//! `bench [--function FILE] [--bare FILE | --alone] [--write PAGE] [cost|speed|memory|start ...]`
+
+mod cost;
+mod letters;
+mod memory;
+mod page;
+mod run;
+mod speed;
+mod start;
+mod stat;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use page::Table;
+use run::Binaries;
+
+const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
+
+#[allow(clippy::print_stdout, reason = "the tables are what it is for")]
+fn main() -> ExitCode {
+    let mut binaries = Binaries {
+        function: PathBuf::from("target/release/sns-redrive"),
+        bare: Some(PathBuf::from("target/release/examples/bare")),
+    };
+    let (mut write, mut parts) = (None, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--function" => binaries.function = arguments.next().expect("--function FILE").into(),
+            "--bare" => binaries.bare = Some(arguments.next().expect("--bare FILE").into()),
+            "--alone" => binaries.bare = None,
+            "--write" => write = Some(arguments.next().expect("--write PAGE")),
+            part if PARTS.contains(&part) => parts.push(part.to_owned()),
+            other => {
+                eprintln!(
+                    "{other}: not known; bench [--function FILE] [--bare FILE | --alone] [--write PAGE] {PARTS:?}"
+                );
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|it| it == part);
+    let mut tables: Vec<Table> = Vec::new();
+    if wanted("cost") {
+        match cost::table(&binaries.function) {
+            Ok(table) => tables.push(table),
+            Err(faults) => {
+                eprintln!("{}", faults.join("\n"));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    if wanted("start") {
+        tables.push(start::table(&binaries.function));
+    }
+    if wanted("speed") {
+        tables.push(speed::table(&binaries));
+    }
+    if wanted("memory") {
+        tables.push(memory::table(&binaries.function));
+    }
+    for table in &tables {
+        println!("{}", table.text());
+    }
+    if let Some(path) = write {
+        let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        for table in &tables {
+            text = page::put(&text, table.name, &table.text());
+        }
+        text = page::put(&text, "circumstances", &page::circumstances());
+        std::fs::write(&path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,68 @@
+//! The page of figures: tables put into their places.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A table of the page, by the name that its place there has.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) head: &'static str,
+    pub(crate) rows: Vec<String>,
+}
+
+impl Table {
+    pub(crate) fn new(name: &'static str, head: &'static str) -> Self {
+        Self { name, head, rows: Vec::new() }
+    }
+
+    /// In Markdown, every column but the first to the right.
+    pub(crate) fn text(&self) -> String {
+        let columns = self.head.matches('|').count() - 1;
+        let rules: String = (0..columns).map(|column| if column < 1 { "---|" } else { "---:|" }).collect();
+        format!("{}\n|{rules}\n{}\n", self.head, self.rows.join("\n"))
+    }
+}
+
+/// Puts a text into its place in a page.
+pub(crate) fn put(page: &str, name: &str, text: &str) -> String {
+    let (begin, end) = (format!("<!-- measured: {name} -->\n"), "<!-- end -->");
+    let from = page.find(&begin).unwrap_or_else(|| panic!("the page has no place for {name}")) + begin.len();
+    let until = from + page[from..].find(end).expect("the place ends");
+    format!("{}{text}{}", &page[..from], &page[until..])
+}
+
+/// Machine, versions and date.
+pub(crate) fn circumstances() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let said = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let unknown = || "unknown".to_owned();
+    format!(
+        "{} cores of {}, {}; {}; sns-redrive {} at commit {}; {}.\n",
+        cores,
+        model.map_or("an unknown processor", |(_, model)| model),
+        said("uname", &["-sm"]).unwrap_or_else(unknown),
+        said("rustc", &["--version"]).unwrap_or_else(unknown),
+        manifest_version(),
+        said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown),
+        said("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(unknown),
+    )
+}
+
+fn manifest_version() -> String {
+    let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = "));
+    version.unwrap_or("unknown").trim_matches('"').to_owned()
+}
+
+/// The size of a file, and in a zip, bytes.
+pub(crate) fn sizes(file: &Path) -> (usize, usize) {
+    let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let zipped = Command::new("gzip").args(["-9", "-c"]).arg(file).output().expect("gzip");
+    (content.len(), zipped.stdout.len())
+}

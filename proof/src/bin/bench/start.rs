@@ -1,0 +1,55 @@
+//! Size of the artifact, start of the process, first batch.
+
+use std::path::Path;
+use std::time::Duration;
+
+use proof::{Sink, Subscribed};
+
+use crate::letters::{Sized, event};
+use crate::page::{Table, sizes};
+use crate::run::{Run, subscriptions};
+use crate::stat::{mebibytes, median, millis};
+
+const STARTS: usize = 41;
+
+const CHAIN: &str = include_str!("../../../../tests/data/https/localhost.pem");
+const KEY: &str = include_str!("../../../../tests/data/https/localhost.key");
+const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/https/authority.pem");
+
+pub(crate) fn table(binary: &Path) -> Table {
+    let mut table = Table::new("start", "| what | figure |");
+    let (bytes, zipped) = sizes(binary);
+    let mut starts = Vec::new();
+    let mut idle = Vec::new();
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let mut run = tls(binary, subscriptions(1));
+        starts.push(run.sandbox.start_time(Duration::ZERO).expect("it has started"));
+        idle.push(run.sandbox.memory("VmRSS").expect("a running process"));
+        first.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
+        second.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
+    }
+    let mut row = |what: &str, figure: String| table.rows.push(format!("| {what} | {figure} |"));
+    let megabytes =
+        |bytes: usize| format!("{:.2} MB", mebibytes(bytes.try_into().expect("a size")) * 1.048_576);
+    row("binary", megabytes(bytes));
+    row("zipped", megabytes(zipped));
+    row(
+        "start of the process to its first request for work",
+        format!("{:.1} ms", millis(median(&mut starts))),
+    );
+    row("memory then", format!("{:.1} MB", mebibytes(median(&mut idle))));
+    row(
+        "first batch over TLS, one letter, endpoints without latency",
+        format!("{:.1} ms", millis(median(&mut first))),
+    );
+    row("second batch", format!("{:.1} ms", millis(median(&mut second))));
+    table
+}
+
+/// The function with endpoints behind TLS, whose authority is the only one it knows.
+fn tls(binary: &Path, subscriptions: Vec<Subscribed>) -> Run {
+    let variables =
+        [("ARCHIVE", "s3://graveyard/dead-letters".to_owned()), ("SSL_CERT_FILE", AUTHORITY.to_owned())];
+    Run::on(binary, &variables, Sink::start_tls(subscriptions, CHAIN, KEY), "https")
+}
