@@ -1,12 +1,16 @@
 //! The AWS clients, made once per process.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+
+use crate::https::https;
 
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
@@ -33,16 +37,21 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The HTTP client of every AWS client: TLS is rustls with ring.
-#[must_use]
-pub fn https() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
-}
-
 impl Clients {
-    /// Clients by the environment: region, credentials and endpoints are the SDK's own settings.
-    pub async fn from_environment() -> Self {
-        let config = aws_config::defaults(BehaviorVersion::latest())
+    /// Clients by Lambda's environment: region, credentials, and the endpoints that the SDK's own variables
+    /// name. Profiles and the credentials of machines are not looked for: Lambda has neither, and looking
+    /// takes time and room.
+    /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>
+    #[must_use]
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let is_true = |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| variable(name));
+        let endpoints = Endpoints::read(&variable);
+        let own_endpoint = endpoints.of("").or(endpoints.of("S3")).is_some();
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(region.map(Region::new))
+            .credentials_provider(credentials(&variable))
             .http_client(https())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
             .timeout_config(
@@ -51,10 +60,10 @@ impl Clients {
                     .operation_attempt_timeout(ATTEMPT_TIMEOUT)
                     .build(),
             )
-            .load()
-            .await;
-        let own_endpoint =
-            ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"].iter().any(|name| std::env::var_os(name).is_some());
+            .use_fips(is_true("AWS_USE_FIPS_ENDPOINT"))
+            .use_dual_stack(is_true("AWS_USE_DUALSTACK_ENDPOINT"))
+            .service_config(endpoints)
+            .build();
         Self::from_config(&config, own_endpoint)
     }
 
@@ -70,5 +79,54 @@ impl Clients {
             lambda: aws_sdk_lambda::Client::new(config),
             firehose: aws_sdk_firehose::Client::new(config),
         }
+    }
+}
+
+/// Lambda's own credentials; where there are none, every call says so.
+fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCredentialsProvider {
+    match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+        (Some(id), Some(secret)) => {
+            let token = variable("AWS_SESSION_TOKEN").filter(|token| !token.is_empty());
+            SharedCredentialsProvider::new(Credentials::new(id, secret, token, None, "Environment"))
+        }
+        _ => SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),
+    }
+}
+
+/// Endpoints of one's own, by the service's part of their variable's name: `AWS_ENDPOINT_URL_SQS` is `SQS`,
+/// `AWS_ENDPOINT_URL` the empty name.
+#[derive(Debug)]
+struct Endpoints(BTreeMap<&'static str, String>);
+
+/// The services of [`Clients`].
+const SERVICES: [&str; 6] = ["", "SNS", "SQS", "S3", "LAMBDA", "FIREHOSE"];
+
+const ENDPOINT_URL: &str = "AWS_ENDPOINT_URL";
+
+impl Endpoints {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        if variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+            return Self(BTreeMap::new());
+        }
+        let of = |service: &'static str| {
+            let name = if service.is_empty() {
+                ENDPOINT_URL.to_owned()
+            } else {
+                format!("{ENDPOINT_URL}_{service}")
+            };
+            variable(&name).map(|url| (service, url))
+        };
+        Self(SERVICES.into_iter().filter_map(of).collect())
+    }
+
+    fn of(&self, service: &str) -> Option<String> {
+        self.0.get(service).cloned()
+    }
+}
+
+impl LoadServiceConfig for Endpoints {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let service = key.service_id().to_uppercase();
+        if key.env() == ENDPOINT_URL { self.of(&service).or_else(|| self.of("")) } else { None }
     }
 }

@@ -55,6 +55,7 @@ pub mod clock;
 pub mod ctl;
 pub mod failure;
 pub mod function;
+pub mod https;
 pub mod letter;
 pub mod policy;
 pub mod redrive;

@@ -14,7 +14,7 @@ async fn main() -> Result<(), Error> {
     let variable = |name: &str| std::env::var(name).ok();
     telemetry::init(variable);
     let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
-    let clients = Clients::from_environment().await;
+    let clients = Clients::from_environment(variable);
     let function = Arc::new(Function::new(settings, clients, Clock::system(), to_stdout()));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);

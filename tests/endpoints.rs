@@ -656,6 +656,8 @@ mod http_answers {
 mod https {
     use std::process::Command;
 
+    use sns_redrive::clients::Clients;
+
     use super::*;
 
     const KEY: &str = include_str!("data/https/localhost.key");
@@ -697,6 +699,32 @@ mod https {
             let request = server.seen().pop().unwrap();
             assert_eq!(request.body, post.body());
             assert_eq!(request.headers["x-amz-sns-subscription-arn"], SUBSCRIPTION);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_clients_of_aws_trust_the_same_authorities() {
+        if !trusting("https::the_clients_of_aws_trust_the_same_authorities") {
+            return;
+        }
+        let (good, elsewhere) = (
+            Server::with_tls(CHAIN, KEY, 200),
+            Server::with_tls(
+                include_str!("data/https/elsewhere.pem"),
+                include_str!("data/https/elsewhere.key"),
+                200,
+            ),
+        );
+        for (server, expected) in [(&good, 1), (&elsewhere, 0)] {
+            let endpoint = server.url_of("https", "localhost");
+            let clients = Clients::from_environment(|name| match name {
+                "AWS_ENDPOINT_URL" => Some(endpoint.clone()),
+                "AWS_REGION" => Some("eu-central-1".to_owned()),
+                "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("example".to_owned()),
+                _ => None,
+            });
+            let put = clients.s3.put_object().bucket("graveyard").key("key").send().await;
+            assert_eq!((put.is_ok(), server.seen().len()), (expected == 1, expected));
         }
     }
 

@@ -12,7 +12,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
 use super::{Desk, Failed, args};
-use crate::clients::{Clients, https};
+use crate::clients::Clients;
+use crate::https::https;
 
 /// An operator waits longer than a function may.
 const ATTEMPTS: u32 = 5;

@@ -12,16 +12,16 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use super::Sent;
 use super::endpoint::{HttpUrl, Through};
 use super::guard::{GuardedResolver, NotAllowed, Reach};
 use crate::failure::{Failure, FailureClass};
+use crate::https::{chain, has_root_certificates, pool, with_tls};
 use crate::letter::Letter;
 
 /// How long SNS waits for an answer.
@@ -155,18 +155,13 @@ impl HttpClient {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let provider = rustls::crypto::ring::default_provider();
-        let tls = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(provider)
-            .map_err(|_| Failure::ours(FailureClass::Mendable, "NoRootCertificates"))?;
+        if !has_root_certificates() {
+            return Err(Failure::ours(FailureClass::Mendable, "NoRootCertificates"));
+        }
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
-        let https = tls.https_or_http().enable_http1().wrap_connector(http);
-        Ok(self.client.get_or_init(|| {
-            let mut client = Client::builder(TokioExecutor::new());
-            client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(https)
-        }))
+        Ok(self.client.get_or_init(|| pool(IDLE).build(with_tls(http))))
     }
 }
 
@@ -184,14 +179,8 @@ fn verdict(status: StatusCode) -> Result<(), Failure> {
 }
 
 fn no_connection(error: &hyper_util::client::legacy::Error) -> Sent {
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        // An I/O error does not name what it wraps as its source.
-        let wrapped = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if wrapped.is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotAllowed>) {
-            return Sent::Refused(NotAllowed::DETAIL);
-        }
-        source = inner.source();
+    if chain(error).any(<dyn std::error::Error>::is::<NotAllowed>) {
+        return Sent::Refused(NotAllowed::DETAIL);
     }
     Sent::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
 }

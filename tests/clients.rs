@@ -1,0 +1,103 @@
+//! The AWS clients on a real wire, set up by Lambda's environment.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use sns_redrive::clients::Clients;
+use sns_redrive::failure::{Failure, FailureClass};
+use support::{Answer, SUBSCRIPTION, Server, WORKER, arn};
+
+const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
+
+/// The clients of a function with these variables besides credentials and region.
+fn clients(variables: &[(&str, &str)]) -> Clients {
+    let always = [
+        ("AWS_REGION", "eu-central-1"),
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_SESSION_TOKEN", "session"),
+    ];
+    let all = || always.iter().chain(variables);
+    Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned()))
+}
+
+async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
+    let url = arn(WORKER).queue_url();
+    let asked = clients.sqs.get_queue_attributes().queue_url(url).send().await;
+    asked.map(|_| ()).map_err(|error| Failure::of_call(&error))
+}
+
+#[tokio::test]
+async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all() {
+    let (all, sqs) = (Server::answering(200), Server::scripted(|_| Answer::Bytes(ANSWER.to_owned())));
+    let clients = clients(&[("AWS_ENDPOINT_URL", &all.url()), ("AWS_ENDPOINT_URL_SQS", &sqs.url())]);
+    ask_queue(&clients).await.unwrap();
+    assert_eq!(sqs.seen().len(), 1);
+    // Its answer is no XML, but it was asked.
+    let _ = clients.sns.get_subscription_attributes().subscription_arn(SUBSCRIPTION).send().await;
+    let asked_sns = all.seen();
+    assert!(
+        !asked_sns.is_empty() && asked_sns.iter().all(|it| it.body.contains("GetSubscriptionAttributes"))
+    );
+    clients.s3.put_object().bucket("graveyard").key("a/b").send().await.unwrap();
+    let line = all.seen().pop().unwrap().line;
+    assert!(line.starts_with("PUT /graveyard/a/b"), "the bucket is a part of the path: {line}");
+}
+
+#[tokio::test]
+async fn requests_are_signed_by_the_credentials_of_the_environment() {
+    let server = Server::scripted(|_| Answer::Bytes(ANSWER.to_owned()));
+    ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
+    let headers = server.seen().pop().unwrap().headers;
+    let signed = &headers["authorization"];
+    assert!(signed.contains("AKIDEXAMPLE") && signed.contains("/eu-central-1/sqs/"), "{signed}");
+    assert_eq!(headers["x-amz-security-token"], "session");
+}
+
+#[tokio::test]
+async fn endpoints_are_not_read_where_the_environment_says_so() {
+    let server = Server::answering(200);
+    let endpoint = server.url();
+    let ignoring = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")];
+    let clients = clients(&ignoring);
+    let asked = tokio::time::timeout(std::time::Duration::from_secs(1), ask_queue(&clients)).await;
+    assert!(!matches!(asked, Ok(Ok(()))));
+    assert_eq!(server.seen(), []);
+}
+
+/// A connection that breaks costs a second, not a retry of a letter.
+#[tokio::test]
+async fn a_call_whose_connection_breaks_is_made_again() {
+    let server =
+        Server::scripted(|number| if number < 2 { Answer::Close } else { Answer::Bytes(ANSWER.to_owned()) });
+    ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() {
+    let server = Server::scripted(|_| Answer::Close);
+    let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap_err();
+    assert_eq!((failure.class, server.seen().len()), (FailureClass::Transient, 3));
+
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let failure =
+        ask_queue(&clients(&[("AWS_ENDPOINT_URL", &format!("http://{nobody}"))])).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+}
+
+/// One connection serves many calls, and a server's own error drops it: another may do better.
+#[tokio::test]
+async fn connections_are_used_again_unless_the_server_failed_on_them() {
+    let server = Server::scripted(|number| match number {
+        2 => Answer::Bytes("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n".to_owned()),
+        _ => Answer::Bytes(ANSWER.to_owned()),
+    });
+    let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
+    for _ in 0..4 {
+        ask_queue(&clients).await.unwrap();
+    }
+    let connections: Vec<_> = server.seen().into_iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 1, 1]);
+}
