@@ -5,6 +5,7 @@
 //! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html>
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,12 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Arn(String);
+pub struct Arn {
+    // Shared: every letter of a batch names the same few.
+    text: Arc<str>,
+    /// Where its first five colons are, so that no part is searched for twice.
+    colons: [u16; 5],
+}
 
 /// Why a text is not an ARN.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +34,7 @@ impl Arn {
     /// The whole ARN.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// `aws`, `aws-cn`, `aws-us-gov`.
@@ -64,7 +70,7 @@ impl Arn {
     /// Whether this names a FIFO queue or topic.
     #[must_use]
     pub fn is_fifo(&self) -> bool {
-        self.0.strip_suffix(".fifo").is_some()
+        self.text.strip_suffix(".fifo").is_some()
     }
 
     /// A function without `:$LATEST`, which an unqualified ARN means anyway. Lambda writes the suffix
@@ -72,27 +78,31 @@ impl Arn {
     /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html>
     #[must_use]
     pub fn without_latest(self) -> Self {
-        match self.0.strip_suffix(":$LATEST") {
-            Some(plain) => Self(plain.to_owned()),
-            None => self,
+        match self.text.strip_suffix(":$LATEST") {
+            // Its colon is not among the first five of a function's.
+            Some(plain) if plain.len() > usize::from(self.colons[4]) => {
+                Self { text: plain.into(), colons: self.colons }
+            }
+            _ => self,
         }
     }
 
     /// What kind of resource this is, as far as this software cares.
     #[must_use]
     pub fn kind(&self) -> ArnKind {
-        let parts = self.resource().split(':').count();
+        let resource = self.resource();
+        let parts = resource.split(':').count();
         // Queues and topics are named by letters, digits and these; anything else would bend a URL.
-        let name = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        if matches!(self.service(), "sqs" | "sns") && !self.resource().chars().all(name) {
+        let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if matches!(self.service(), "sqs" | "sns") && !resource.bytes().all(name) {
             return ArnKind::Other;
         }
         match (self.service(), parts) {
             ("sqs", 1) => ArnKind::Queue,
             ("sns", 1) => ArnKind::Topic,
             ("sns", 2) => ArnKind::Subscription,
-            ("lambda", 2 | 3) if self.resource().starts_with("function:") => ArnKind::Function,
-            ("firehose", 1) if self.resource().starts_with("deliverystream/") => ArnKind::Stream,
+            ("lambda", 2 | 3) if resource.starts_with("function:") => ArnKind::Function,
+            ("firehose", 1) if resource.starts_with("deliverystream/") => ArnKind::Stream,
             _ => ArnKind::Other,
         }
     }
@@ -111,7 +121,10 @@ impl Arn {
     }
 
     fn part(&self, index: usize) -> &str {
-        self.0.splitn(6, ':').nth(index).unwrap_or_default()
+        let after = |colon: u16| usize::from(colon) + 1;
+        let begin = index.checked_sub(1).map_or(0, |before| after(self.colons[before]));
+        let end = self.colons.get(index).map_or(self.text.len(), |colon| usize::from(*colon));
+        &self.text[begin..end]
     }
 }
 
@@ -136,44 +149,54 @@ impl std::str::FromStr for Arn {
     type Err = NotAnArn;
 
     fn from_str(text: &str) -> Result<Self, NotAnArn> {
-        Self::try_from(text.to_owned())
+        let arn = Self { text: text.into(), colons: colons(text).ok_or(NotAnArn)? };
+        // AWS's own limit for an ARN is 2,048 characters.
+        let fits = text.len() <= 2048 && !text.contains(char::is_whitespace);
+        // The region becomes a part of the host that is called: a letter must not choose that host.
+        let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_word = |part: &str| part.bytes().all(word);
+        let whole = arn.part(0) == "arn"
+            && [arn.partition(), arn.service()].iter().all(|part| !part.is_empty() && is_word(part))
+            && is_word(arn.region())
+            && arn.account().bytes().all(|byte| byte.is_ascii_digit())
+            && !arn.resource().is_empty();
+        if fits && whole { Ok(arn) } else { Err(NotAnArn) }
     }
+}
+
+/// Where the first five colons are, if they are near enough to the beginning for an ARN.
+fn colons(text: &str) -> Option<[u16; 5]> {
+    let mut found = text.bytes().enumerate().filter(|(_, byte)| *byte == b':').map(|(index, _)| index);
+    let mut colons = [0; 5];
+    for colon in &mut colons {
+        *colon = u16::try_from(found.next()?).ok()?;
+    }
+    Some(colons)
 }
 
 impl TryFrom<String> for Arn {
     type Error = NotAnArn;
 
     fn try_from(text: String) -> Result<Self, NotAnArn> {
-        // AWS's own limit for an ARN is 2,048 characters.
-        let fits = text.len() <= 2048 && !text.contains(char::is_whitespace);
-        let arn = Self(text);
-        // The region becomes a part of the host that is called: a letter must not choose that host.
-        let of = |part: &str, allowed: fn(char) -> bool| part.chars().all(allowed);
-        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let whole = arn.0.starts_with("arn:")
-            && [arn.partition(), arn.service()].iter().all(|part| !part.is_empty() && of(part, word))
-            && of(arn.region(), word)
-            && of(arn.account(), |c| c.is_ascii_digit())
-            && !arn.resource().is_empty();
-        if fits && whole { Ok(arn) } else { Err(NotAnArn) }
+        text.parse()
     }
 }
 
 impl From<Arn> for String {
     fn from(arn: Arn) -> Self {
-        arn.0
+        arn.text.as_ref().to_owned()
     }
 }
 
 impl fmt::Display for Arn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for Arn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
