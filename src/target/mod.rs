@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -37,9 +38,9 @@ pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 use crate::clients::Clients;
 use crate::failure::{Failure, FailureClass};
 
-/// Requests under way at once. At 10 ms each this is 16,000 messages a second, more than one
-/// function can prepare, and still few connections.
-pub const CONCURRENT_REQUESTS: usize = 16;
+/// Requests under way at once. At 10 ms each this is 64,000 messages a second, more than one function can
+/// prepare, and still few connections.
+pub const CONCURRENT_REQUESTS: usize = 64;
 
 /// Sends shipments to their endpoints.
 #[derive(Debug, Clone)]
@@ -167,7 +168,8 @@ impl Courier {
                     let _place = places.acquire().await;
                     let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
                     let began = Instant::now();
-                    let answers = self.request(to, &request, time).await;
+                    // Boxed, so that those who wait take no more room than a turn and a place.
+                    let answers = self.request(to, &request, time).boxed_local().await;
                     let took = began.elapsed();
                     let answers = answers.into_iter().map(|sent| (sent, took));
                     indexes.into_iter().zip(answers).collect::<Vec<_>>()
