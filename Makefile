@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit stack figures lint format package build
+.PHONY: help demo local invoke which test unit stack figures bench lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,9 @@ which:
 
 test: unit stack ## Every test
 
-unit: ## The Rust tests
+unit: build ## The Rust tests, and the calls that letters take
 	cargo test
+	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
 
 stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
 	$(PY) -m pytest tests/stack --tb=short
@@ -34,6 +35,15 @@ stack: build $(VENV)/installed ## The whole function, deployed by template.yaml 
 # A test writes the page and checks parts of it, so nothing is compiled twice.
 figures: ## Write the tables of docs/figures.md again from the model, in about four minutes
 	FIGURES=write cargo test --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
+
+# bench is the release binary's; the function that only sends has the same profile.
+bench: ## Calls, speed, memory and start of the release binary, after some minutes of building: [PAGE=docs/figures.md]
+	cargo build --release --bin sns-redrive
+	cargo build --release -p proof --bin bench
+	cargo build --release -p proof --example bare
+	@mkdir -p target/proof
+	cargo bench -p proof --bench pipeline | tee target/proof/pipeline.txt
+	target/release/bench --pipeline target/proof/pipeline.txt $(if $(PAGE),--write $(PAGE))
 
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0

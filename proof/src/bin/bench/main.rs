@@ -1,6 +1,6 @@
 //! Measures the function as Lambda runs it: its calls, its speed, its memory, its start.
 //!
-//! `bench [--function FILE] [--bare FILE | --alone] [--write PAGE] [cost|speed|memory|start ...]`
+//! `bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] [cost|speed|memory|start ...]`
 
 mod cost;
 mod letters;
@@ -25,18 +25,19 @@ fn main() -> ExitCode {
         function: PathBuf::from("target/release/sns-redrive"),
         bare: Some(PathBuf::from("target/release/examples/bare")),
     };
-    let (mut write, mut parts) = (None, Vec::new());
+    let (mut pipeline, mut write, mut parts) = (None, None, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--function" => binaries.function = arguments.next().expect("--function FILE").into(),
             "--bare" => binaries.bare = Some(arguments.next().expect("--bare FILE").into()),
             "--alone" => binaries.bare = None,
+            "--pipeline" => pipeline = Some(arguments.next().expect("--pipeline FILE")),
             "--write" => write = Some(arguments.next().expect("--write PAGE")),
             part if PARTS.contains(&part) => parts.push(part.to_owned()),
             other => {
                 eprintln!(
-                    "{other}: not known; bench [--function FILE] [--bare FILE | --alone] [--write PAGE] {PARTS:?}"
+                    "{other}: not known; bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] {PARTS:?}"
                 );
                 return ExitCode::from(2);
             }
@@ -69,6 +70,11 @@ fn main() -> ExitCode {
         let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         for table in &tables {
             text = page::put(&text, table.name, &table.text());
+        }
+        if let Some(pipeline) = pipeline {
+            let told =
+                std::fs::read_to_string(&pipeline).unwrap_or_else(|error| panic!("{pipeline}: {error}"));
+            text = page::put(&text, "pipeline", &page::verbatim(&told));
         }
         text = page::put(&text, "circumstances", &page::circumstances());
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -32,6 +32,12 @@ pub(crate) fn put(page: &str, name: &str, text: &str) -> String {
     format!("{}{text}{}", &page[..from], &page[until..])
 }
 
+/// What a program said, as it said it.
+pub(crate) fn verbatim(told: &str) -> String {
+    let lines = told.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    lines.map(|line| format!("    {line}\n")).collect()
+}
+
 /// Machine, versions and date.
 pub(crate) fn circumstances() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
