@@ -14,8 +14,8 @@ use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::target::{
-    CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through, Time, Unmarkable,
-    Waiting,
+    CONCURRENT_REQUESTS, CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through,
+    Time, Unmarkable, Waiting,
 };
 use support::*;
 use tokio::time::Instant;
@@ -179,8 +179,9 @@ mod time {
     use super::*;
 
     #[tokio::test]
-    async fn independent_requests_are_under_way_together_sixteen_at_most() {
-        for (queues, together) in [(5, 5), (16, 16), (20, 16)] {
+    async fn independent_requests_are_under_way_together_up_to_a_limit() {
+        let limit = CONCURRENT_REQUESTS;
+        for (queues, together) in [(5, 5), (limit, limit), (limit + 4, limit)] {
             let cloud = Cloud::new();
             cloud.script(|_| Reply::Slow(Duration::from_millis(300)));
             let sent = send_to(cloud.clients(), &one_for_each_queue(queues), in_time()).await;
@@ -206,11 +207,11 @@ mod time {
         let cloud = Cloud::new();
         cloud.script(|_| Reply::Hang);
         let until = Instant::now() + Duration::from_secs(1);
-        let sent = send_to(cloud.clients(), &one_for_each_queue(18), until).await;
+        let sent = send_to(cloud.clients(), &one_for_each_queue(CONCURRENT_REQUESTS + 2), until).await;
         let late = failed(FailureClass::Transient, "DeadlineExceeded");
         let count = |what: &Sent| sent.iter().filter(|answer| *answer == what).count();
-        assert_eq!((count(&late), count(&Sent::NotStarted)), (16, 2));
-        assert_eq!(cloud.journal().len(), 16);
+        assert_eq!((count(&late), count(&Sent::NotStarted)), (CONCURRENT_REQUESTS, 2));
+        assert_eq!(cloud.journal().len(), CONCURRENT_REQUESTS);
 
         let cloud = Cloud::new();
         let sent = send_to(cloud.clients(), &one_for_each_queue(2), Instant::now()).await;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sns_redrive::target::CONCURRENT_REQUESTS;
 use support::*;
 
 /// A policy of this default.
@@ -997,13 +998,14 @@ mod deadline {
         assert_eq!(ran.letter("m0")["retry.number"], json!(null), "no attempt was made");
     }
 
-    /// Sixteen requests are under way when the time is over; what they were to deliver is hidden,
+    /// As many requests as may be are under way when the time is over; what they were to deliver is hidden,
     /// what had not begun is left alone.
     #[tokio::test]
     async fn what_was_cut_off_is_hidden_and_what_was_not_begun_is_left_alone() {
         let world = World::new(&[]).with_time(Duration::from_secs(2));
         world.cloud.reply("SendMessageBatch", Reply::Hang);
-        let posts: Vec<_> = (0..20)
+        let all = CONCURRENT_REQUESTS + 4;
+        let posts: Vec<_> = (0..all)
             .map(|number| {
                 let queue = format!("arn:aws:sqs:eu-central-1:123456789012:q{number:02}");
                 Post::raw(&format!("m{number:02}"), "x").moved_from(&queue)
@@ -1012,16 +1014,19 @@ mod deadline {
         let began = Instant::now();
         let ran = world.run(&posts).await;
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        let expected: Vec<_> = (0..20)
+        let expected: Vec<_> = (0..all)
             .map(|number| match number {
-                0..16 => format!("m{number:02} deferred failed"),
+                0..CONCURRENT_REQUESTS => format!("m{number:02} deferred failed"),
                 _ => format!("m{number:02} failed out_of_time"),
             })
             .collect();
         assert_eq!(ran.outcomes(), expected);
-        assert_eq!(ran.kept.len(), 20);
+        assert_eq!(ran.kept.len(), all);
         let hidden: Vec<_> = world.cloud.hidden().into_keys().collect();
-        assert_eq!(hidden, (0..16).map(|number| format!("handle-m{number:02}")).collect::<Vec<_>>());
+        assert_eq!(
+            hidden,
+            (0..CONCURRENT_REQUESTS).map(|number| format!("handle-m{number:02}")).collect::<Vec<_>>()
+        );
         assert_eq!(ran.letter("m00")["error.code"], "DeadlineExceeded");
     }
 
