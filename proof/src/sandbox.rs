@@ -4,6 +4,7 @@
 use std::fs::read_to_string;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,17 +15,25 @@ use crate::{Reply, Server};
 const NEXT: &str = "/2018-06-01/runtime/invocation/next";
 const INVOCATION: &str = "/2018-06-01/runtime/invocation/";
 
+/// Invocations so far.
+static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
 /// How often the end of a process is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// One process of the function. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Sandbox {
-    process: Child,
+    process: Killer,
+    id: u32,
     started: Instant,
     shared: Arc<Shared>,
     _server: Server,
 }
+
+/// Ends the process of a sandbox, from any thread.
+#[derive(Debug, Clone)]
+pub struct Killer(Arc<Mutex<Child>>);
 
 /// How an invocation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +59,8 @@ struct State {
     /// When the function first asked for work.
     ready: Option<Instant>,
     waiting: Option<Event>,
+    /// No two invocations have the same number, not even in different sandboxes: archives name objects
+    /// by the request id.
     invocation: usize,
     began: Option<Instant>,
     ended: Option<Ended>,
@@ -90,7 +101,8 @@ impl Sandbox {
             .stdout(log);
         let started = Instant::now();
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-        Self { process, started, shared, _server: server }
+        let (id, process) = (process.id(), Killer(Arc::new(Mutex::new(process))));
+        Self { process, id, started, shared, _server: server }
     }
 
     /// The time from the start of the process until it asked for work.
@@ -106,7 +118,7 @@ impl Sandbox {
             let mut state = self.shared.lock();
             state.ended = None;
             state.began = None;
-            state.invocation += 1;
+            state.invocation = INVOCATIONS.fetch_add(1, Ordering::Relaxed) + 1;
             state.waiting = Some(Event { body: event, deadline_ms: (now + time).as_millis() });
         }
         self.shared.changed.notify_all();
@@ -126,7 +138,7 @@ impl Sandbox {
     /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.id
     }
 
     /// A figure of `/proc/<id>/status`, in bytes: `VmHWM` is the most memory so far, `VmRSS` the memory now.
@@ -149,18 +161,23 @@ impl Sandbox {
 
     /// The log, where it is a pipe.
     pub fn take_log(&mut self) -> Option<ChildStdout> {
-        self.process.stdout.take()
+        self.process.child().stdout.take()
     }
 
     /// Whether the process has ended.
     pub fn is_dead(&mut self) -> bool {
-        self.process.try_wait().is_ok_and(|status| status.is_some())
+        self.process.child().try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// Ends the process at once.
     pub fn kill(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.kill();
+    }
+
+    /// What can end the process while it works.
+    #[must_use]
+    pub fn killer(&self) -> Killer {
+        self.process.clone()
     }
 
     /// Waits until there is something, the process ends or the time is over.
@@ -178,6 +195,19 @@ impl Sandbox {
                 return something(&mut self.shared.lock());
             }
         }
+    }
+}
+
+impl Killer {
+    /// Ends the process at once (SIGKILL), and answers when it is gone.
+    pub fn kill(&self) {
+        let mut child = self.child();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
