@@ -11,6 +11,7 @@
     reason = "a tool for measuring: what is not as it must be ends it"
 )]
 
+pub mod loss;
 mod sandbox;
 mod server;
 mod sink;

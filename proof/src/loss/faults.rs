@@ -1,0 +1,378 @@
+//! What goes wrong, where, and how often.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::chance::Chance;
+use crate::protocol::EntryFate;
+
+/// A call of the function, or of Lambda on its behalf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Site {
+    /// `GetQueueAttributes` of the queue that the batch is from, or of a source queue.
+    QueueAttributes,
+    /// `GetQueueAttributes` of the requeue.
+    RequeueAttributes,
+    /// `GetSubscriptionAttributes`.
+    Subscription,
+    /// `ListSubscriptions`.
+    Subscriptions,
+    /// `SendMessageBatch` to a target.
+    Send,
+    /// `SendMessageBatch` to the requeue.
+    Requeue,
+    /// `SendMessageBatch` to an archive.
+    Bury,
+    /// `PublishBatch`.
+    Publish,
+    /// `Invoke` of a function that is not waited for.
+    Invoke,
+    /// `Invoke` of a function that is waited for.
+    InvokeAndWait,
+    /// A POST to a web server.
+    Post,
+    /// `PutRecordBatch`.
+    Stream,
+    /// `ChangeMessageVisibilityBatch`.
+    Hide,
+    /// `PutObject`.
+    Store,
+    /// The invocation itself: event and answer.
+    Answer,
+    /// The mapping's own `DeleteMessageBatch`.
+    Delete,
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Too many requests.
+    Throttle,
+    /// The service answers 503.
+    Unavailable,
+    /// Access denied.
+    Denied,
+    /// The service will never take it.
+    Permanent,
+    /// No effect, and no answer.
+    Silent,
+    /// The effect, and no answer.
+    Mute,
+    /// The connection breaks before the effect.
+    BreakBefore,
+    /// The connection breaks between effect and answer.
+    BreakAfter,
+    /// Every other entry fails, by the service's fault.
+    Partial,
+    /// Every other entry fails, by the sender's fault.
+    PartialSender,
+    /// kill -9 of the function, before the effect.
+    KillBefore,
+    /// kill -9 of the function, between effect and answer.
+    KillAfter,
+}
+
+impl Outages {
+    /// Every other outage is one of the queues, which most letters are for.
+    fn is_down(self, site: Site, since: Duration) -> bool {
+        let (every, since) = (self.every.as_millis().max(1), since.as_millis());
+        let number = usize::try_from(since / every).unwrap_or(0);
+        let target = if number.is_multiple_of(2) { 0 } else { number / 2 % TARGETS.len() };
+        site == TARGETS[target] && since % every < self.last.as_millis()
+    }
+}
+
+impl Site {
+    /// Every site.
+    pub const ALL: [Self; 16] = [
+        Self::QueueAttributes,
+        Self::RequeueAttributes,
+        Self::Subscription,
+        Self::Subscriptions,
+        Self::Send,
+        Self::Requeue,
+        Self::Bury,
+        Self::Publish,
+        Self::Invoke,
+        Self::InvokeAndWait,
+        Self::Post,
+        Self::Stream,
+        Self::Hide,
+        Self::Store,
+        Self::Answer,
+        Self::Delete,
+    ];
+
+    /// As the figures name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::QueueAttributes => "GetQueueAttributes",
+            Self::RequeueAttributes => "GetQueueAttributes, requeue",
+            Self::Subscription => "GetSubscriptionAttributes",
+            Self::Subscriptions => "ListSubscriptions",
+            Self::Send => "SendMessageBatch, target",
+            Self::Requeue => "SendMessageBatch, requeue",
+            Self::Bury => "SendMessageBatch, archive",
+            Self::Publish => "PublishBatch",
+            Self::Invoke => "Invoke, asynchronous",
+            Self::InvokeAndWait => "Invoke, synchronous",
+            Self::Post => "POST",
+            Self::Stream => "PutRecordBatch",
+            Self::Hide => "ChangeMessageVisibilityBatch",
+            Self::Store => "PutObject",
+            Self::Answer => "event and answer",
+            Self::Delete => "DeleteMessageBatch, by Lambda",
+        }
+    }
+
+    /// Why a fault makes no sense here; `None` where it does.
+    #[must_use]
+    pub fn nonsense(self, fault: Fault, fifo: bool) -> Option<&'static str> {
+        use Fault::{
+            BreakAfter, BreakBefore, Denied, KillAfter, KillBefore, Mute, Partial, PartialSender, Permanent,
+            Silent, Throttle, Unavailable,
+        };
+        let reads = matches!(
+            self,
+            Self::QueueAttributes | Self::RequeueAttributes | Self::Subscription | Self::Subscriptions
+        );
+        let single = reads || matches!(self, Self::Invoke | Self::InvokeAndWait | Self::Post | Self::Store);
+        if fifo && matches!(self, Self::Post | Self::Stream) {
+            return Some("FIFO topics deliver to queues only, and rules cannot name web servers or streams");
+        }
+        match (self, fault) {
+            (Self::Answer, KillBefore | KillAfter | BreakAfter) | (Self::Delete, Unavailable | Partial) => None,
+            (Self::Answer, _) => {
+                Some("Lambda takes the answer or does not hear it; it has no errors of its own")
+            }
+            (Self::Delete, BreakAfter | Mute | KillBefore | KillAfter) => {
+                Some("the function's part is over; a delete that worked is no fault for it")
+            }
+            (Self::Delete, _) => Some("for the function a failed delete is a failed delete"),
+            (_, Mute | BreakAfter | KillAfter) if reads => Some("a call that reads has no effect"),
+            (_, Partial | PartialSender) if single => Some("it is no batch"),
+            (Self::Stream, PartialSender) => Some("Firehose does not say whose fault it is"),
+            (_, Throttle | Unavailable | Denied | Permanent | Silent | BreakBefore | KillBefore)
+            | (_, Mute | BreakAfter | KillAfter | Partial | PartialSender) => None,
+        }
+    }
+}
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: [Self; 12] = [
+        Self::Throttle,
+        Self::Unavailable,
+        Self::Denied,
+        Self::Permanent,
+        Self::Silent,
+        Self::Mute,
+        Self::BreakBefore,
+        Self::BreakAfter,
+        Self::Partial,
+        Self::PartialSender,
+        Self::KillBefore,
+        Self::KillAfter,
+    ];
+
+    /// As the figures name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throttle => "throttle",
+            Self::Unavailable => "5xx",
+            Self::Denied => "access denied",
+            Self::Permanent => "permanent",
+            Self::Silent => "no answer, no effect",
+            Self::Mute => "no answer, effect",
+            Self::BreakBefore => "reset before effect",
+            Self::BreakAfter => "reset after effect",
+            Self::Partial => "entries fail",
+            Self::PartialSender => "entries fail, sender",
+            Self::KillBefore => "kill before effect",
+            Self::KillAfter => "kill after effect",
+        }
+    }
+
+    /// Status, code and message of a refusal of the whole call.
+    #[must_use]
+    pub fn refusal(self, site: Site) -> Option<(u16, &'static str, &'static str)> {
+        let sqs = matches!(site, Site::Send | Site::Requeue | Site::Bury | Site::Hide)
+            || matches!(site, Site::QueueAttributes | Site::RequeueAttributes);
+        let refusal = match (self, site) {
+            (Self::Throttle, Site::Post | Site::Invoke | Site::InvokeAndWait) => {
+                (429, "TooManyRequestsException", "Rate Exceeded.")
+            }
+            (Self::Throttle, Site::Store) => (503, "SlowDown", "Please reduce your request rate."),
+            (Self::Throttle, Site::Stream) => (400, "ThrottlingException", "Rate exceeded"),
+            (Self::Throttle, _) if sqs => (403, "RequestThrottled", "Request is throttled."),
+            (Self::Throttle, _) => (429, "Throttled", "Rate exceeded"),
+            (Self::Unavailable, _) => (503, "ServiceUnavailable", "Please try again."),
+            (Self::Denied, Site::Publish | Site::Subscription | Site::Subscriptions) => {
+                (403, "AuthorizationError", "not authorized to perform this")
+            }
+            (Self::Denied, Site::Store) => (403, "AccessDenied", "Access Denied"),
+            (Self::Denied, _) => (403, "AccessDeniedException", "not authorized to perform this"),
+            (Self::Permanent, Site::Publish | Site::Subscription | Site::Subscriptions) => {
+                (400, "InvalidParameter", "Invalid parameter")
+            }
+            (Self::Permanent, Site::Store) => (400, "InvalidArgument", "Invalid Argument"),
+            (Self::Permanent, Site::Invoke | Site::InvokeAndWait) => {
+                (400, "InvalidRequestContentException", "Could not parse request body")
+            }
+            (Self::Permanent, Site::Stream) => (400, "InvalidArgumentException", "Invalid argument"),
+            (Self::Permanent, _) => (400, "InvalidParameterValue", "Invalid parameter value"),
+            _ => return None,
+        };
+        Some(refusal)
+    }
+
+    /// What an entry of a batch is told that fails by this fault.
+    #[must_use]
+    pub fn fate(self, site: Site) -> Option<EntryFate> {
+        let fate = match (self, site) {
+            (Self::Partial, Site::Stream) => {
+                EntryFate::Failed("ServiceUnavailableException", "Slow down.", false)
+            }
+            (Self::Partial, _) => EntryFate::Failed("InternalError", "Please try again.", false),
+            (Self::PartialSender, Site::Hide) => {
+                EntryFate::Failed("ReceiptHandleIsInvalid", "The receipt handle is not valid.", true)
+            }
+            (Self::PartialSender, _) => {
+                EntryFate::Failed("InvalidParameterValue", "Invalid parameter value", true)
+            }
+            _ => return None,
+        };
+        Some(fate)
+    }
+
+    /// Whether a refusal by this fault is one for good.
+    #[must_use]
+    pub fn is_for_good(self, site: Site) -> bool {
+        match self {
+            Self::Permanent | Self::PartialSender => true,
+            // Every 4xx of a web server but 429 is.
+            Self::Denied => site == Site::Post,
+            _ => false,
+        }
+    }
+}
+
+/// One fault for some calls of a site.
+#[derive(Debug, Clone)]
+pub struct Injection {
+    /// Where.
+    pub site: Site,
+    /// What.
+    pub fault: Fault,
+    /// The first call that it hits, from 0.
+    pub from: usize,
+    /// How many it hits.
+    pub calls: usize,
+}
+
+/// Faults by chance.
+#[derive(Debug, Clone)]
+pub struct Weather {
+    /// One call in so many is hit.
+    pub once_in: usize,
+    /// The faults with their weights.
+    pub weights: Vec<(Fault, usize)>,
+    /// One of the targets is down for a while, each time so long after the last.
+    pub outages: Outages,
+}
+
+/// Outages of targets.
+#[derive(Debug, Clone, Copy)]
+pub struct Outages {
+    /// From the beginning of one to that of the next.
+    pub every: Duration,
+    /// How long one lasts.
+    pub last: Duration,
+}
+
+/// What can be down.
+const TARGETS: [Site; 6] =
+    [Site::Send, Site::Publish, Site::Invoke, Site::InvokeAndWait, Site::Post, Site::Stream];
+
+/// Decides about each call, and counts what it did.
+#[derive(Debug)]
+pub struct Plan {
+    injections: Vec<Injection>,
+    weather: Option<Weather>,
+    chance: Chance,
+    began: Instant,
+    fifo: bool,
+    calls: BTreeMap<Site, usize>,
+    made: BTreeMap<(Site, Fault), usize>,
+    over: bool,
+}
+
+impl Plan {
+    /// These faults at these calls.
+    #[must_use]
+    pub fn of(injections: Vec<Injection>, fifo: bool) -> Self {
+        Self {
+            injections,
+            weather: None,
+            chance: Chance::new(0),
+            began: Instant::now(),
+            fifo,
+            calls: BTreeMap::new(),
+            made: BTreeMap::new(),
+            over: false,
+        }
+    }
+
+    /// Faults by chance.
+    #[must_use]
+    pub fn random(weather: Weather, seed: u64, fifo: bool) -> Self {
+        let chance = Chance::new(seed);
+        Self { weather: Some(weather), chance, ..Self::of(Vec::new(), fifo) }
+    }
+
+    /// What goes wrong with the next call of a site. The first injection that fits counts.
+    pub fn next(&mut self, site: Site) -> Option<Fault> {
+        let call = self.calls.entry(site).or_default();
+        let number = *call;
+        *call += 1;
+        if self.over {
+            return None;
+        }
+        let planned = self
+            .injections
+            .iter()
+            .find(|it| it.site == site && (it.from..it.from.saturating_add(it.calls)).contains(&number));
+        let fault = match (&self.weather, planned) {
+            (_, Some(injection)) => Some(injection.fault),
+            (Some(weather), None) if weather.outages.is_down(site, self.began.elapsed()) => {
+                Some(Fault::Unavailable)
+            }
+            (Some(weather), None) if self.chance.once_in(weather.once_in) => {
+                let fault = self.chance.weighed(&weather.weights);
+                fault.filter(|fault| site.nonsense(*fault, self.fifo).is_none())
+            }
+            (_, None) => None,
+        }?;
+        *self.made.entry((site, fault)).or_default() += 1;
+        Some(fault)
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// The faults that were made.
+    #[must_use]
+    pub fn made(&self) -> &BTreeMap<(Site, Fault), usize> {
+        &self.made
+    }
+
+    /// The calls of each site.
+    #[must_use]
+    pub fn calls(&self) -> &BTreeMap<Site, usize> {
+        &self.calls
+    }
+}

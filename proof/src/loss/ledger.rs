@@ -1,0 +1,569 @@
+//! The ledger: what happened to every letter, and whether it was right.
+//!
+//! The world writes down facts as they happen: a letter was put into a queue, received, sent somewhere
+//! with or without an effect, hidden, deleted. [`Ledger::judge`] reads them afterwards. It knows nothing
+//! of faults: that a fault was made shows only in what the function was told, in how its invocation
+//! ended, and in deletes that failed.
+//!
+//! | rule | broken when |
+//! |---|---|
+//! | nothing is lost | a letter is neither delivered nor archived, whole, nor in one of the queues |
+//! | safe before deleted | a message was deleted that nobody had taken before |
+//! | whole | what arrived is not the letter, byte for byte, at its place |
+//! | one way out | a message has left twice, and nothing explains the first time |
+//! | no reason, no archive | a letter was archived whose retries did not fail |
+//! | attempts are honest | more attempts than retries, or none before `exhausted` |
+//! | order | first deliveries of a FIFO group are not in the order of its letters |
+//! | no batch fails | the function answered with an error, or with ids that are not its batch's |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// A letter by its number, from 0.
+pub type Who = usize;
+/// An SQS message by its number, from 0. A letter that moves to the requeue is a new message there.
+pub type Message = usize;
+/// An invocation by its number, from 0.
+pub type Run = usize;
+
+/// What is expected of a letter.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its FIFO group, where order is promised.
+    pub group: Option<String>,
+    /// Where it must end if no fault prevents it.
+    pub end: End,
+    /// The retries of its schedule.
+    pub retries: usize,
+    /// In words, for histories.
+    pub kind: &'static str,
+}
+
+/// Where a letter must end if no fault prevents it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// At its target.
+    Delivered,
+    /// In the archive, for this reason.
+    Archived(&'static str),
+}
+
+/// Where a letter was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Its target.
+    Target,
+    /// The archive.
+    Archive,
+    /// The requeue.
+    Requeue,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It is there.
+    Taken,
+    /// It was there already: a FIFO place took the repetition for what it is.
+    Swallowed,
+    /// Nothing.
+    None,
+}
+
+/// What the function was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// That it is done.
+    Done,
+    /// That it is not done.
+    Refused {
+        /// Whether for good.
+        for_good: bool,
+    },
+    /// Nothing, or not before it was dead.
+    Nothing,
+}
+
+/// A fact of a letter's life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// It lies in a queue now.
+    Queued {
+        /// The queue's name.
+        queue: String,
+    },
+    /// Handed over, for the so manieth time.
+    Received {
+        /// The receive count.
+        count: u32,
+    },
+    /// Asked about (its subscription) without an answer: an attempt that failed.
+    Unchecked {
+        /// What the function was told.
+        told: Told,
+    },
+    /// Sent.
+    Sent {
+        /// Where.
+        place: Place,
+        /// What came of it.
+        effect: Effect,
+        /// What the function was told.
+        told: Told,
+        /// What is wrong with what arrived.
+        wrong: Option<String>,
+        /// The retry's number by its mark, where it has one.
+        spent: Option<usize>,
+        /// The archive's reason.
+        reason: Option<String>,
+    },
+    /// Hidden, or shown at once.
+    Hidden {
+        /// For so many seconds.
+        seconds: i64,
+        /// Whether it happened.
+        done: bool,
+        /// What the function was told.
+        told: Told,
+    },
+    /// Deleted, as the function's answer allowed.
+    Deleted,
+    /// The delete failed.
+    NotDeleted,
+    /// The answer keeps it.
+    Kept,
+}
+
+/// A fact with its place in time.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// Its place in the order of all facts.
+    pub order: usize,
+    /// Milliseconds since the beginning.
+    pub at: u64,
+    /// The message.
+    pub message: Message,
+    /// The invocation.
+    pub run: Option<Run>,
+    /// What happened.
+    pub what: What,
+}
+
+/// How an invocation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is still under way.
+    Open,
+    /// Its answer was heard, and followed.
+    Heard,
+    /// It answered, but nobody heard.
+    Unheard,
+    /// The process was killed.
+    Killed,
+    /// It did not answer in time.
+    TimedOut,
+    /// It answered with an error, or with nonsense.
+    Failed,
+}
+
+#[derive(Debug, Clone)]
+struct Invocation {
+    began: u64,
+    /// From here on a delivery that is under way may be cut off.
+    last_delivery: u64,
+    ending: Ending,
+    why: Option<String>,
+}
+
+/// What was written down.
+#[derive(Debug)]
+pub struct Ledger {
+    began: Instant,
+    order: usize,
+    plans: Vec<Plan>,
+    facts: Vec<Vec<Fact>>,
+    runs: Vec<Invocation>,
+    strangers: Vec<String>,
+}
+
+/// A broken rule.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// The rule, in words.
+    pub what: String,
+    /// The letter.
+    pub who: Option<Who>,
+    /// Everything that happened to it.
+    pub history: String,
+}
+
+/// What became of all letters.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// Letters.
+    pub letters: usize,
+    /// Letters that were delivered.
+    pub delivered: usize,
+    /// Letters that were archived, and not delivered.
+    pub archived: usize,
+    /// Letters that are neither, and still in a queue.
+    pub queued: usize,
+    /// Letters that are nowhere.
+    pub lost: usize,
+    /// Letters that came out of the requeue at least once.
+    pub moved: usize,
+    /// Times that a message left once more.
+    pub duplicates: usize,
+    /// Of these, those that nothing explains.
+    pub unexplained: usize,
+    /// Repetitions that FIFO places swallowed.
+    pub swallowed: usize,
+    /// Letters that overtook another of their group.
+    pub disorders: usize,
+    /// Everything that was wrong.
+    pub violations: Vec<Violation>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            order: 0,
+            plans: Vec::new(),
+            facts: Vec::new(),
+            runs: Vec::new(),
+            strangers: Vec::new(),
+        }
+    }
+}
+
+impl Ledger {
+    /// A letter; its number is the answer.
+    pub fn letter(&mut self, plan: Plan) -> Who {
+        self.plans.push(plan);
+        self.facts.push(Vec::new());
+        self.plans.len() - 1
+    }
+
+    /// An invocation begins; deliveries may be cut off after so many milliseconds.
+    pub fn begin(&mut self, deliver_for: u64) -> Run {
+        let began = self.now();
+        let last_delivery = began + deliver_for;
+        self.runs.push(Invocation { began, last_delivery, ending: Ending::Open, why: None });
+        self.runs.len() - 1
+    }
+
+    /// An invocation has ended.
+    pub fn end(&mut self, run: Run, ending: Ending, why: Option<String>) {
+        self.runs[run].ending = ending;
+        self.runs[run].why = why;
+    }
+
+    /// How an invocation has ended.
+    #[must_use]
+    pub fn ending(&self, run: Run) -> Ending {
+        self.runs[run].ending
+    }
+
+    /// Writes a fact down.
+    pub fn fact(&mut self, who: Who, message: Message, run: Option<Run>, what: What) {
+        self.order += 1;
+        let fact = Fact { order: self.order, at: self.now(), message, run, what };
+        self.facts[who].push(fact);
+    }
+
+    /// Something arrived somewhere that is no letter of this invocation.
+    pub fn stranger(&mut self, what: String) {
+        self.strangers.push(what);
+    }
+
+    /// The facts of a letter.
+    #[must_use]
+    pub fn facts(&self, who: Who) -> &[Fact] {
+        &self.facts[who]
+    }
+
+    /// Invocations so far.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Judges. `queued` are the messages that lie in the function's queues.
+    #[must_use]
+    pub fn judge(&self, queued: &BTreeSet<Message>) -> Verdict {
+        let mut verdict = Verdict { letters: self.plans.len(), ..Verdict::default() };
+        for who in 0..self.plans.len() {
+            self.judge_one(who, queued, &mut verdict);
+        }
+        self.judge_order(&mut verdict);
+        for what in &self.strangers {
+            let violation = Violation { what: what.clone(), who: None, history: String::new() };
+            verdict.violations.push(violation);
+        }
+        for (run, invocation) in self.runs.iter().enumerate() {
+            if invocation.ending == Ending::Failed {
+                let why = invocation.why.as_deref().unwrap_or_default();
+                let what = format!("invocation {run} failed as a whole: {why}");
+                verdict.violations.push(Violation { what, who: None, history: String::new() });
+            }
+        }
+        verdict
+    }
+
+    fn judge_one(&self, who: Who, queued: &BTreeSet<Message>, verdict: &mut Verdict) {
+        let mut faults: Vec<String> = Vec::new();
+        let facts = &self.facts[who];
+        let taken = |fact: &Fact, at: Place| matches!(&fact.what, What::Sent { place, effect: Effect::Taken, wrong: None, .. } if *place == at);
+        let delivered = facts.iter().any(|fact| taken(fact, Place::Target));
+        let archived = facts.iter().any(|fact| taken(fact, Place::Archive));
+        let still = facts.iter().any(|fact| queued.contains(&fact.message));
+        match (delivered, archived, still) {
+            (true, ..) => verdict.delivered += 1,
+            (false, true, _) => verdict.archived += 1,
+            (false, false, true) => verdict.queued += 1,
+            (false, false, false) => {
+                verdict.lost += 1;
+                faults.push("lost: neither delivered nor archived nor in a queue".to_owned());
+            }
+        }
+        verdict.moved += usize::from(facts.iter().any(|fact| taken(fact, Place::Requeue)));
+
+        let mut messages: BTreeMap<Message, Vec<&Fact>> = BTreeMap::new();
+        for fact in facts {
+            messages.entry(fact.message).or_default().push(fact);
+        }
+        for (message, facts) in &messages {
+            self.judge_message(who, *message, facts, verdict, &mut faults);
+        }
+        for fact in facts {
+            if let What::Sent { wrong: Some(wrong), .. } = &fact.what {
+                faults.push(format!("what arrived is not the letter: {wrong}"));
+            }
+        }
+        self.judge_archive(who, delivered, &mut faults);
+        if !faults.is_empty() {
+            let history = self.history(who);
+            let violation = |what| Violation { what, who: Some(who), history: history.clone() };
+            verdict.violations.extend(faults.into_iter().map(violation));
+        }
+    }
+
+    /// One message of a letter: how it left its queue.
+    fn judge_message(
+        &self,
+        who: Who,
+        message: Message,
+        facts: &[&Fact],
+        verdict: &mut Verdict,
+        faults: &mut Vec<String>,
+    ) {
+        let earlier = |fact: &Fact, at: Place| {
+            self.facts[who].iter().any(|before| {
+                before.order < fact.order
+                    && matches!(&before.what, What::Sent { place, effect: Effect::Taken, .. } if *place == at)
+            })
+        };
+        let mut left: Vec<&Fact> = Vec::new();
+        let mut safe_from: Option<usize> = None;
+        for fact in facts {
+            let What::Sent { place, effect, .. } = &fact.what else { continue };
+            match effect {
+                Effect::Taken => left.push(fact),
+                Effect::Swallowed if earlier(fact, *place) => verdict.swallowed += 1,
+                Effect::Swallowed => {
+                    faults.push(format!("message {message} was swallowed as a repetition, and is none"));
+                    continue;
+                }
+                Effect::None => continue,
+            }
+            safe_from.get_or_insert(fact.order);
+        }
+        let deleted = facts.iter().find(|fact| matches!(fact.what, What::Deleted)).map(|fact| fact.order);
+        if let Some(deleted) = deleted
+            && safe_from.is_none_or(|safe| safe > deleted)
+        {
+            faults.push(format!("message {message} was deleted before anybody had taken it"));
+        }
+        verdict.duplicates += left.len().saturating_sub(1);
+        for (first, again) in left.iter().zip(left.iter().skip(1)) {
+            if !self.is_explained(first, facts) || deleted.is_some_and(|deleted| deleted < again.order) {
+                verdict.unexplained += 1;
+                faults.push(format!(
+                    "message {message} has left twice, and nothing explains the first time (fact {})",
+                    first.order
+                ));
+            }
+        }
+        self.judge_attempts(who, message, facts, faults);
+    }
+
+    /// Whether the letter could not be deleted after this effect.
+    fn is_explained(&self, effect: &Fact, facts: &[&Fact]) -> bool {
+        let What::Sent { told, .. } = &effect.what else { return false };
+        let Some(run) = effect.run else { return false };
+        let invocation = &self.runs[run];
+        let not_deleted =
+            facts.iter().any(|fact| fact.run == Some(run) && matches!(fact.what, What::NotDeleted));
+        *told != Told::Done
+            || invocation.ending != Ending::Heard
+            || not_deleted
+            || effect.at >= invocation.last_delivery
+    }
+
+    /// Each invocation is one attempt at most. One more than the schedule has is allowed for each receive
+    /// after which the letter could not be hidden, archived or deleted as the function wanted.
+    fn judge_attempts(&self, who: Who, message: Message, facts: &[&Fact], faults: &mut Vec<String>) {
+        let mut attempts = BTreeSet::new();
+        let mut excused = BTreeSet::new();
+        for fact in facts {
+            let Some(run) = fact.run else { continue };
+            match &fact.what {
+                What::Sent { place: Place::Target, .. } => {
+                    attempts.insert(run);
+                }
+                What::Sent { told, .. } | What::Hidden { told, .. } if *told != Told::Done => {
+                    excused.insert(run);
+                }
+                What::NotDeleted => {
+                    excused.insert(run);
+                }
+                _ => {}
+            }
+            if self.runs[run].ending != Ending::Heard {
+                excused.insert(run);
+            }
+            if let What::Sent { place: Place::Target, spent: Some(spent), .. } = &fact.what
+                && *spent > self.plans[who].retries
+            {
+                faults.push(format!("retry {spent} of {}", self.plans[who].retries));
+            }
+        }
+        let retries = self.plans[who].retries;
+        if attempts.len() > retries + excused.len() {
+            faults.push(format!(
+                "message {message} had {} attempts, its schedule has {retries}",
+                attempts.len()
+            ));
+        }
+    }
+
+    /// Whether the archive had a reason to take it.
+    fn judge_archive(&self, who: Who, delivered: bool, faults: &mut Vec<String>) {
+        let facts = &self.facts[who];
+        if let End::Archived(reason) = self.plans[who].end
+            && delivered
+        {
+            faults.push(format!("delivered, though it is one for the archive ({reason})"));
+        }
+        let refused = |fact: &Fact, good: bool| match &fact.what {
+            What::Sent { place: Place::Target, told, .. } | What::Unchecked { told } => match told {
+                Told::Refused { for_good } => !good || *for_good,
+                Told::Nothing => !good,
+                Told::Done => !good && fact.run.is_some_and(|run| fact.at >= self.runs[run].last_delivery),
+            },
+            _ => false,
+        };
+        for fact in facts {
+            let What::Sent { place: Place::Archive, effect: Effect::Taken, reason: Some(reason), .. } =
+                &fact.what
+            else {
+                continue;
+            };
+            let before = |good: bool| facts.iter().any(|it| it.order < fact.order && refused(it, good));
+            // A subscription that SNS calls impossible is as good as none.
+            let unknown = || {
+                let what = What::Unchecked { told: Told::Refused { for_good: true } };
+                facts.iter().any(|it| it.order < fact.order && it.what == what)
+            };
+            let allowed = match reason.as_str() {
+                "exhausted" => before(false),
+                "permanent" => before(true),
+                "refused" if unknown() => true,
+                other => matches!(self.plans[who].end, End::Archived(reason) if reason == other),
+            };
+            if !allowed {
+                faults.push(format!("archived as {reason} without a reason"));
+            }
+        }
+    }
+
+    /// First deliveries of a group are in the order of its letters. A repetition is no violation, and a
+    /// letter that went to the archive leaves a gap.
+    fn judge_order(&self, verdict: &mut Verdict) {
+        let mut groups: BTreeMap<&str, Vec<(usize, Who)>> = BTreeMap::new();
+        for (who, plan) in self.plans.iter().enumerate() {
+            let Some(group) = &plan.group else { continue };
+            let first = self.facts[who].iter().find(|fact| {
+                matches!(fact.what, What::Sent { place: Place::Target, effect: Effect::Taken, .. })
+            });
+            if let Some(first) = first {
+                groups.entry(group).or_default().push((first.order, who));
+            }
+        }
+        for (group, mut deliveries) in groups {
+            deliveries.sort_unstable();
+            for ((_, one), (_, next)) in deliveries.iter().zip(deliveries.iter().skip(1)) {
+                if next < one {
+                    verdict.disorders += 1;
+                    let what = format!("letter {one} of group {group} has overtaken letter {next}");
+                    let history = [self.history(*next), self.history(*one)].concat();
+                    verdict.violations.push(Violation { what, who: Some(*one), history });
+                }
+            }
+        }
+    }
+
+    /// Everything that happened to a letter.
+    #[must_use]
+    pub fn history(&self, who: Who) -> String {
+        let plan = &self.plans[who];
+        let mut text = format!("letter {who}, {}", plan.kind);
+        if let Some(group) = &plan.group {
+            let _ = write!(text, ", group {group}");
+        }
+        text.push('\n');
+        for fact in &self.facts[who] {
+            let run = fact.run.map_or_else(String::new, |run| {
+                let Invocation { began, ending, .. } = &self.runs[run];
+                format!(" in invocation {run} (began {began}, {ending:?})")
+            });
+            let _ = writeln!(
+                text,
+                "  {:>8} ms  #{:<8} message {}{run}: {:?}",
+                fact.at, fact.order, fact.message, fact.what
+            );
+        }
+        text
+    }
+}
+
+impl Verdict {
+    /// Whether every promise was kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Counts of two worlds together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.letters += other.letters;
+        self.delivered += other.delivered;
+        self.archived += other.archived;
+        self.queued += other.queued;
+        self.lost += other.lost;
+        self.moved += other.moved;
+        self.duplicates += other.duplicates;
+        self.unexplained += other.unexplained;
+        self.swallowed += other.swallowed;
+        self.disorders += other.disorders;
+        self.violations.extend(other.violations);
+        self
+    }
+}

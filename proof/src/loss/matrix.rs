@@ -1,0 +1,223 @@
+//! The fault matrix: every call of the function, every fault, standard and FIFO.
+//!
+//! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then
+//! nothing goes wrong any more, the queues drain, and the ledger is read.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::faults::{Fault, Injection, Plan, Site};
+use super::ledger::Verdict;
+use super::letters::Kind;
+use super::mapping;
+use super::world::{Terms, World};
+
+/// Longest time that a scenario may take to drain.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Groups of a FIFO queue.
+const GROUPS: usize = 4;
+
+/// One cell of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scenario {
+    /// The call that goes wrong.
+    pub site: Site,
+    /// How.
+    pub fault: Fault,
+    /// Whether the queues are FIFO.
+    pub fifo: bool,
+    /// Whether the function has 30 s, so that the SDK's own time-out ends a call, not the invocation's
+    /// deadline.
+    pub patient: bool,
+}
+
+/// What came of a scenario.
+#[derive(Debug)]
+pub struct Run {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What became of its letters.
+    pub verdict: Verdict,
+    /// How often its fault was made.
+    pub faults: usize,
+    /// What is wrong besides.
+    pub fault: Option<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Every cell that makes sense.
+#[must_use]
+pub fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    for site in Site::ALL {
+        for fault in Fault::ALL {
+            for fifo in [false, true] {
+                if site.nonsense(fault, fifo).is_some() {
+                    continue;
+                }
+                let scenario = Scenario { site, fault, fifo, patient: false };
+                all.push(scenario);
+                // A function is waited for as long as there is time, and a server for 15 s.
+                let own_timeout = !matches!(site, Site::InvokeAndWait | Site::Post | Site::Answer);
+                if own_timeout && matches!(fault, Fault::Silent | Fault::Mute) {
+                    all.push(Scenario { patient: true, ..scenario });
+                }
+            }
+        }
+    }
+    // Those that take long begin first.
+    all.sort_by_key(|it| !it.patient);
+    all
+}
+
+/// The cells that make no sense, with the reason.
+#[must_use]
+pub fn nonsense() -> Vec<(Site, Fault, &'static str)> {
+    let pairs = Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| (site, fault)));
+    pairs.filter_map(|(site, fault)| Some((site, fault, site.nonsense(fault, false)?))).collect()
+}
+
+/// Runs scenarios, so many at once, and tells of each.
+pub fn run_all(
+    scenarios: &[Scenario],
+    binary: &Path,
+    at_once: usize,
+    log: Option<&Path>,
+    tell: impl Fn(&Run) + Sync,
+) -> Vec<Run> {
+    let next = AtomicUsize::new(0);
+    let runs = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let run = scenario.run(binary, log);
+                    tell(&run);
+                    runs.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+                }
+            });
+        }
+    });
+    runs.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    /// Whether every promise was kept, and the fault was made.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict.is_good() && self.fault.is_none()
+    }
+}
+
+impl Scenario {
+    /// As it is told.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let kind = if self.fifo { "FIFO" } else { "standard" };
+        let time = if self.patient { ", 30 s" } else { "" };
+        format!("{} x {} ({kind}{time})", self.site.name(), self.fault.name())
+    }
+
+    /// Lives through it.
+    #[must_use]
+    pub fn run(&self, binary: &Path, log: Option<&Path>) -> Run {
+        let began = Instant::now();
+        let world = Arc::new(self.world(binary, log));
+        for (kind, letters) in self.letters() {
+            for number in 0..letters {
+                let group = self.fifo.then(|| format!("g{}", number % GROUPS));
+                world.write(kind, group);
+            }
+        }
+        let pollers = mapping::start(&world);
+        while world.waiting() > 0 && began.elapsed() < PATIENCE && !world.is_over() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The delete that emptied the queue is written down by now, the end of its invocation maybe not.
+        world.end();
+        for poller in pollers {
+            let _ = poller.join();
+        }
+        let faults = world.faults().get(&(self.site, self.fault)).copied().unwrap_or_default();
+        let fault = if faults == 0 {
+            Some("its fault was never made".to_owned())
+        } else if world.waiting() > 0 {
+            Some(format!("{} messages are still in the queues", world.waiting()))
+        } else {
+            None
+        };
+        Run { scenario: *self, verdict: world.judge(), faults, fault, took: began.elapsed() }
+    }
+
+    fn world(self, binary: &Path, log: Option<&Path>) -> World {
+        let seconds = if self.patient { 30 } else { 5 };
+        let spills = matches!(self.site, Site::Requeue | Site::RequeueAttributes);
+        let retries = 8;
+        let terms = Terms {
+            binary: PathBuf::from(binary),
+            fifo: self.fifo,
+            schedule: json!({ "numRetries": retries, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1 }),
+            retries,
+            archive_queue: self.site == Site::Bury,
+            discovery: self.site == Site::Subscriptions,
+            in_flight: if spills && !self.fifo { 10 } else { 120_000 },
+            timeout: Duration::from_secs(seconds),
+            visibility: Duration::from_secs(seconds + 1),
+            pollers: vec![10],
+            requeue_pollers: if spills { vec![10] } else { Vec::new() },
+            log: log.map(Path::to_path_buf),
+        };
+        World::new(terms, Plan::of(self.injections(), self.fifo), 1)
+    }
+
+    /// The fault, and what must go wrong besides so that its call is made at all.
+    fn injections(self) -> Vec<Injection> {
+        let calls = match self.fault {
+            // The SDK tries three times.
+            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore | Fault::BreakAfter => 4,
+            Fault::Denied
+            | Fault::Permanent
+            | Fault::Partial
+            | Fault::PartialSender
+            | Fault::KillBefore
+            | Fault::KillAfter => 3,
+            Fault::Silent | Fault::Mute => 2 - usize::from(self.patient),
+        };
+        let mut all = vec![Injection { site: self.site, fault: self.fault, from: 0, calls }];
+        if matches!(self.site, Site::Requeue | Site::RequeueAttributes | Site::Hide) {
+            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 18 });
+        }
+        all
+    }
+
+    /// Letters that make the call.
+    fn letters(self) -> Vec<(Kind, usize)> {
+        let aside = if self.fifo { Kind::Aside } else { Kind::Queue };
+        match self.site {
+            Site::QueueAttributes => vec![(Kind::Queue, 16), (Kind::Moved, 8)],
+            Site::Requeue | Site::RequeueAttributes => vec![(aside, 24)],
+            Site::Subscription if self.fifo => vec![(Kind::Queue, 12), (Kind::Topic, 8), (Kind::Raw, 8)],
+            Site::Subscription => vec![(Kind::Queue, 8), (Kind::Web, 8), (Kind::Stream, 8), (Kind::Raw, 8)],
+            Site::Subscriptions => vec![(Kind::Discovered, 24)],
+            Site::Send => vec![(Kind::Queue, 16), (Kind::Raw, 6), (Kind::Moved, 6)],
+            Site::Publish => vec![(Kind::Topic, 24)],
+            Site::Invoke => vec![(Kind::Function, 16), (Kind::Destination, 6)],
+            Site::InvokeAndWait => vec![(Kind::Plain, 20)],
+            Site::Post => vec![(Kind::Web, 20)],
+            Site::Stream => vec![(Kind::Stream, 24)],
+            Site::Hide => vec![(Kind::Queue, 24)],
+            Site::Bury | Site::Store => {
+                vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Picky, 4), (Kind::Queue, 8)]
+            }
+            Site::Answer | Site::Delete => {
+                vec![(Kind::Queue, 12), (Kind::Buried, 6), (Kind::Function, 4), (Kind::Topic, 4)]
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The soak: many letters of all kinds through a standard and a FIFO dead-letter queue, each with a
+//! requeue, under faults by chance.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::chance::Chance;
+use super::faults::{Fault, Outages, Plan, Site, Weather};
+use super::ledger::Verdict;
+use super::letters::Kind;
+use super::mapping;
+use super::world::{Terms, World};
+
+/// Messages in flight that a queue allows and the function knows of: few, so that letters move, and no more
+/// than this.
+const IN_FLIGHT: usize = 3_000;
+
+/// Letters that wait in the queues at most while more come.
+const CROWD: usize = 6_000;
+
+/// Letters that come at once.
+const WAVE: usize = 500;
+
+/// How long the queues may take to drain once nothing goes wrong any more.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Of five letters one is in the FIFO queue.
+const FIFO_SHARE: usize = 5;
+
+const RETRIES: usize = 10;
+
+/// What is soaked.
+#[derive(Debug, Clone)]
+pub struct Soak {
+    /// The function.
+    pub binary: PathBuf,
+    /// Letters.
+    pub letters: usize,
+    /// The seed of letters and faults.
+    pub seed: u64,
+    /// A file for the function's log.
+    pub log: Option<PathBuf>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Soaked {
+    /// What became of the letters of the standard queue, and of the FIFO queue.
+    pub verdicts: [Verdict; 2],
+    /// Calls by name.
+    pub calls: BTreeMap<String, usize>,
+    /// Faults by kind.
+    pub faults: BTreeMap<Fault, usize>,
+    /// Faults by call.
+    pub sites: BTreeMap<Site, usize>,
+    /// Invocations.
+    pub runs: usize,
+    /// Letters that came back to the queues again and again until the end.
+    pub left: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The kinds of letter with their weights.
+fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
+    let mut all = vec![
+        (Kind::Queue, 40),
+        (Kind::Raw, 12),
+        (Kind::Moved, 10),
+        (Kind::Topic, 12),
+        (Kind::Function, 3),
+        (Kind::Plain, 3),
+        (Kind::Destination, 2),
+        (Kind::Garbage, 3),
+        (Kind::Stranger, 2),
+        (Kind::Buried, 3),
+        (Kind::Picky, 1),
+    ];
+    if fifo {
+        all.push((Kind::Aside, 12));
+    } else {
+        all.extend([(Kind::Web, 3), (Kind::Stream, 6), (Kind::Broken, 3)]);
+    }
+    all
+}
+
+/// What goes wrong. A call that hangs costs ten seconds, a kill the visibility timeout of a whole batch.
+fn weather() -> Weather {
+    let weights = vec![
+        (Fault::Throttle, 20),
+        (Fault::Unavailable, 20),
+        (Fault::Denied, 20),
+        (Fault::Permanent, 4),
+        (Fault::Silent, 1),
+        (Fault::Mute, 1),
+        (Fault::BreakBefore, 14),
+        (Fault::BreakAfter, 20),
+        (Fault::Partial, 30),
+        (Fault::PartialSender, 4),
+        (Fault::KillBefore, 2),
+        (Fault::KillAfter, 3),
+    ];
+    let outages = Outages { every: Duration::from_secs(6), last: Duration::from_secs(2) };
+    Weather { once_in: 20, weights, outages }
+}
+
+impl Soak {
+    /// Runs it.
+    #[must_use]
+    pub fn run(&self) -> Soaked {
+        let began = Instant::now();
+        let worlds = [self.world(false), self.world(true)];
+        let pollers: Vec<JoinHandle<()>> = worlds.iter().flat_map(mapping::start).collect();
+        let mut writers = [Writer::new(self.seed, false), Writer::new(self.seed, true)];
+        let share = self.letters / FIFO_SHARE;
+        let mut coming = [self.letters - share, share];
+        let mut calm_since: Option<Instant> = None;
+        loop {
+            for (index, world) in worlds.iter().enumerate() {
+                let room = if index == 0 { CROWD } else { CROWD / 4 };
+                if world.waiting() < room {
+                    let wave = coming[index].min(WAVE);
+                    (0..wave).for_each(|_| writers[index].write(world));
+                    coming[index] -= wave;
+                }
+            }
+            let waiting: usize = worlds.iter().map(|world| world.waiting()).sum();
+            let rest = coming.iter().sum::<usize>();
+            // The last letters come home under a clear sky.
+            if rest == 0 && calm_since.is_none() && waiting < (self.letters / 20).max(10) {
+                for world in &worlds {
+                    world.calm();
+                }
+                calm_since = Some(Instant::now());
+            }
+            let stuck = calm_since.is_some_and(|since| since.elapsed() > PATIENCE);
+            if (rest == 0 && waiting == 0) || stuck || worlds.iter().any(|world| world.is_over()) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for world in &worlds {
+            world.end();
+        }
+        for poller in pollers {
+            let _ = poller.join();
+        }
+        let [standard, fifo] = &worlds;
+        let mut soaked = Soaked {
+            verdicts: [standard.judge(), fifo.judge()],
+            calls: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            runs: worlds.iter().map(|world| world.runs()).sum(),
+            left: worlds.iter().map(|world| world.waiting()).sum(),
+            took: began.elapsed(),
+        };
+        for world in &worlds {
+            for (name, count) in world.calls() {
+                *soaked.calls.entry(name).or_default() += count;
+            }
+            for ((site, fault), count) in world.faults() {
+                *soaked.faults.entry(fault).or_default() += count;
+                *soaked.sites.entry(site).or_default() += count;
+            }
+        }
+        soaked
+    }
+
+    fn world(&self, fifo: bool) -> Arc<World> {
+        let terms = Terms {
+            binary: self.binary.clone(),
+            fifo,
+            schedule: json!({ "numRetries": RETRIES, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 3,
+                "backoffFunction": "linear" }),
+            retries: RETRIES,
+            archive_queue: false,
+            discovery: false,
+            in_flight: (self.letters / 25).clamp(40, IN_FLIGHT),
+            timeout: Duration::from_secs(14),
+            visibility: Duration::from_secs(15),
+            pollers: if fifo { vec![10, 10, 10] } else { vec![10, 100, 1_000] },
+            requeue_pollers: if fifo { vec![10] } else { vec![10, 1_000] },
+            log: self.log.clone(),
+        };
+        let seed = if fifo { self.seed ^ 1 } else { self.seed };
+        Arc::new(World::new(terms, Plan::random(weather(), seed, fifo), seed))
+    }
+}
+
+/// Writes letters of all kinds.
+struct Writer {
+    chance: Chance,
+    kinds: Vec<(Kind, usize)>,
+    fifo: bool,
+}
+
+impl Writer {
+    fn new(seed: u64, fifo: bool) -> Self {
+        Self { chance: Chance::new(seed.wrapping_add(u64::from(fifo))), kinds: kinds(fifo), fifo }
+    }
+
+    fn write(&mut self, world: &World) {
+        let kind = self.chance.weighed(&self.kinds).unwrap_or(Kind::Queue);
+        let group = self.fifo.then(|| match kind {
+            Kind::Aside => format!("aside-{}", self.chance.below(40)),
+            _ => format!("group-{}", self.chance.below(200)),
+        });
+        world.write(kind, group);
+    }
+}
+
+impl Soaked {
+    /// Both queues together.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let [standard, fifo] = self.verdicts.clone();
+        standard.and(fifo)
+    }
+
+    /// Whether every promise was kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.left == 0 && self.verdicts.iter().all(Verdict::is_good)
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let [standard, fifo] = &self.verdicts;
+        let all = self.verdict();
+        let _ = writeln!(text, "| | standard | FIFO | together |\n|---|---:|---:|---:|");
+        let mut row = |name: &str, of: fn(&Verdict) -> usize| {
+            let _ = writeln!(text, "| {name} | {} | {} | {} |", of(standard), of(fifo), of(&all));
+        };
+        row("letters", |it| it.letters);
+        row("delivered", |it| it.delivered);
+        row("archived", |it| it.archived);
+        row("still queued", |it| it.queued);
+        row("**lost**", |it| it.lost);
+        row("moved to the requeue at least once", |it| it.moved);
+        row("duplicates, explained", |it| it.duplicates - it.unexplained);
+        row("**duplicates, unexplained**", |it| it.unexplained);
+        row("repetitions recognised as such", |it| it.swallowed);
+        row("**order violations**", |it| it.disorders);
+        row("**other violations**", |it| it.violations.len() - it.lost - it.unexplained - it.disorders);
+        let _ = writeln!(text, "\n| call | calls | of these with a fault |\n|---|---:|---:|");
+        for (name, calls) in &self.calls {
+            let faults: usize =
+                self.sites.iter().filter(|(site, _)| site.name() == name).map(|(_, count)| count).sum();
+            let _ = writeln!(text, "| {name} | {calls} | {faults} |");
+        }
+        let _ = writeln!(text, "\n| fault | times |\n|---|---:|");
+        for (fault, count) in &self.faults {
+            let _ = writeln!(text, "| {} | {count} |", fault.name());
+        }
+        text
+    }
+}
+
+/// Where the release binary is, else the debug one.
+#[must_use]
+pub fn binary(target: &Path) -> PathBuf {
+    let release = target.join("release/sns-redrive");
+    if release.exists() { release } else { target.join("debug/sns-redrive") }
+}
