@@ -142,7 +142,9 @@ impl Site {
             return Some("FIFO topics deliver to queues only, and rules cannot name web servers or streams");
         }
         match (self, fault) {
-            (Self::Answer, KillBefore | KillAfter | BreakAfter) | (Self::Delete, Unavailable | Partial) => None,
+            (Self::Answer, KillBefore | KillAfter | BreakAfter) | (Self::Delete, Unavailable | Partial) => {
+                None
+            }
             (Self::Answer, _) => {
                 Some("Lambda takes the answer or does not hear it; it has no errors of its own")
             }
@@ -153,8 +155,11 @@ impl Site {
             (_, Mute | BreakAfter | KillAfter) if reads => Some("a call that reads has no effect"),
             (_, Partial | PartialSender) if single => Some("it is no batch"),
             (Self::Stream, PartialSender) => Some("Firehose does not say whose fault it is"),
-            (_, Throttle | Unavailable | Denied | Permanent | Silent | BreakBefore | KillBefore)
-            | (_, Mute | BreakAfter | KillAfter | Partial | PartialSender) => None,
+            (
+                _,
+                Throttle | Unavailable | Denied | Permanent | Silent | Mute | BreakBefore | BreakAfter
+                | Partial | PartialSender | KillBefore | KillAfter,
+            ) => None,
         }
     }
 }

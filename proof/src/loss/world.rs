@@ -286,9 +286,8 @@ impl World {
         }
         *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
         let kept = (self.terms.timeout / 5).min(Duration::from_secs(10));
-        let run = state
-            .ledger
-            .begin(millis(self.terms.timeout.saturating_sub(kept + Duration::from_millis(100))));
+        let run =
+            state.ledger.begin(millis(self.terms.timeout.saturating_sub(kept + Duration::from_millis(100))));
         for message in &messages {
             let what = What::Received { count: message.receives };
             state.ledger.fact(message.who, message.number, Some(run), what);

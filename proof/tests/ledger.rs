@@ -1,0 +1,298 @@
+//! The ledger finds what it is there to find: worlds that are wrong on purpose.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use proof::loss::ledger::{Effect, End, Ending, Ledger, Message, Place, Plan, Run, Told, Verdict, What, Who};
+
+/// A letter's life, told in short.
+struct Story {
+    ledger: Ledger,
+    queued: BTreeSet<Message>,
+}
+
+impl Story {
+    fn new() -> Self {
+        Self { ledger: Ledger::default(), queued: BTreeSet::new() }
+    }
+
+    /// A letter, as the message of the same number.
+    fn letter(&mut self, end: End, group: Option<&str>) -> Who {
+        let plan = Plan { group: group.map(str::to_owned), end, retries: 3, kind: "queue" };
+        let who = self.ledger.letter(plan);
+        self.queued.insert(who);
+        self.ledger.fact(who, who, None, What::Queued { queue: "orders-dlq".to_owned() });
+        who
+    }
+
+    fn run(&mut self, who: Who) -> Run {
+        let run = self.ledger.begin(60_000);
+        self.ledger.fact(who, who, Some(run), What::Received { count: 1 });
+        run
+    }
+
+    fn sent(&mut self, who: Who, run: Run, place: Place, effect: Effect, told: Told) {
+        let reason = (place == Place::Archive).then(|| "exhausted".to_owned());
+        let what = What::Sent { place, effect, told, wrong: None, spent: Some(1), reason };
+        self.ledger.fact(who, who, Some(run), what);
+    }
+
+    fn delivered(&mut self, who: Who, run: Run) {
+        self.sent(who, run, Place::Target, Effect::Taken, Told::Done);
+    }
+
+    fn refused(&mut self, who: Who, run: Run) {
+        self.sent(who, run, Place::Target, Effect::None, Told::Refused { for_good: false });
+    }
+
+    fn end(&mut self, who: Who, run: Run, ending: Ending, deleted: bool) {
+        self.ledger.end(run, ending, None);
+        if deleted {
+            self.queued.remove(&who);
+            self.ledger.fact(who, who, Some(run), What::Deleted);
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.ledger.judge(&self.queued)
+    }
+
+    /// What is wrong, one line a violation.
+    fn wrong(&self) -> Vec<String> {
+        self.verdict().violations.into_iter().map(|violation| violation.what).collect()
+    }
+}
+
+/// One letter, delivered and deleted.
+fn good() -> Story {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.delivered(who, run);
+    story.end(who, run, Ending::Heard, true);
+    story
+}
+
+#[test]
+fn a_letter_that_is_delivered_and_deleted_is_fine() {
+    let verdict = good().verdict();
+    assert_eq!((verdict.letters, verdict.delivered, verdict.lost), (1, 1, 0));
+    assert!(verdict.is_good());
+}
+
+#[test]
+fn a_letter_that_is_deleted_untaken_is_lost() {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.refused(who, run);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.verdict().lost, 1);
+    assert_eq!(
+        story.wrong(),
+        [
+            "lost: neither delivered nor archived nor in a queue",
+            "message 0 was deleted before anybody had taken it"
+        ]
+    );
+}
+
+#[test]
+fn a_letter_that_arrives_after_it_was_deleted_was_in_danger() {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.end(who, run, Ending::Heard, true);
+    story.delivered(who, run);
+    assert_eq!(story.verdict().lost, 0);
+    assert_eq!(story.wrong(), ["message 0 was deleted before anybody had taken it"]);
+}
+
+#[test]
+fn a_letter_that_waits_is_queued_and_not_lost() {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.refused(who, run);
+    story.end(who, run, Ending::Heard, false);
+    assert_eq!((story.verdict().queued, story.wrong()), (1, vec![]));
+}
+
+#[test]
+fn what_arrives_changed_is_lost() {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    let wrong = Some("body: \"a\", not \"b\"".to_owned());
+    let (place, effect, told) = (Place::Target, Effect::Taken, Told::Done);
+    let what = What::Sent { place, effect, told, wrong, spent: None, reason: None };
+    story.ledger.fact(who, who, Some(run), what);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.verdict().lost, 1);
+    assert!(story.wrong().contains(&"what arrived is not the letter: body: \"a\", not \"b\"".to_owned()));
+}
+
+/// Delivered in two invocations, of which the first ended like this.
+fn twice(told: Told, ending: Ending, not_deleted: bool) -> Story {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.sent(who, run, Place::Target, Effect::Taken, told);
+    if not_deleted {
+        story.ledger.fact(who, who, Some(run), What::NotDeleted);
+    }
+    story.end(who, run, ending, false);
+    let run = story.run(who);
+    story.delivered(who, run);
+    story.end(who, run, Ending::Heard, true);
+    story
+}
+
+#[test]
+fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_else() {
+    let refused = Told::Refused { for_good: false };
+    for (told, ending, not_deleted, unexplained) in [
+        (Told::Done, Ending::Heard, false, 1),
+        (Told::Nothing, Ending::Heard, false, 0),
+        (refused, Ending::Heard, false, 0),
+        (Told::Done, Ending::Unheard, false, 0),
+        (Told::Done, Ending::Killed, false, 0),
+        (Told::Done, Ending::TimedOut, false, 0),
+        (Told::Done, Ending::Heard, true, 0),
+    ] {
+        let verdict = twice(told, ending, not_deleted).verdict();
+        assert_eq!(
+            (verdict.duplicates, verdict.unexplained, verdict.is_good()),
+            (1, unexplained, unexplained == 0),
+            "{told:?}, {ending:?}, not deleted: {not_deleted}"
+        );
+    }
+}
+
+#[test]
+fn a_letter_that_is_delivered_and_archived_in_one_go_is_an_unexplained_duplicate() {
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.refused(who, run);
+    story.delivered(who, run);
+    story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.verdict().unexplained, 1);
+}
+
+#[test]
+fn a_repetition_may_be_swallowed_and_a_first_time_may_not() {
+    let mut story = twice(Told::Nothing, Ending::Heard, false);
+    let run = story.run(0);
+    story.sent(0, run, Place::Target, Effect::Swallowed, Told::Done);
+    assert_eq!(story.verdict().swallowed, 1);
+    assert_eq!(story.wrong(), Vec::<String>::new());
+
+    let mut story = Story::new();
+    let who = story.letter(End::Delivered, None);
+    let run = story.run(who);
+    story.sent(who, run, Place::Target, Effect::Swallowed, Told::Done);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.verdict().lost, 1);
+    assert!(story.wrong().contains(&"message 0 was swallowed as a repetition, and is none".to_owned()));
+}
+
+#[test]
+fn nothing_is_archived_without_a_reason() {
+    let archived = |refused: bool, end: End| {
+        let mut story = Story::new();
+        let who = story.letter(end, None);
+        let run = story.run(who);
+        if refused {
+            story.refused(who, run);
+        }
+        story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+        story.end(who, run, Ending::Heard, true);
+        story.wrong()
+    };
+    assert_eq!(archived(true, End::Delivered), Vec::<String>::new());
+    assert_eq!(archived(false, End::Delivered), ["archived as exhausted without a reason"]);
+    assert_eq!(archived(false, End::Archived("exhausted")), ["archived as exhausted without a reason"]);
+}
+
+#[test]
+fn what_is_for_the_archive_is_not_delivered() {
+    let mut story = Story::new();
+    let who = story.letter(End::Archived("rule"), None);
+    let run = story.run(who);
+    story.delivered(who, run);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.wrong(), ["delivered, though it is one for the archive (rule)"]);
+}
+
+#[test]
+fn more_attempts_than_retries_need_an_excuse() {
+    let attempts = |ending: Ending| {
+        let mut story = Story::new();
+        let who = story.letter(End::Delivered, None);
+        for _ in 0..4 {
+            let run = story.run(who);
+            story.refused(who, run);
+            story.end(who, run, ending, false);
+        }
+        story.wrong()
+    };
+    assert_eq!(attempts(Ending::Heard), ["message 0 had 4 attempts, its schedule has 3"]);
+    assert_eq!(attempts(Ending::Killed), Vec::<String>::new());
+}
+
+/// Three letters of a group, first delivered in this order.
+fn group(order: [Who; 3]) -> Story {
+    let mut story = Story::new();
+    for _ in order {
+        story.letter(End::Delivered, Some("customer-17"));
+    }
+    for who in order {
+        let run = story.run(who);
+        story.delivered(who, run);
+        story.end(who, run, Ending::Heard, true);
+    }
+    story
+}
+
+#[test]
+fn letters_of_a_group_arrive_in_their_order() {
+    assert!(group([0, 1, 2]).verdict().is_good());
+    let verdict = group([0, 2, 1]).verdict();
+    assert_eq!((verdict.disorders, verdict.is_good()), (1, false));
+    assert!(verdict.violations[0].history.contains("letter 1, queue, group customer-17"));
+}
+
+#[test]
+fn a_repetition_out_of_order_is_no_violation() {
+    let mut story = Story::new();
+    for _ in 0..2 {
+        story.letter(End::Delivered, Some("customer-17"));
+    }
+    let run = story.run(0);
+    story.delivered(0, run);
+    story.run(1);
+    story.delivered(1, run);
+    story.end(1, run, Ending::Killed, false);
+    for who in [0, 1] {
+        let run = story.run(who);
+        story.delivered(who, run);
+        story.end(who, run, Ending::Heard, true);
+    }
+    let verdict = story.verdict();
+    assert_eq!((verdict.disorders, verdict.duplicates, verdict.unexplained), (0, 2, 0));
+    assert!(verdict.is_good());
+}
+
+#[test]
+fn a_batch_that_fails_and_a_stranger_are_violations() {
+    let mut story = good();
+    let run = story.ledger.begin(60_000);
+    story.ledger.end(run, Ending::Failed, Some("no batchItemFailures".to_owned()));
+    story.ledger.stranger("PutObject of what is no letter".to_owned());
+    assert_eq!(
+        story.wrong(),
+        ["PutObject of what is no letter", "invocation 1 failed as a whole: no batchItemFailures"]
+    );
+}
