@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit stack figures bench lint format package build
+.PHONY: help demo local invoke which test unit faults stack figures bench soak lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +23,16 @@ invoke: which build $(VENV)/installed ## Run the function on one event: EVENT=ev
 which:
 	@test -f "$(EVENT)" || { echo 'Which event? make invoke EVENT=events/envelope.json [MODE=observe]'; exit 2; }
 
-test: unit stack ## Every test
+test: unit faults stack ## Every test
 
 unit: build ## The Rust tests, and the calls that letters take
 	cargo test
 	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
+
+# The seed is fixed, so that a failure can be looked at again.
+faults: build ## Every call of the function times every fault, and a small soak, in about four minutes
+	cargo test --quiet -p proof
+	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1
 
 stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
 	$(PY) -m pytest tests/stack --tb=short
@@ -44,6 +49,13 @@ bench: ## Calls, speed, memory and start of the release binary, after some minut
 	@mkdir -p target/proof
 	cargo bench -p proof --bench pipeline | tee target/proof/pipeline.txt
 	target/release/bench --pipeline target/proof/pipeline.txt $(if $(PAGE),--write $(PAGE))
+
+LETTERS ?= 100000
+PROFILE ?= release
+soak: ## The same with the release binary and many letters, in about ten minutes: [LETTERS=100000] [SEED=7] [PROFILE=dev] [PAGE=docs/figures.md]
+	cargo build --profile $(PROFILE) --bin sns-redrive
+	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
+	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0

@@ -11,6 +11,7 @@
     reason = "a tool for measuring: what is not as it must be ends it"
 )]
 
+mod circumstances;
 pub mod loss;
 mod sandbox;
 mod server;
@@ -29,6 +30,7 @@ pub mod protocol;
 #[allow(dead_code, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "the tests use it too")]
 pub mod wire;
 
+pub use circumstances::circumstances;
 pub use sandbox::{Ended, Killer, Sandbox};
 pub use server::{Reply, Server};
 pub use sink::{Count, Sink, Subscribed};

@@ -1,70 +1,148 @@
-//! Tries to make the function lose a letter: see `proof::loss`.
-#![allow(clippy::print_stdout, clippy::panic, reason = "a tool")]
+//! Tries to make the function lose a letter, and says whether it did: see `proof::loss`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use proof::circumstances;
 use proof::loss::matrix::{self, Run};
 use proof::loss::soak::Soak;
 
+const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
+     [--alone matrix|soak] [--only TEXT] [--at-once 24] [--log FILE] [--write docs/figures.md]
+
+--only: scenarios of the matrix whose names contain this
+--log: what the function logs goes there
+--write: the figures go into their place in this page, if nothing was wrong";
+
+/// Where the figures stand in their page.
+const PLACE: (&str, &str) = ("<!-- soak -->\n", "<!-- /soak -->");
+
+/// Violations that are told of the soak.
+const MOST_TOLD: usize = 10;
+
+struct Arguments {
+    function: PathBuf,
+    letters: usize,
+    seed: u64,
+    alone: Option<String>,
+    only: String,
+    at_once: usize,
+    log: Option<PathBuf>,
+    write: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    let mut binary = PathBuf::from("target/debug/sns-redrive");
-    let mut only = String::new();
-    let mut log = None;
-    let (mut letters, mut seed) = (100_000, 1);
-    let (mut matrix, mut soak) = (true, true);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--binary" => binary = arguments.next().unwrap_or_default().into(),
-            "--only" => only = arguments.next().unwrap_or_default(),
-            "--log" => log = arguments.next().map(PathBuf::from),
-            "--letters" => letters = arguments.next().and_then(|it| it.parse().ok()).unwrap_or(letters),
-            "--seed" => seed = arguments.next().and_then(|it| it.parse().ok()).unwrap_or(seed),
-            "--no-matrix" => matrix = false,
-            "--no-soak" => soak = false,
-            other => panic!("{other}?"),
-        }
+    let Some(arguments) = Arguments::read(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    if !arguments.function.exists() {
+        eprintln!("{} is not there", arguments.function.display());
+        return ExitCode::from(2);
     }
+    let wanted = |part: &str| arguments.alone.as_deref().is_none_or(|alone| alone == part);
+    let mut page = format!("{}\n", circumstances());
     let mut good = true;
-    if matrix {
-        let mut scenarios = matrix::scenarios();
-        scenarios.retain(|scenario| scenario.name().contains(&only));
-        let tell = |run: &Run| {
-            let verdict = &run.verdict;
-            println!(
-                "{:>6.1} s  {:<70} faults {:>2}  letters {} delivered {} archived {} lost {} duplicates {} {}",
-                run.took.as_secs_f64(),
-                run.scenario.name(),
-                run.faults,
-                verdict.letters,
-                verdict.delivered,
-                verdict.archived,
-                verdict.lost,
-                verdict.duplicates,
-                if run.is_good() { "ok" } else { "FAILED" },
-            );
-            if let Some(fault) = &run.fault {
-                println!("{fault}");
-            }
-            for violation in run.verdict.violations.iter().take(3) {
-                println!("{}\n{}", violation.what, violation.history);
-            }
+    if wanted("matrix") {
+        good &= run_matrix(&arguments, &mut page);
+    }
+    if wanted("soak") {
+        good &= run_soak(&arguments, &mut page);
+    }
+    if !good {
+        println!("A promise was broken.");
+        return ExitCode::FAILURE;
+    }
+    if let Some(path) = &arguments.write {
+        let whole = std::fs::read_to_string(path).unwrap_or_default();
+        let Some(whole) = put(&whole, &page) else {
+            eprintln!("{} has no place for the figures", path.display());
+            return ExitCode::from(2);
         };
-        let runs = matrix::run_all(&scenarios, &binary, 24, log.as_deref(), tell);
-        let bad = runs.iter().filter(|run| !run.is_good()).count();
-        println!("{} scenarios, {bad} failed", runs.len());
-        good = bad == 0;
-    }
-    if soak {
-        println!("seed {seed}");
-        let soaked = Soak { binary, letters, seed, log }.run();
-        println!("{}", soaked.text());
-        println!("{:.1} s, {} invocations", soaked.took.as_secs_f64(), soaked.runs);
-        for violation in soaked.verdict().violations.iter().take(5) {
-            println!("{}\n{}", violation.what, violation.history);
+        if let Err(error) = std::fs::write(path, whole) {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::from(2);
         }
-        good &= soaked.is_good();
     }
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("Nothing was lost.");
+    ExitCode::SUCCESS
+}
+
+fn run_matrix(arguments: &Arguments, page: &mut String) -> bool {
+    let began = Instant::now();
+    let mut scenarios = matrix::scenarios();
+    scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
+    let tell = |run: &Run| println!("{run}");
+    let runs =
+        matrix::run_all(&scenarios, &arguments.function, arguments.at_once, arguments.log.as_deref(), tell);
+    let bad = runs.iter().filter(|run| !run.is_good()).count();
+    let text = format!(
+        "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each cell has the duplicates of \
+         the standard and of the FIFO queue.\n\n{}\nCells that make no sense:\n\n{}",
+        runs.len(),
+        began.elapsed().as_secs_f64(),
+        matrix::table(&runs),
+        matrix::nonsense()
+    );
+    println!("{text}");
+    page.push_str(&text);
+    bad == 0 && !runs.is_empty()
+}
+
+fn run_soak(arguments: &Arguments, page: &mut String) -> bool {
+    let &Arguments { letters, seed, .. } = arguments;
+    println!("{letters} letters, seed {seed}");
+    let soak = Soak { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
+    let soaked = soak.run();
+    let text = format!("\n### Soak\n\nSeed {seed}.\n\n{}", soaked.text());
+    println!("{text}");
+    page.push_str(&text);
+    for violation in soaked.verdict().violations.iter().take(MOST_TOLD) {
+        println!("seed {seed}: {violation}");
+    }
+    if soaked.left > 0 {
+        println!("seed {seed}: {} messages did not leave the queues", soaked.left);
+    }
+    soaked.is_good()
+}
+
+/// The page with these figures in their place, where it has one.
+fn put(page: &str, figures: &str) -> Option<String> {
+    let (before, rest) = page.split_once(PLACE.0)?;
+    let (_, after) = rest.split_once(PLACE.1)?;
+    Some([before, PLACE.0, figures, PLACE.1, after].concat())
+}
+
+impl Arguments {
+    /// Without a seed the time is one.
+    fn read(mut given: impl Iterator<Item = String>) -> Option<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut all = Self {
+            function: "target/release/sns-redrive".into(),
+            letters: 100_000,
+            seed: now.as_secs(),
+            alone: None,
+            only: String::new(),
+            at_once: 24,
+            log: None,
+            write: None,
+        };
+        while let Some(name) = given.next() {
+            let value = given.next()?;
+            match name.as_str() {
+                "--function" => all.function = value.into(),
+                "--letters" => all.letters = value.parse().ok()?,
+                "--seed" => all.seed = value.parse().ok()?,
+                "--alone" if matches!(value.as_str(), "matrix" | "soak") => all.alone = Some(value),
+                "--only" => all.only = value,
+                "--at-once" => all.at_once = value.parse().ok().filter(|it| *it > 0)?,
+                "--log" => all.log = Some(value.into()),
+                "--write" => all.write = Some(value.into()),
+                _ => return None,
+            }
+        }
+        Some(all)
+    }
 }

@@ -17,7 +17,7 @@
 //! | no batch fails | the function answered with an error, or with ids that are not its batch's |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Instant;
 
 /// A letter by its number, from 0.
@@ -540,6 +540,12 @@ impl Ledger {
             );
         }
         text
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VIOLATION: {}\n{}", self.what, self.history)
     }
 }
 

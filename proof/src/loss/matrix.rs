@@ -3,6 +3,8 @@
 //! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then
 //! nothing goes wrong any more, the queues drain, and the ledger is read.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +20,9 @@ use super::world::{Terms, World};
 
 /// Longest time that a scenario may take to drain.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Violations that are told of a scenario.
+const MOST_TOLD: usize = 3;
 
 /// Groups of a FIFO queue.
 const GROUPS: usize = 4;
@@ -76,11 +81,59 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// The cells that make no sense, with the reason.
+/// The cells that make no sense, by the reason.
 #[must_use]
-pub fn nonsense() -> Vec<(Site, Fault, &'static str)> {
-    let pairs = Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| (site, fault)));
-    pairs.filter_map(|(site, fault)| Some((site, fault, site.nonsense(fault, false)?))).collect()
+pub fn nonsense() -> String {
+    let mut reasons: BTreeMap<&str, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
+    for (site, fault) in Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| (site, fault))) {
+        let standard = site.nonsense(fault, false);
+        let fifo = site.nonsense(fault, true).filter(|reason| standard != Some(*reason));
+        let found = [(standard, ""), (fifo, ", FIFO")];
+        for (reason, kind) in found.into_iter().filter_map(|(reason, kind)| Some((reason?, kind))) {
+            let sites = reasons.entry(reason).or_default();
+            sites.entry(format!("{}{kind}", site.name())).or_default().insert(fault.name());
+        }
+    }
+    let mut text = String::new();
+    for (reason, sites) in reasons {
+        // Sites with the same faults share a line.
+        let mut lines: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
+        for (site, faults) in sites {
+            lines.entry(faults.into_iter().collect()).or_default().push(site);
+        }
+        for (faults, sites) in lines {
+            let faults = if faults.len() == Fault::ALL.len() { "all".to_owned() } else { faults.join(", ") };
+            let _ = writeln!(text, "- {}: {faults}: {reason}.", sites.join("; "));
+        }
+    }
+    text
+}
+
+/// The matrix: duplicates, standard and FIFO.
+#[must_use]
+pub fn table(runs: &[Run]) -> String {
+    let head: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
+    for site in Site::ALL {
+        let cells = Fault::ALL.map(|fault| {
+            let of = |fifo: bool| {
+                let runs = || {
+                    runs.iter().filter(|run| {
+                        (run.scenario.site, run.scenario.fault, run.scenario.fifo) == (site, fault, fifo)
+                    })
+                };
+                match (runs().count(), runs().all(Run::is_good)) {
+                    (0, _) => "–".to_owned(),
+                    (_, false) => "FAILED".to_owned(),
+                    _ => runs().map(|run| run.verdict.duplicates).sum::<usize>().to_string(),
+                }
+            };
+            let (standard, fifo) = (of(false), of(true));
+            if standard == fifo && standard == "–" { standard } else { format!("{standard}, {fifo}") }
+        });
+        let _ = writeln!(text, "| {} | {} |", site.name(), cells.join(" | "));
+    }
+    text
 }
 
 /// Runs scenarios, so many at once, and tells of each.
@@ -105,6 +158,26 @@ pub fn run_all(
         }
     });
     runs.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line that tells of a scenario, and all that is wrong with it.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { letters, delivered, archived, lost, duplicates, .. } = &self.verdict;
+        let state = if self.is_good() { "ok" } else { "FAILED" };
+        write!(
+            f,
+            "{:>6.1} s  {:<66} {state:<6} faults {:>2}, letters {letters}: delivered {delivered}, archived \
+             {archived}, lost {lost}; duplicates {duplicates}",
+            self.took.as_secs_f64(),
+            self.scenario.name(),
+            self.faults,
+        )?;
+        if let Some(fault) = &self.fault {
+            write!(f, "\n{fault}")?;
+        }
+        self.verdict.violations.iter().take(MOST_TOLD).try_for_each(|it| write!(f, "\n{it}"))
+    }
 }
 
 impl Run {

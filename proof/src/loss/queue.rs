@@ -7,6 +7,8 @@
 //!   none while an invocation works on the group.
 //! - A FIFO queue takes a deduplication id once in five minutes.
 //!
+//! Unlike SQS, it hands over no two copies of one letter at once: what is sent could not be told apart.
+//!
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -131,8 +133,16 @@ impl Queue {
         let most = most.min(self.limit.saturating_sub(self.in_flight(now)));
         let numbers = if self.fifo { self.heads(most, now) } else { self.visible(most, now) };
         let (mut bytes, mut received) = (0, Vec::new());
+        let mut letters = HashSet::new();
         for number in numbers {
             let Some(message) = self.messages.get_mut(&number) else { continue };
+            if !letters.insert(message.who) {
+                // In a FIFO queue none behind it may go before it.
+                if self.fifo {
+                    break;
+                }
+                continue;
+            }
             bytes += message.body.len() + 1_000;
             if bytes > most_bytes && !received.is_empty() {
                 break;

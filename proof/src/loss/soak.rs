@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -183,10 +183,10 @@ impl Soak {
             archive_queue: false,
             discovery: false,
             in_flight: (self.letters / 25).clamp(40, IN_FLIGHT),
-            timeout: Duration::from_secs(14),
-            visibility: Duration::from_secs(15),
-            pollers: if fifo { vec![10, 10, 10] } else { vec![10, 100, 1_000] },
-            requeue_pollers: if fifo { vec![10] } else { vec![10, 1_000] },
+            timeout: Duration::from_secs(8),
+            visibility: Duration::from_secs(9),
+            pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
+            requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
             log: self.log.clone(),
         };
         let seed = if fifo { self.seed ^ 1 } else { self.seed };
@@ -230,17 +230,17 @@ impl Soaked {
         self.left == 0 && self.verdicts.iter().all(Verdict::is_good)
     }
 
-    /// The tables.
+    /// The tables, in Markdown.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         let [standard, fifo] = &self.verdicts;
         let all = self.verdict();
-        let _ = writeln!(text, "| | standard | FIFO | together |\n|---|---:|---:|---:|");
+        let _ = writeln!(text, "| letters | standard | FIFO | together |\n|---|---:|---:|---:|");
         let mut row = |name: &str, of: fn(&Verdict) -> usize| {
             let _ = writeln!(text, "| {name} | {} | {} | {} |", of(standard), of(fifo), of(&all));
         };
-        row("letters", |it| it.letters);
+        row("all", |it| it.letters);
         row("delivered", |it| it.delivered);
         row("archived", |it| it.archived);
         row("still queued", |it| it.queued);
@@ -261,13 +261,7 @@ impl Soaked {
         for (fault, count) in &self.faults {
             let _ = writeln!(text, "| {} | {count} |", fault.name());
         }
+        let _ = writeln!(text, "\n{} invocations, {:.0} s.", self.runs, self.took.as_secs_f64());
         text
     }
-}
-
-/// Where the release binary is, else the debug one.
-#[must_use]
-pub fn binary(target: &Path) -> PathBuf {
-    let release = target.join("release/sns-redrive");
-    if release.exists() { release } else { target.join("debug/sns-redrive") }
 }

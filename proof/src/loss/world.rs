@@ -131,6 +131,16 @@ struct Course {
     partial: Option<Fault>,
 }
 
+impl Course {
+    /// What the function is told of an entry: nothing where it is told nothing at all.
+    fn told_of(self, fate: Option<EntryFate>, for_good: bool) -> Told {
+        match (self.told, fate) {
+            (Told::Done, Some(_)) => Told::Refused { for_good },
+            (told, _) => told,
+        }
+    }
+}
+
 /// What came of an entry.
 struct Outcome {
     fate: Option<EntryFate>,
@@ -559,7 +569,7 @@ impl State {
                     self.requeue(entry, who);
                 }
             }
-            let told = if fate.is_some() { Told::Refused { for_good } } else { course.told };
+            let told = course.told_of(fate, for_good);
             let what = What::Sent { place, effect, told, wrong, spent, reason };
             self.ledger.fact(who, message, Some(run), what);
             all.push((index, fate));
@@ -616,6 +626,9 @@ impl State {
             outcome.for_good = fault.is_some_and(|fault| fault.is_for_good(course.site));
             return outcome;
         }
+        if !course.effect {
+            return outcome;
+        }
         match (course.site, letter.kind) {
             (Site::Send, Kind::Broken) => {
                 outcome.fate = Some(EntryFate::Failed("InternalError", "Please try again.", false));
@@ -627,9 +640,6 @@ impl State {
                 return outcome;
             }
             _ => {}
-        }
-        if !course.effect {
-            return outcome;
         }
         let known = |id| {
             let now = now();
@@ -679,7 +689,7 @@ impl State {
                     Err(code) => fate = Some(EntryFate::Failed(code, "The handle is not valid.", true)),
                 }
             }
-            let told = if fate.is_some() { Told::Refused { for_good: false } } else { course.told };
+            let told = course.told_of(fate, false);
             self.ledger.fact(who, message, Some(run), What::Hidden { seconds, done, told });
             all.push((index, fate));
         }

@@ -1,0 +1,28 @@
+//! Where figures come from: machine, versions, date.
+
+use std::fs;
+use std::process::Command;
+
+/// In one line.
+#[must_use]
+pub fn circumstances() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("an unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).unwrap_or("unknown");
+    format!(
+        "{cores} cores of {model}, {}; {}; sns-redrive {} at commit {}; {}.",
+        said("uname", &["-sm"]),
+        said("rustc", &["--version"]),
+        version.trim_matches('"'),
+        said("git", &["rev-parse", "--short", "HEAD"]),
+        said("date", &["-u", "+%Y-%m-%d"]),
+    )
+}
+
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| "unknown".to_owned(), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())
+}
