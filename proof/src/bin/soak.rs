@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proof::circumstances;
 use proof::loss::matrix::{self, Run};
@@ -95,7 +95,10 @@ fn run_soak(arguments: &Arguments, page: &mut String) -> bool {
     let &Arguments { letters, seed, .. } = arguments;
     println!("{letters} letters, seed {seed}");
     let soak = Soak { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
-    let soaked = soak.run();
+    let tell = |since: Duration, rest: usize, waiting: usize| {
+        println!("{:>6} s  {rest} letters are still to come, {waiting} messages wait", since.as_secs());
+    };
+    let soaked = soak.run(tell);
     let text = format!("\n### Soak\n\nSeed {seed}.\n\n{}", soaked.text());
     println!("{text}");
     page.push_str(&text);

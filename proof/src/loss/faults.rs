@@ -356,7 +356,10 @@ impl Plan {
             }
             (Some(weather), None) if self.chance.once_in(weather.once_in) => {
                 let fault = self.chance.weighed(&weather.weights);
-                fault.filter(|fault| site.nonsense(*fault, self.fifo).is_none())
+                // A subscription that SNS calls impossible is believed to be for five minutes: its letters
+                // would go to the archive for the rest of the time.
+                let lasting = (Site::Subscription, Fault::Permanent);
+                fault.filter(|it| site.nonsense(*it, self.fifo).is_none() && (site, *it) != lasting)
             }
             (_, None) => None,
         }?;

@@ -19,7 +19,7 @@ use super::world::{Terms, World};
 
 /// Messages in flight that a queue allows and the function knows of: few, so that letters move, and no more
 /// than this.
-const IN_FLIGHT: usize = 3_000;
+const IN_FLIGHT: usize = 1_200;
 
 /// Letters that wait in the queues at most while more come.
 const CROWD: usize = 6_000;
@@ -29,6 +29,9 @@ const WAVE: usize = 500;
 
 /// How long the queues may take to drain once nothing goes wrong any more.
 const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How often it is told how far it is.
+const TELL: Duration = Duration::from_secs(30);
 
 /// Of five letters one is in the FIFO queue.
 const FIFO_SHARE: usize = 5;
@@ -83,7 +86,7 @@ fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
         (Kind::Picky, 1),
     ];
     if fifo {
-        all.push((Kind::Aside, 12));
+        all.push((Kind::Aside, 25));
     } else {
         all.extend([(Kind::Web, 3), (Kind::Stream, 6), (Kind::Broken, 3)]);
     }
@@ -106,15 +109,15 @@ fn weather() -> Weather {
         (Fault::KillBefore, 2),
         (Fault::KillAfter, 3),
     ];
-    let outages = Outages { every: Duration::from_secs(6), last: Duration::from_secs(2) };
+    let outages = Outages { every: Duration::from_secs(8), last: Duration::from_secs(4) };
     Weather { once_in: 20, weights, outages }
 }
 
 impl Soak {
-    /// Runs it.
-    #[must_use]
-    pub fn run(&self) -> Soaked {
+    /// Runs it, and tells now and then how many letters are still to come and how many wait.
+    pub fn run(&self, tell: impl Fn(Duration, usize, usize)) -> Soaked {
         let began = Instant::now();
+        let mut told = began;
         let worlds = [self.world(false), self.world(true)];
         let pollers: Vec<JoinHandle<()>> = worlds.iter().flat_map(mapping::start).collect();
         let mut writers = [Writer::new(self.seed, false), Writer::new(self.seed, true)];
@@ -132,6 +135,10 @@ impl Soak {
             }
             let waiting: usize = worlds.iter().map(|world| world.waiting()).sum();
             let rest = coming.iter().sum::<usize>();
+            if told.elapsed() > TELL {
+                told = Instant::now();
+                tell(began.elapsed(), rest, waiting);
+            }
             // The last letters come home under a clear sky.
             if rest == 0 && calm_since.is_none() && waiting < (self.letters / 20).max(10) {
                 for world in &worlds {
