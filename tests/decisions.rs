@@ -940,6 +940,17 @@ fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
     assert_eq!(decide(LATEST - 90_000_000 + 1), EXPIRING);
 }
 
+/// It is received within its long wait by the count, and behind it by the clock.
+#[test]
+fn a_hopping_letter_whose_wait_is_over_is_attempted_where_no_time_is_left_to_come_back() {
+    let mut letter = marked(0, Some(LATEST + 1 - 90_000_000));
+    (letter.sqs.first_received, letter.sqs.receive_count) = (at(LATEST + 1 - 90_000_000), 2);
+    let decide = |now| slow().decide(&letter, &FOUR_DAYS, at(now)).decision;
+    assert_eq!(decide(LATEST), EXPIRING, "a moment before its retry is due");
+    let retry = Retry { number: 2, of: 2, phase: Phase::Backoff };
+    assert_eq!(decide(LATEST + 1), Decision::Deliver(retry));
+}
+
 #[test]
 fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
     let hold = under(&json!({ "action": "hold" }));
