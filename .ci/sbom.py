@@ -1,0 +1,83 @@
+"""Writes the SBOM of the function: what is compiled into it, and nothing that only builds, tests or operates it.
+
+cargo-cyclonedx goes by the lock file. It lists optional crates that nobody switches on, macro crates that run at
+compile time only, and what only redrivectl needs, since both binaries are of one package. `cargo tree` knows the first
+two, and the source tells the third.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+TARGET = "x86_64-unknown-linux-gnu"
+# Used below src/ctl only, the operator's tool, so no part of the function.
+TOOL_ONLY = ["clap", "signal-hook"]
+
+
+def main(cyclonedx: str, out: str) -> None:
+    for crate in TOOL_ONLY:
+        word = re.compile(rf"\b{crate.replace('-', '_')}::")
+        users = [path for path in pathlib.Path("src").rglob("*.rs") if word.search(path.read_text())]
+        if not users:
+            sys.exit(f"{crate} is used nowhere: take it out of TOOL_ONLY")
+        strays = [path for path in users if "ctl" not in path.parts and path.name != "redrivectl.rs"]
+        if strays:
+            sys.exit(f"{crate} is used by the function, too: {strays[0]}")
+
+    made = {name: pathlib.Path(f"{name}_bin.cdx.json") for name in ["sns-redrive", "redrivectl"]}
+    command = [cyclonedx, "cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5"]
+    run([*command, "--describe", "binaries", "--target", TARGET, "--no-build-deps"])
+    bom = json.loads(made["sns-redrive"].read_text())
+    for path in made.values():
+        path.unlink()
+
+    linked = crates_in_tree()
+    bom["components"] = [part for part in bom["components"] if (part["name"], part["version"]) in linked]
+    kept = {part["bom-ref"] for part in bom["components"]} | {bom["metadata"]["component"]["bom-ref"]}
+    bom["dependencies"] = [
+        {**edges, "dependsOn": [ref for ref in edges.get("dependsOn", []) if ref in kept]}
+        for edges in bom["dependencies"]
+        if edges["ref"] in kept
+    ]
+    check(bom, linked, kept)
+    path = pathlib.Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(bom, indent=1) + "\n")
+    print(f"{path}: CycloneDX {bom['specVersion']}, {len(bom['components'])} components")
+
+
+def crates_in_tree() -> set[tuple[str, str]]:
+    """Name and version of each crate that the function is linked with, but for its own."""
+    prune = [word for crate in TOOL_ONLY for word in ("--prune", crate)]
+    edges = ["--edges", "normal,no-proc-macro", "--target", TARGET, *prune]
+    lines = run(["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p}", *edges]).splitlines()
+    crates = {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, filter(None, lines))}
+    return {crate for crate in crates if crate[0] != "sns-redrive"}
+
+
+def check(bom: dict, linked: set[tuple[str, str]], kept: set[str]) -> None:
+    parts = bom["components"]
+    names = [(part["name"], part["version"]) for part in parts]
+    missing = linked - set(names)
+    unsure = [part["name"] for part in parts if not (part.get("purl") and part.get("hashes") and part.get("licenses"))]
+    own = bom["metadata"]["component"]["name"]
+    problems = [
+        (bom["bomFormat"], bom["specVersion"]) != ("CycloneDX", "1.5") and "is no CycloneDX 1.5",
+        own != "sns-redrive" and f"is of {own}",
+        missing and f"lacks {sorted(missing)}",
+        len(names) != len(linked) and f"has {len(names)} components, cargo tree {len(linked)}",
+        unsure and f"has no purl, hash or licence of {unsure}",
+        {edges["ref"] for edges in bom["dependencies"]} != kept and "has no dependencies of some",
+    ]
+    if any(problems):
+        sys.exit("the SBOM " + "; ".join(filter(None, problems)))
+
+
+def run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
