@@ -12,11 +12,12 @@ use common::{NOW, SUBSCRIPTION, at, envelope, holds, letter, received, record, s
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{
     ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, expiry_margin, step,
+    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Way, expiry_margin, step,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -829,6 +830,56 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
     for target in ["origin", "subscription"] {
         let rule = json!({ "target": target, "subscription": SUBSCRIPTION });
         assert_eq!(decide(&rule, &raw), None, "a rule may name the subscription of raw letters");
+    }
+}
+
+/// Published again, each copy of each retry would make new ones.
+#[test]
+fn under_topic_only_a_letter_of_the_original_subscription_is_published() {
+    let topic = under(&json!({ "target": "topic" }));
+    let way = |id: Option<&str>| {
+        let mut record = record(&envelope("hello", &json!({})));
+        if let Some(id) = id {
+            let mark = json!({ "v": 1, "spent": 1, "id": id, "first": NOW });
+            record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+        }
+        topic.decide(&letter(&record), &Facts::default(), at(NOW)).way
+    };
+    let subscription: Arn = SUBSCRIPTION.parse().unwrap();
+    let published = Way::ToTopicOf(subscription.clone());
+    assert_eq!(way(None), published);
+    assert_eq!(way(Some(&format!("d3344452/{SUBSCRIPTION}"))), published);
+    assert_eq!(way(Some("512a856d-6e86-45b6-a7a3-8627a61ec790")), published, "it was a raw letter before");
+    assert_eq!(way(Some(&format!("d3344452/{SUBSCRIPTION}0"))), Way::ThroughSubscription(subscription));
+}
+
+#[test]
+fn a_subscription_is_looked_for_only_where_a_letter_needs_one_and_none_is_named() {
+    let sns = letter(&record(&envelope("hello", &json!({}))));
+    let anonymous = letter(&record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, "nobody")));
+    let raw = letter(&record("hello"));
+    let mut moved = record("hello");
+    moved["attributes"]["DeadLetterQueueSourceArn"] = "arn:aws:sqs:eu-central-1:123456789012:worker".into();
+    let moved = letter(&moved);
+    let asks = |rule: &Value| {
+        let policy = under(rule);
+        [&sns, &anonymous, &raw, &moved].map(|letter| policy.default_rule().asks_for_subscription(letter))
+    };
+    for (target, expected) in [
+        ("origin", [false, true, true, false]),
+        ("subscription", [false, true, true, true]),
+        ("source", [false; 4]),
+        ("topic", [false; 4]),
+        ("arn:aws:sqs:eu-central-1:123456789012:worker", [false; 4]),
+    ] {
+        let discover = json!({ "target": target, "subscription": "discover" });
+        assert_eq!(asks(&discover), expected, "target {target}");
+        let named = json!({ "target": target, "subscription": SUBSCRIPTION });
+        assert_eq!(asks(&named), [false; 4], "target {target}, named");
+        for action in ["archive", "hold"] {
+            let idle = json!({ "target": target, "subscription": "discover", "action": action });
+            assert_eq!(asks(&idle), [false; 4], "target {target}, {action}");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{
     Attribute, AttributeValue, Attributes, BadEvent, Cause, Letter, MARK_ATTRIBUTE, Mark, Notification,
-    Origin, Requeued, SqsMessage,
+    Origin, ReplayTarget, Requeued, SqsMessage,
 };
 
 const BILLING_SUBSCRIPTION: &str =
@@ -902,4 +902,81 @@ fn every_origin_has_one_of_the_names() {
         Origin::Raw,
     ];
     assert_eq!(origins.map(|origin| origin.name()), Origin::NAMES);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The marks that a letter gets
+
+const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:requeue";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+
+/// A letter in the requeue: SQS had moved it to its dead-letter queue, and it was replayed once.
+fn in_the_requeue() -> (Letter, Mark) {
+    let mark = Mark {
+        spent: 5,
+        id: "letter-1".into(),
+        first: at(NOW - 60_000),
+        generation: 1,
+        requeued: Requeued {
+            dlq: Some(arn(DLQ)),
+            source: Some(arn(WORKER)),
+            due: Some(at(NOW + 1)),
+            earlier: 2,
+            to: Some(ReplayTarget::Topic),
+            edited: true,
+        },
+    };
+    let mut record = record("hello");
+    record["eventSourceARN"] = REQUEUE.into();
+    record["messageAttributes"][MARK_ATTRIBUTE] = text_attribute(mark.to_attribute().text().unwrap());
+    (Letter::received(received(&record), Some(&arn(REQUEUE))), mark)
+}
+
+#[test]
+fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
+    let (letter, mark) = in_the_requeue();
+    let requeued = Requeued { due: None, ..mark.requeued.clone() };
+    assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
+    assert_eq!(letter.mark(7), Mark { spent: 7, requeued: Requeued::default(), ..mark });
+}
+
+#[test]
+fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
+    let mark = Mark {
+        spent: 2,
+        id: "letter-1".into(),
+        first: at(NOW - 60_000),
+        generation: 1,
+        requeued: Requeued::default(),
+    };
+    let mut record = record("hello");
+    record["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
+    record["messageAttributes"][MARK_ATTRIBUTE] = text_attribute(mark.to_attribute().text().unwrap());
+    let letter = letter(&record);
+    let due = Some(at(NOW + 900_000));
+    let requeued =
+        Requeued { dlq: Some(arn(DLQ)), source: Some(arn(WORKER)), due, earlier: 2, ..Requeued::default() };
+    assert_eq!(letter.mark_for_requeue(3, due), Mark { spent: 3, requeued, ..mark });
+}
+
+#[test]
+fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
+    let (letter, mark) = in_the_requeue();
+    let to = Some(ReplayTarget::Arn(arn(WORKER)));
+    let requeued = Requeued { due: None, earlier: 0, to: to.clone(), ..mark.requeued.clone() };
+    let replayed = Mark { spent: 0, first: at(NOW), generation: 2, requeued, ..mark };
+    assert_eq!(letter.mark_for_replay(at(NOW), to.clone(), false), replayed, "once edited, for ever edited");
+    let fresh = Letter::parse(received(&record("hello")));
+    let requeued = Requeued { dlq: Some(arn(DLQ)), to: to.clone(), ..Requeued::default() };
+    for edited in [false, true] {
+        let mark = fresh.mark_for_replay(at(NOW + 7), to.clone(), edited);
+        let expected = Mark {
+            spent: 0,
+            id: fresh.id.as_str().into(),
+            first: at(NOW + 7),
+            generation: 1,
+            requeued: Requeued { edited, ..requeued.clone() },
+        };
+        assert_eq!(mark, expected);
+    }
 }
