@@ -322,6 +322,25 @@ fn faulty_document() -> Value {
 }
 
 #[test]
+fn a_bad_value_is_shown_where_it_is_short() {
+    let longest = "x".repeat(40);
+    for (value, shown) in [
+        (json!(-1), "-1".to_owned()),
+        (json!(true), "true".to_owned()),
+        (json!(longest), format!("{longest:?}")),
+        (json!(longest.clone() + "x"), "a string".to_owned()),
+        (json!([7]), "a list".to_owned()),
+        (json!({ "n": 7 }), "an object".to_owned()),
+    ] {
+        let healthy = json!({ "healthyRetryPolicy": { "numRetries": value } });
+        let document = json!({ "default": { "deliveryPolicy": healthy } });
+        let BadPolicy(faults) = Policy::parse(&document.to_string()).unwrap_err();
+        let problems: Vec<_> = faults.into_iter().map(|fault| fault.problem).collect();
+        assert_eq!(problems, [format!("must be a whole number from 0 to 100015, not {shown}")]);
+    }
+}
+
+#[test]
 fn every_fault_of_a_document_is_told_at_once_with_its_path() {
     let known_rule = "action, allowTargets, deliveryPolicy, fifo, jitter, match, name, retryPermanent, \
         subscription, target, verifySignature";
