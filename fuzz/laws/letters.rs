@@ -1,0 +1,117 @@
+//! Any message of a queue is a letter that keeps its identity, wherever it travels.
+
+use serde_json::Value;
+use sns_redrive::archive::{Epitaph, Record};
+use sns_redrive::arn::Arn;
+use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, SqsMessage};
+use sns_redrive::policy::ArchiveReason;
+use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
+
+use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
+
+/// The bytes are an event of Lambda, a record of one, or else the body of a message.
+pub(crate) fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let json = serde_json::from_str::<Value>(text).ok();
+    let given = match json {
+        Some(Value::Object(event)) if event.contains_key("Records") => {
+            event["Records"].as_array().and_then(|records| received(records))
+        }
+        Some(one @ Value::Object(_)) => received(&[one]),
+        _ => None,
+    };
+    // What is no event is a body, and so is what is one: somebody may send it to the queue.
+    let as_body = received(&[record(text, &Attributes::new())]);
+    for message in given.into_iter().chain(as_body).flatten() {
+        letter(&message);
+    }
+}
+
+fn letter(message: &SqsMessage) {
+    let letter = Letter::parse(message.clone());
+    assert!(letter == Letter::parse(message.clone()), "read twice");
+    assert!(letter.sqs == *message, "a letter keeps its message whole");
+    assert!(letter == Letter::received(message.clone(), None), "no requeue, nothing believed");
+    let requeued = Letter::parse_requeued(message.clone());
+    assert!(
+        requeued == Letter::received(message.clone(), Some(&message.queue)),
+        "the requeue is the requeue"
+    );
+    assert!(
+        letter.mark.as_ref().is_none_or(|mark| mark.requeued == Default::default()),
+        "no requeue, no belief"
+    );
+    assert!(letter.id == requeued.id, "an id does not depend on the queue");
+    for letter in [&letter, &requeued] {
+        archived(letter);
+        if is_id(letter.id.as_str()) {
+            travels(letter);
+        }
+    }
+}
+
+/// A record rebuilds the message, and the letter with it.
+fn archived(letter: &Letter) {
+    let epitaph = Epitaph {
+        reason: ArchiveReason::Exhausted,
+        detail: Some("why"),
+        rule: "default",
+        target: None,
+        retry: None,
+        failure: None,
+    };
+    let record = Record::of(letter, &epitaph, now());
+    let line = record.to_line().unwrap();
+    assert!(!line.trim_end_matches('\n').contains('\n') && line.ends_with('\n'), "a record is one line");
+    let read = Record::from_line(&line).unwrap();
+    assert!(read == record, "the record changed");
+    let stored = SqsMessage { receipt_handle: String::new(), ..letter.sqs.clone() };
+    assert!(read.to_message().unwrap() == stored, "the message changed");
+    assert_same(&read.to_letter().unwrap(), letter);
+}
+
+/// Through the requeue and by its target, a letter comes back as what it was.
+fn travels(letter: &Letter) {
+    let requeue: Arn = "arn:aws:sqs:eu-central-1:123456789012:requeue".parse().unwrap();
+    let due = at(NOW + 900_000);
+    for mark in [letter.mark_for_requeue(7, Some(due)), letter.mark_for_replay(now(), None, true)] {
+        let Ok(parcel) = Parcel::for_requeue(letter, &mark, &requeue, 0) else {
+            assert!(letter.sqs.attributes.len() >= MAX_ATTRIBUTES, "only ten attributes are in the way");
+            continue;
+        };
+        let moved = sent(letter, &parcel);
+        assert!(Mark::find(&moved.attributes).as_ref() == Some(&mark), "a mark reads back as written");
+        let moved = Letter::parse_requeued(moved);
+        assert_same(&moved, letter);
+        assert_eq!(moved.dead_letter_queue(), letter.dead_letter_queue());
+        assert_eq!(moved.spent(), mark.spent);
+        assert_eq!(moved.earlier(), mark.requeued.earlier);
+        assert_eq!(moved.generation(), mark.generation);
+        assert_eq!(moved.first_arrival(), mark.first);
+        // Wherever else the mark turns up, the requeue's part of it is not believed.
+        let forged = Letter::parse(moved.sqs.clone());
+        assert_eq!(forged.dead_letter_queue(), &forged.sqs.queue);
+        assert_eq!(forged.id, letter.id);
+    }
+    for queue in
+        ["arn:aws:sqs:eu-central-1:123456789012:orders", "arn:aws:sqs:eu-central-1:123456789012:orders.fifo"]
+    {
+        let queue: Arn = queue.parse().unwrap();
+        let Ok(parcel) = Parcel::pack(letter, &queue, false, 3) else { continue };
+        assert!(!parcel.unmarked && parcel.attributes.len() <= MAX_ATTRIBUTES);
+        assert_eq!(parcel.deduplication_id.is_some(), queue.is_fifo());
+        assert!(parcel.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
+        let back = Letter::parse(sent(letter, &parcel));
+        assert_eq!((back.id.as_str(), back.spent()), (letter.id.as_str(), 3));
+        assert_eq!(back.first_arrival(), letter.first_arrival());
+    }
+}
+
+/// What the queue that a parcel went to gives back.
+fn sent(letter: &Letter, parcel: &Parcel<'_>) -> SqsMessage {
+    assert!(parcel.body == letter.sqs.body, "a queue gets the body byte for byte");
+    assert!(parcel.attributes.contains_key(MARK_ATTRIBUTE));
+    let attributes = parcel.attributes.iter();
+    let attributes = attributes.map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
+    with_attributes(&letter.sqs, attributes.collect())
+}

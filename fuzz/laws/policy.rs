@@ -1,0 +1,182 @@
+//! Any text is refused as a policy with its faults, or is one by which every letter has its bounded schedule.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use sns_redrive::failure::FailureClass;
+use sns_redrive::letter::{Attributes, Letter};
+use sns_redrive::policy::{
+    Action, ArchiveReason, Decision, DeferReason, DeliveryPolicy, DeliverySpec, Facts, Jitter,
+    MAX_DELAY_SECONDS, MAX_RETRIES, Policy, Rule, Schedule, is_kept, plus, seconds_until,
+};
+
+use super::{now, received, record};
+
+/// One letter of each origin.
+static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
+    let arn = |rest: &str| format!("arn:aws:{rest}");
+    let topic = arn("sns:eu-central-1:123456789012:orders");
+    let link = format!("https://sns.eu-central-1.amazonaws.com/?SubscriptionArn={topic}:43fe80b0");
+    let envelope = json!({
+        "Type": "Notification", "MessageId": "d3344452", "TopicArn": topic, "Subject": "Order placed",
+        "Message": r#"{"order": 1, "tags": ["new", "gold"]}"#, "UnsubscribeURL": link,
+        "MessageAttributes": {
+            "tenant": { "Type": "String", "Value": "gold" }, "n": { "Type": "Number", "Value": "7" },
+        },
+    });
+    let destination = json!({
+        "requestContext": {
+            "functionArn": arn("lambda:eu-central-1:123456789012:function:f"),
+            "condition": "RetriesExhausted",
+        },
+        "requestPayload": { "order": 1 }, "responsePayload": { "errorType": "Oops" },
+    });
+    let text = |value: &str| json!({ "stringValue": value, "dataType": "String" });
+    let mark = r#"{"v":1,"spent":2,"id":"abc","first":1793534400000,"gen":1}"#;
+    let attributes = [
+        (envelope.to_string(), json!({})),
+        (envelope.to_string(), json!({ "sns-redrive": text(mark) })),
+        (r#"{"order": 1}"#.to_owned(), json!({ "tenant": text("silver") })),
+        ("{}".to_owned(), json!({ "RequestID": text("r"), "ErrorCode": text("200") })),
+        (
+            "{}".to_owned(),
+            json!({
+                "RULE_ARN": text(&arn("events:eu-central-1:123456789012:rule/r")),
+                "TARGET_ARN": text(&arn("lambda:eu-central-1:123456789012:function:f")),
+            }),
+        ),
+        (destination.to_string(), json!({})),
+    ];
+    let letters = attributes.into_iter().map(|(body, attributes)| letter(&body, attributes, Value::Null));
+    let source = json!(arn("sqs:eu-central-1:123456789012:orders-worker"));
+    letters.chain([letter("text", json!({}), source)]).collect()
+});
+
+fn letter(body: &str, attributes: Value, source: Value) -> Letter {
+    let mut record = record(body, &Attributes::new());
+    record["messageAttributes"] = attributes;
+    if !source.is_null() {
+        record["attributes"]["DeadLetterQueueSourceArn"] = source;
+    }
+    Letter::parse(received(&[record]).unwrap().remove(0))
+}
+
+/// The bytes are a policy document, and what SNS says of a subscription's delivery policy.
+pub(crate) fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Some(delivery) = DeliveryPolicy::from_effective(text) {
+        schedule(&delivery.schedule);
+    }
+    let policy = match Policy::parse(text) {
+        Ok(policy) => policy,
+        Err(bad) => {
+            assert!(
+                !bad.0.is_empty() && bad.0.iter().all(|fault| !fault.problem.is_empty()),
+                "faults say what"
+            );
+            assert_eq!(Policy::parse(text).unwrap_err(), bad, "the same text has the same faults");
+            return;
+        }
+    };
+    let mut names: Vec<_> = policy.all_rules().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(names[0], policy.default_rule().name);
+    names.sort_unstable();
+    assert!(names.windows(2).all(|two| two[0] != two[1]), "logs tell rules apart by name");
+    for rule in policy.all_rules() {
+        assert!((0.0..=1.0).contains(&rule.jitter));
+        if let DeliverySpec::Given(delivery) = &rule.delivery {
+            schedule(&delivery.schedule);
+        }
+        life(rule, &LETTERS[0]);
+    }
+    for letter in LETTERS.iter() {
+        let verdict = policy.decide(letter, &Facts::default(), now());
+        let again = policy.decide(letter, &Facts::default(), now());
+        assert_eq!((&verdict.decision, &verdict.way), (&again.decision, &again.way), "no chance in it");
+        assert!(policy.all_rules().any(|rule| rule == verdict.rule));
+        if let Ok(rule) = policy.rule_for(letter) {
+            assert_eq!(rule, verdict.rule);
+            life(rule, letter);
+        }
+    }
+}
+
+/// What a document makes is what the schedule's own limits allow.
+fn schedule(schedule: &Schedule) {
+    assert!(1 <= schedule.min && schedule.min <= schedule.max && schedule.max <= MAX_DELAY_SECONDS);
+    assert!(schedule.retries <= MAX_RETRIES);
+    let phases = [schedule.no_delay, schedule.min_delay, schedule.in_backoff(), schedule.max_delay];
+    assert_eq!(phases.iter().sum::<u32>(), schedule.retries, "the phases are the schedule");
+    assert_eq!((schedule.delay(0), schedule.delay(schedule.retries + 1)), (None, None));
+    let (first, last) =
+        (1..schedule.retries.min(16) + 1, schedule.retries.saturating_sub(16).max(1)..=schedule.retries);
+    let jitter = Jitter::new(0.5, "abc");
+    let mut before = None;
+    for k in first.chain(last) {
+        let (delay, phase) = (schedule.delay(k).unwrap(), schedule.phase(k).unwrap());
+        let (least, most) = (f64::from(schedule.min), f64::from(schedule.max));
+        assert!(
+            delay == 0.0 && k <= schedule.no_delay || (least..=most).contains(&delay),
+            "retry {k}: {delay}"
+        );
+        assert!(
+            before.is_none_or(|(number, before, shorter)| {
+                number >= k || (before <= phase && shorter <= delay)
+            }),
+            "phases come in their order, and delays never fall"
+        );
+        before = Some((k, phase, delay));
+        let wait = schedule.wait(k, &Jitter::NONE).unwrap();
+        assert!(
+            wait <= u64::from(schedule.max) && schedule.wait(k, &jitter).unwrap() <= wait,
+            "retry {k}: {wait}"
+        );
+    }
+}
+
+/// An undisturbed letter whose deliveries fail has its retries one after the other, and ends.
+fn life(rule: &Rule, letter: &Letter) {
+    let facts = Facts::default();
+    let mut letter = letter.clone();
+    let (mut now, mut number) = (letter.sqs.first_received, letter.spent());
+    // Enough for every phase of a short schedule, and for hops.
+    for _ in 0..24 {
+        let verdict = rule.decide(&letter, &facts, now);
+        let decision = match (&verdict.decision, rule.action) {
+            (Decision::Archive(ArchiveReason::Rule, _), Action::Archive) => return,
+            (Decision::Archive(ArchiveReason::Expiring, _) | Decision::Defer(_), Action::Hold) => return,
+            (decision, Action::Archive | Action::Hold) => panic!("{:?}: {decision:?}", rule.action),
+            (Decision::Deliver(retry), Action::Redrive) => {
+                number += 1;
+                let retries = verdict.delivery.schedule.retries;
+                assert_eq!((retry.number, retry.of), (number, retries), "undisturbed, no retry is skipped");
+                assert_eq!(Some(retry.phase), verdict.delivery.schedule.phase(number));
+                let permanent = verdict.after_failure(*retry, FailureClass::Permanent, now);
+                assert_eq!(
+                    permanent == Decision::Archive(ArchiveReason::Permanent, None),
+                    !rule.retry_permanent
+                );
+                let failed = verdict.after_failure(*retry, FailureClass::Transient, now);
+                let exhausted = failed == Decision::Archive(ArchiveReason::Exhausted, None);
+                assert_eq!(exhausted, number == retries, "exhausted with the last retry, not before");
+                failed
+            }
+            (decision, Action::Redrive) => decision.clone(),
+        };
+        match decision {
+            Decision::Archive(..) => return,
+            Decision::Defer(deferral) => {
+                assert!(deferral.why != DeferReason::Hold && deferral.why != DeferReason::Throttled);
+                assert_eq!(deferral.retry, number + 1);
+                assert_eq!(deferral.hide, seconds_until(now, deferral.due).min(facts.ceiling));
+                assert!(
+                    is_kept(letter.kept_since(), facts.retention, plus(now, deferral.hide)),
+                    "hidden to its death"
+                );
+                now = plus(now, deferral.hide);
+            }
+            Decision::Deliver(_) => panic!("what has failed is not delivered at once"),
+        }
+        letter.sqs.receive_count += 1;
+    }
+}
