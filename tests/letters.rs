@@ -96,6 +96,7 @@ fn an_envelope_of_sns() {
     assert_eq!(letter.topic(), Some(&arn(TOPIC)));
     assert_eq!(letter.subscription(), Some(&arn(SUBSCRIPTION)));
     assert_eq!(letter.id.as_str(), format!("d3344452-ca4e-5849-9b44-70f435b0010d/{SUBSCRIPTION}"));
+    assert_eq!(letter.id.to_string(), letter.id.as_str());
     assert_eq!((letter.mark.as_ref(), letter.cause.as_ref()), (None, None));
     assert_eq!((letter.spent(), letter.generation()), (0, 0));
     assert_eq!(letter.first_arrival(), at(1_793_534_398_412));

@@ -285,6 +285,23 @@ fn the_limits_themselves_are_allowed() {
     assert_eq!(rules(&parsed(&named))[1].name, name);
 }
 
+/// SNS adds what it likes to its own documents; in ours an unknown key is a slip of the pen.
+#[test]
+fn what_sns_says_of_a_subscription_is_read_with_keys_that_nobody_knows() {
+    let said = json!({
+        "healthyRetryPolicy": { "minDelayTarget": 5, "maxDelayTarget": 50, "numRetries": 7, "jitterFunction": "full" },
+        "guaranteed": false,
+        "throttlePolicy": { "maxReceivesPerSecond": 3, "burst": 9 },
+    })
+    .to_string();
+    let policy = DeliveryPolicy::from_effective(&said).unwrap();
+    assert_eq!((policy.schedule.min, policy.schedule.max, policy.schedule.retries), (5, 50, 7));
+    assert_eq!(policy.max_receives_per_second, Some(3));
+    for nothing in ["", "7", "[]", r#"{"healthyRetryPolicy":{"numRetries":-1}}"#] {
+        assert_eq!(DeliveryPolicy::from_effective(nothing), None, "{nothing:?}");
+    }
+}
+
 // ---------------------------------------------------------------------------------------------
 // What is refused
 
@@ -839,6 +856,19 @@ fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
     let archived = policy.decide(&letter(200), &Facts::default(), at(NOW)).decision;
     let detail = "its lists are too long for the pattern of a rule";
     assert_eq!(archived, Decision::Archive(ArchiveReason::Unrecognised, Some(detail)));
+}
+
+#[test]
+fn a_hundred_thousand_steps_are_matched_and_not_one_more() {
+    let document = json!({ "rules": [{ "name": "list", "match": { "message": { "a": ["last"] } } }] });
+    let policy = parsed(&document);
+    let rule = |others: usize| {
+        let list: Vec<_> = std::iter::repeat_n("x", others).chain(["last"]).collect();
+        let letter = letter(&record(&json!({ "a": list }).to_string()));
+        policy.rule_for(&letter).map(|rule| rule.name.clone()).ok()
+    };
+    assert_eq!(rule(99_999).as_deref(), Some("list"));
+    assert_eq!(rule(100_000), None);
 }
 
 #[test]
