@@ -41,14 +41,12 @@ stack: build $(VENV)/installed ## The whole function, deployed by template.yaml 
 figures: ## Write the tables of docs/figures.md again from the model, in about four minutes
 	FIGURES=write cargo test --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
 
-# bench is the release binary's; the function that only sends has the same profile.
+# Examples and not cargo's benches: those ignore the profile's panic, so the SDK would be compiled once more.
 bench: ## Calls, speed, memory and start of the release binary, after some minutes of building: [PAGE=docs/figures.md]
 	cargo build --release --bin sns-redrive
-	cargo build --release -p proof --bin bench
-	cargo build --release -p proof --example bare
-	@mkdir -p target/proof
-	cargo bench -p proof --bench pipeline | tee target/proof/pipeline.txt
-	target/release/bench --pipeline target/proof/pipeline.txt $(if $(PAGE),--write $(PAGE))
+	cargo build --release -p proof --bin bench --example bare --example pipeline
+	target/release/examples/pipeline --bench | tee target/release/pipeline.txt
+	target/release/bench --pipeline target/release/pipeline.txt $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000
 PROFILE ?= release

@@ -46,7 +46,7 @@ impl Sink {
     /// A sink that answers every request so long after it came.
     #[must_use]
     pub fn start(latency: Duration, subscriptions: Vec<Subscribed>) -> Self {
-        Self::on(latency, subscriptions, |handler| Server::start(handler))
+        Self::on(latency, subscriptions, Server::start)
     }
 
     /// The same with TLS; chain and key are PEM.

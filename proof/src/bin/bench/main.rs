@@ -1,6 +1,13 @@
 //! Measures the function as Lambda runs it: its calls, its speed, its memory, its start.
 //!
 //! `bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] [cost|speed|memory|start ...]`
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a tool for measuring: what is not as it must be ends it"
+)]
 
 mod cost;
 mod letters;
@@ -19,7 +26,6 @@ use run::Binaries;
 
 const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 
-#[allow(clippy::print_stdout, reason = "the tables are what it is for")]
 fn main() -> ExitCode {
     let mut binaries = Binaries {
         function: PathBuf::from("target/release/sns-redrive"),
@@ -76,7 +82,7 @@ fn main() -> ExitCode {
                 std::fs::read_to_string(&pipeline).unwrap_or_else(|error| panic!("{pipeline}: {error}"));
             text = page::put(&text, "pipeline", &page::verbatim(&told));
         }
-        text = page::put(&text, "circumstances", &page::circumstances());
+        text = page::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
     }
     ExitCode::SUCCESS

@@ -35,35 +35,7 @@ pub(crate) fn put(page: &str, name: &str, text: &str) -> String {
 /// What a program said, as it said it.
 pub(crate) fn verbatim(told: &str) -> String {
     let lines = told.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    lines.map(|line| format!("    {line}\n")).collect()
-}
-
-/// Machine, versions and date.
-pub(crate) fn circumstances() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let said = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let unknown = || "unknown".to_owned();
-    format!(
-        "{} cores of {}, {}; {}; sns-redrive {} at commit {}; {}.\n",
-        cores,
-        model.map_or("an unknown processor", |(_, model)| model),
-        said("uname", &["-sm"]).unwrap_or_else(unknown),
-        said("rustc", &["--version"]).unwrap_or_else(unknown),
-        manifest_version(),
-        said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown),
-        said("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(unknown),
-    )
-}
-
-fn manifest_version() -> String {
-    let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
-    let version = manifest.lines().find_map(|line| line.strip_prefix("version = "));
-    version.unwrap_or("unknown").trim_matches('"').to_owned()
+    lines.flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
 /// The size of a file, and in a zip, bytes.
