@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 .PHONY: help demo local invoke which test unit faults stack figures bench soak lint format package build
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/installed ## The main job on a local stack, in about two minutes: no AWS account, no Docker
 	@$(PY) -m local.demo
