@@ -62,7 +62,7 @@ pub enum Fault {
     BreakBefore,
     /// The connection breaks between effect and answer.
     BreakAfter,
-    /// Every other entry fails, by the service's fault.
+    /// Every other entry fails, by the service's fault; of a function that is waited for, its code.
     Partial,
     /// Every other entry fails, by the sender's fault.
     PartialSender,
@@ -153,6 +153,7 @@ impl Site {
             }
             (Self::Delete, _) => Some("for the function a failed delete is a failed delete"),
             (_, Mute | BreakAfter | KillAfter) if reads => Some("a call that reads has no effect"),
+            (Self::InvokeAndWait, Partial) => None,
             (_, Partial | PartialSender) if single => Some("it is no batch"),
             (Self::Stream, PartialSender) => Some("Firehose does not say whose fault it is"),
             (

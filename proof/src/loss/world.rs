@@ -383,6 +383,10 @@ impl World {
             return Reply::Answer(refusal(&call.op, status, code, message));
         }
         match fault {
+            Fault::Partial if site == Site::InvokeAndWait => {
+                self.go(caller, &call, raw, course(false, refused(false)));
+                return Reply::Answer(function_answer(&call, Some("Unhandled")));
+            }
             Fault::Partial | Fault::PartialSender => {
                 let course = Course { partial: Some(fault), ..course(true, Told::Done) };
                 return Reply::Answer(self.go(caller, &call, raw, course));
