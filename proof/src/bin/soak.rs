@@ -10,7 +10,7 @@ use proof::loss::matrix::{self, Run};
 use proof::loss::soak::Soak;
 
 const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
-     [--alone matrix|soak] [--only TEXT] [--at-once 24] [--log FILE] [--write docs/figures.md]
+     [--alone matrix|soak] [--only TEXT] [--at-once 48] [--log FILE] [--write docs/figures.md]
 
 --only: scenarios of the matrix whose names contain this
 --log: what the function logs goes there
@@ -128,7 +128,7 @@ impl Arguments {
             seed: now.as_secs(),
             alone: None,
             only: String::new(),
-            at_once: 24,
+            at_once: 48,
             log: None,
             write: None,
         };
