@@ -8,9 +8,9 @@
 use std::fmt;
 
 use quamina::Quamina;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::letter::{Attribute, Cause, Letter, MARK_ATTRIBUTE};
+use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
 
 /// The fields of the view; a pattern over any other could never match.
 const VIEW: [&str; 9] = [
@@ -70,7 +70,7 @@ impl Matcher {
     /// The first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Result<Option<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(None) };
-        let view = view(letter);
+        let view = view(letter, |field| self.names(field));
         let steps = |paths: &Vec<Vec<String>>| {
             let leaves = paths.iter().map(|path| leaves(&view, path).max(1));
             leaves.fold(1, usize::saturating_mul)
@@ -80,6 +80,13 @@ impl Matcher {
         }
         let matches = patterns.matches_for_event(view.to_string().as_bytes());
         Ok(matches.map_err(|_| Unmatchable)?.into_iter().min())
+    }
+
+    /// Whether any pattern is about a field. Most are not about the message, which may be large and would be
+    /// parsed and written for nothing. An origin is always there, so that no view is empty.
+    fn names(&self, field: &str) -> bool {
+        let mut named = self.paths.iter().flatten().filter_map(|path| path.first());
+        field == "origin" || named.any(|name| name == field)
     }
 }
 
@@ -103,35 +110,31 @@ fn leaves(value: &Value, path: &[String]) -> usize {
     }
 }
 
-/// The letter as patterns see it. Fields that it does not have are absent.
-pub(super) fn view(letter: &Letter) -> Value {
-    let mut view = Map::new();
-    let mut put = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            view.insert(key.to_owned(), value);
-        }
+/// The letter as patterns see it, as far as they are `about` it. Fields that it does not have are absent.
+fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
+    let sns = letter.notification.as_ref();
+    let (message, attributes) =
+        sns.map_or((&letter.sqs.body, &letter.sqs.attributes), |sns| (&sns.message, &sns.attributes));
+    let value = |field: &str| match field {
+        "origin" => Some(letter.origin.name().into()),
+        "queueArn" => Some(letter.dead_letter_queue().as_str().into()),
+        "topicArn" => Some(letter.topic()?.as_str().into()),
+        "subscriptionArn" => Some(letter.subscription()?.as_str().into()),
+        "subject" => Some(sns?.subject.as_deref()?.into()),
+        "messageAttributes" => Some(seen_attributes(attributes)),
+        "message" => Some(serde_json::from_str(message).unwrap_or_else(|_| message.as_str().into())),
+        "retry" => Some(letter.earlier().into()),
+        "error" => letter.cause.as_ref().map(error),
+        _ => None,
     };
-    put("origin", Some(letter.origin.name().into()));
-    put("queueArn", Some(letter.dead_letter_queue().as_str().into()));
-    put("topicArn", letter.topic().map(|arn| arn.as_str().into()));
-    put("subscriptionArn", letter.subscription().map(|arn| arn.as_str().into()));
-    put("retry", Some(letter.earlier().into()));
-    put("error", letter.cause.as_ref().map(error));
-    let (message, attributes) = match &letter.notification {
-        Some(sns) => {
-            put("subject", sns.subject.as_deref().map(Value::from));
-            (&sns.message, &sns.attributes)
-        }
-        None => (&letter.sqs.body, &letter.sqs.attributes),
-    };
-    // Our mark comes and goes; a rule must not.
-    let attributes = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
-    let attributes: Map<_, _> =
-        attributes.filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect();
-    put("messageAttributes", Some(Value::Object(attributes)));
-    let parsed = serde_json::from_str(message).unwrap_or_else(|_| Value::from(message.as_str()));
-    put("message", Some(parsed));
-    Value::Object(view)
+    let fields = VIEW.into_iter().filter(|field| about(field));
+    Value::Object(fields.filter_map(|field| Some((field.to_owned(), value(field)?))).collect())
+}
+
+/// Our mark comes and goes; a rule must not.
+fn seen_attributes(attributes: &Attributes) -> Value {
+    let others = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
+    Value::Object(others.filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect())
 }
 
 /// The original error; what it does not tell is absent.
