@@ -29,10 +29,10 @@ unit: build ## The Rust tests, and the calls that letters take
 	cargo test
 	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
 
-# The seed is fixed, so that a failure can be looked at again.
+# The seed fixes letters and faults, though not which call meets which.
 faults: build ## Every call of the function times every fault, and a small soak, in about two minutes
 	cargo test --quiet -p proof
-	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1
+	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
 
 stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
 	$(PY) -m pytest tests/stack --tb=short
@@ -45,7 +45,8 @@ figures: ## Write the tables of docs/figures.md again from the model, in about f
 bench: ## Calls, speed, memory and start of the release binary, after some minutes of building: [PAGE=docs/figures.md]
 	cargo build --release --bin sns-redrive
 	cargo build --release -p proof --bin bench --example bare --example pipeline
-	target/release/examples/pipeline --bench | tee target/release/pipeline.txt
+	target/release/examples/pipeline --bench > target/release/pipeline.txt
+	@cat target/release/pipeline.txt
 	target/release/bench --pipeline target/release/pipeline.txt $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000

@@ -30,8 +30,10 @@ def main(cyclonedx: str, out: str) -> None:
     command = [cyclonedx, "cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5"]
     run([*command, "--describe", "binaries", "--target", TARGET, "--no-build-deps"])
     bom = json.loads(made["sns-redrive"].read_text())
-    for path in made.values():
-        path.unlink()
+    # It writes a list beside every binary of the workspace.
+    for path in pathlib.Path().glob("**/*_bin.cdx.json"):
+        if "target" not in path.parts:
+            path.unlink()
 
     linked = crates_in_tree()
     bom["components"] = [part for part in bom["components"] if (part["name"], part["version"]) in linked]

@@ -35,7 +35,8 @@ const ATTEMPTS: u32 = 3;
 /// One try of a call. Longer than SNS and SQS ever take, short enough for a second try.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The making of a connection: name, address and TLS.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Clients {
     /// Clients by Lambda's environment: region, credentials, and the endpoints that the SDK's own variables
@@ -84,9 +85,10 @@ impl Clients {
 
 /// Lambda's own credentials; where there are none, every call says so.
 fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCredentialsProvider {
-    match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+    let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    match (filled("AWS_ACCESS_KEY_ID"), filled("AWS_SECRET_ACCESS_KEY")) {
         (Some(id), Some(secret)) => {
-            let token = variable("AWS_SESSION_TOKEN").filter(|token| !token.is_empty());
+            let token = filled("AWS_SESSION_TOKEN");
             SharedCredentialsProvider::new(Credentials::new(id, secret, token, None, "Environment"))
         }
         _ => SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),

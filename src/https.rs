@@ -3,10 +3,13 @@
 //! The SDK's own client brings HTTP/2 along, which neither AWS's endpoints nor web servers are asked
 //! for here. This one is hyper with HTTP/1.1 behind the SDK's trait.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
@@ -18,11 +21,17 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
+use futures_util::TryFutureExt;
+use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
 use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+use tower_service::Service;
+
+use crate::telemetry;
 
 /// The HTTP client of every AWS client: TLS is rustls with ring.
 #[must_use]
@@ -31,14 +40,17 @@ pub fn https() -> SharedHttpClient {
 }
 
 /// Puts TLS by the certificates of the system around connections; addresses without TLS work too.
-///
-/// Reading those certificates takes longer than a cold start should: it is done once, when first needed.
 pub(crate) fn with_tls<C>(connector: C) -> HttpsConnector<C> {
     HttpsConnectorBuilder::new()
         .with_tls_config(TLS.clone())
         .https_or_http()
         .enable_http1()
         .wrap_connector(connector)
+}
+
+/// Reads the certificates of the system now, while Lambda starts the process, rather than with the first call.
+pub fn prepare() {
+    LazyLock::force(&TLS);
 }
 
 /// Whether there is any certificate by which a server could show who it is.
@@ -58,9 +70,12 @@ const IDLE: Duration = Duration::from_secs(90);
 
 static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
-    // What cannot be parsed is no reason to distrust the others, and no certificate at all shows with the
-    // first connection.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    // What cannot be read is no reason to distrust the others.
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        telemetry::no_root_certificates(found.errors.first().map(ToString::to_string).as_deref());
+    }
     Arc::new(roots)
 });
 
@@ -74,25 +89,67 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
     versions.with_root_certificates(Arc::clone(&ROOTS)).with_no_client_auth()
 });
 
-type Pool = Client<HttpsConnector<HttpConnector>, SdkBody>;
+type Pool = Client<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
 
-/// All AWS clients of the process share their connections.
+/// All AWS clients of the process share their connections, as far as they agree on how long making one may take.
 #[derive(Clone, Default)]
-struct Https(Arc<OnceLock<Pool>>);
+struct Https(Arc<Mutex<HashMap<Option<Duration>, Pool>>>);
 
-struct Connector(Pool);
+struct Connector {
+    pool: Pool,
+    /// The longest that an answer is waited for.
+    patience: Option<Duration>,
+}
 
 impl HttpClient for Https {
     fn http_connector(&self, settings: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
-        let client = self.0.get_or_init(|| {
+        let limit = settings.connect_timeout();
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = pools.entry(limit).or_insert_with(|| {
             let mut http = HttpConnector::new();
             http.enforce_http(false);
             http.set_nodelay(true);
-            http.set_connect_timeout(settings.connect_timeout());
-            pool(IDLE).build(with_tls(http))
+            pool(IDLE).build(InTime { inner: with_tls(http), limit })
         });
-        SharedHttpConnector::new(Connector(client.clone()))
+        SharedHttpConnector::new(Connector { pool: pool.clone(), patience: settings.read_timeout() })
     }
+}
+
+/// Connections that are made in time: name, address and TLS together.
+#[derive(Clone)]
+struct InTime<C> {
+    inner: C,
+    limit: Option<Duration>,
+}
+
+type Failed = Box<dyn Error + Send + Sync>;
+
+impl<C> Service<Uri> for InTime<C>
+where
+    C: Service<Uri, Error = Failed>,
+    C::Future: Send + 'static,
+    C::Response: 'static,
+{
+    type Response = C::Response;
+    type Error = Failed;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, Failed>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(in_time(self.limit, self.inner.call(uri)))
+    }
+}
+
+async fn in_time<T, E: From<io::Error>>(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let Some(limit) = limit else { return work.await };
+    let late = |_| E::from(io::Error::from(io::ErrorKind::TimedOut));
+    timeout(limit, work).await.map_err(late)?
 }
 
 impl SdkConnector for Connector {
@@ -106,9 +163,9 @@ impl SdkConnector for Connector {
         if let Some(wanted) = request.extensions().get::<CaptureSmithyConnection>() {
             wanted.set_connection_retriever(move || connection(&captured));
         }
-        let answer = self.0.request(request);
+        let (answer, patience) = (self.pool.request(request), self.patience);
         HttpConnectorFuture::new(async move {
-            let answer = answer.await.map_err(failure)?;
+            let answer = in_time(patience, answer.map_err(Failed::from)).await.map_err(failure)?;
             HttpResponse::try_from(answer.map(SdkBody::from_body_1_x))
                 .map_err(|error| ConnectorError::other(error.into(), None))
         })
@@ -127,11 +184,10 @@ fn connection(captured: &CaptureConnection) -> Option<ConnectionMetadata> {
 }
 
 /// What went wrong before an answer came. The SDK tries again after both kinds.
-fn failure(error: hyper_util::client::legacy::Error) -> ConnectorError {
-    let timed_out = chain(&error).any(|cause| {
+fn failure(error: Failed) -> ConnectorError {
+    let timed_out = chain(error.as_ref()).any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
     });
-    let error = Box::new(error);
     if timed_out { ConnectorError::timeout(error) } else { ConnectorError::io(error) }
 }
 

@@ -6,6 +6,7 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Event, Function, to_stdout};
+use sns_redrive::https;
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry;
 
@@ -14,6 +15,7 @@ async fn main() -> Result<(), Error> {
     let variable = |name: &str| std::env::var(name).ok();
     telemetry::init(variable);
     let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
+    https::prepare();
     let clients = Clients::from_environment(variable);
     let function = Arc::new(Function::new(settings, clients, Clock::system(), to_stdout()));
     run(service_fn(|event: LambdaEvent<Event>| {

@@ -36,7 +36,7 @@ fn full(calls: &[Call]) -> bool {
 #[tokio::test]
 async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_under_way_at_once() {
     let world = World::new(&[]).with_time(PATIENCE);
-    world.cloud.reply("SendMessageBatch", Reply::Slow(Duration::from_millis(50)));
+    world.cloud.reply("SendMessageBatch", Reply::Together(CONCURRENT_REQUESTS));
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "delivered"), ran.kept.len()), (MOST, 0));
     let sends = world.cloud.calls("SendMessageBatch");

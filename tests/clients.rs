@@ -4,6 +4,10 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use support::{Answer, SUBSCRIPTION, Server, WORKER, arn};
@@ -55,15 +59,51 @@ async fn requests_are_signed_by_the_credentials_of_the_environment() {
     assert_eq!(headers["x-amz-security-token"], "session");
 }
 
+/// Where a request would go; it is not sent.
+async fn host_of(clients: &Clients) -> String {
+    let host = Arc::new(Mutex::new(String::new()));
+    let noting = Arc::clone(&host);
+    let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url()).customize();
+    let asked = asked.map_request(move |request| {
+        request.uri().clone_into(&mut noting.lock().unwrap());
+        Err::<_, std::io::Error>(std::io::Error::other("not sent"))
+    });
+    asked.send().await.unwrap_err();
+    let url = host.lock().unwrap().clone();
+    url.split('/').nth(2).unwrap().to_owned()
+}
+
 #[tokio::test]
-async fn endpoints_are_not_read_where_the_environment_says_so() {
-    let server = Server::answering(200);
-    let endpoint = server.url();
-    let ignoring = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")];
-    let clients = clients(&ignoring);
-    let asked = tokio::time::timeout(std::time::Duration::from_secs(1), ask_queue(&clients)).await;
-    assert!(!matches!(asked, Ok(Ok(()))));
-    assert_eq!(server.seen(), []);
+async fn without_an_endpoint_of_ones_own_it_is_that_of_the_region() {
+    let own = ("AWS_ENDPOINT_URL", "http://localhost:1");
+    assert_eq!(host_of(&clients(&[own])).await, "localhost:1");
+    for (variables, host) in [
+        (vec![], "sqs.eu-central-1.amazonaws.com"),
+        (vec![own, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")], "sqs.eu-central-1.amazonaws.com"),
+        (vec![("AWS_USE_FIPS_ENDPOINT", "true")], "sqs-fips.eu-central-1.amazonaws.com"),
+        (vec![("AWS_USE_DUALSTACK_ENDPOINT", "true")], "sqs.eu-central-1.api.aws"),
+    ] {
+        assert_eq!(host_of(&clients(&variables)).await, host);
+    }
+}
+
+/// A server that takes the connection and then says nothing of TLS costs three seconds, not the ten
+/// of a whole try.
+#[tokio::test]
+async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        let silent: Vec<_> =
+            listener.incoming().inspect(|_| _ = counting.fetch_add(1, Ordering::Relaxed)).collect();
+        drop(silent);
+    });
+    let clients = clients(&[("AWS_ENDPOINT_URL", &endpoint)]);
+    let asked = tokio::time::timeout(Duration::from_secs(8), ask_queue(&clients)).await;
+    assert!(!matches!(asked, Ok(Ok(()))), "{asked:?}");
+    assert!(seen.load(Ordering::Relaxed) >= 2, "a second try within eight seconds");
 }
 
 /// A connection that breaks costs a second, not a retry of a letter.

@@ -14,8 +14,8 @@ use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::target::{
-    CONCURRENT_REQUESTS, CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent, Shipment, Through,
-    Time, Unmarkable, Waiting,
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent,
+    Shipment, Through, Time, Unmarkable, Waiting,
 };
 use support::*;
 use tokio::time::Instant;
@@ -183,11 +183,23 @@ mod time {
         let limit = CONCURRENT_REQUESTS;
         for (queues, together) in [(5, 5), (limit, limit), (limit + 4, limit)] {
             let cloud = Cloud::new();
-            cloud.script(|_| Reply::Slow(Duration::from_millis(300)));
+            cloud.script(move |_| Reply::Together(together));
             let sent = send_to(cloud.clients(), &one_for_each_queue(queues), in_time()).await;
             assert_eq!(sent, vec![Sent::Accepted; queues]);
             assert_eq!((cloud.journal().len(), cloud.peak()), (queues, together));
         }
+    }
+
+    /// Each letter is a request to a function, and one with few instances would fail the others.
+    #[tokio::test]
+    async fn of_requests_to_functions_fewer_are_under_way_together() {
+        let cloud = Cloud::new();
+        cloud.script(|_| Reply::Together(CONCURRENT_SINGLES));
+        let letters = envelopes(CONCURRENT_SINGLES + 4).into_iter();
+        let letters: Vec<_> = letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect();
+        let sent = send_to(cloud.clients(), &letters, in_time()).await;
+        assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 4]);
+        assert_eq!((cloud.journal().len(), cloud.peak()), (CONCURRENT_SINGLES + 4, CONCURRENT_SINGLES));
     }
 
     #[tokio::test]
@@ -206,7 +218,7 @@ mod time {
     async fn no_request_begins_after_the_time_is_over() {
         let cloud = Cloud::new();
         cloud.script(|_| Reply::Hang);
-        let until = Instant::now() + Duration::from_secs(1);
+        let until = Instant::now() + Duration::from_secs(6);
         let sent = send_to(cloud.clients(), &one_for_each_queue(CONCURRENT_REQUESTS + 2), until).await;
         let late = failed(FailureClass::Transient, "DeadlineExceeded");
         let count = |what: &Sent| sent.iter().filter(|answer| *answer == what).count();

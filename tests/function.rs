@@ -1002,7 +1002,7 @@ mod deadline {
     /// what had not begun is left alone.
     #[tokio::test]
     async fn what_was_cut_off_is_hidden_and_what_was_not_begun_is_left_alone() {
-        let world = World::new(&[]).with_time(Duration::from_secs(2));
+        let world = World::new(&[]).with_time(Duration::from_secs(10));
         world.cloud.reply("SendMessageBatch", Reply::Hang);
         let all = CONCURRENT_REQUESTS + 4;
         let posts: Vec<_> = (0..all)
@@ -1013,21 +1013,16 @@ mod deadline {
             .collect();
         let began = Instant::now();
         let ran = world.run(&posts).await;
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        let expected: Vec<_> = (0..all)
-            .map(|number| match number {
-                0..CONCURRENT_REQUESTS => format!("m{number:02} deferred failed"),
-                _ => format!("m{number:02} failed out_of_time"),
-            })
-            .collect();
-        assert_eq!(ran.outcomes(), expected);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        let of = |ending: &str| -> Vec<_> {
+            ran.outcomes().iter().filter_map(|it| Some(it.strip_suffix(ending)?.to_owned())).collect()
+        };
+        let cut_off = of(" deferred failed");
+        assert_eq!((cut_off.len(), of(" failed out_of_time").len()), (CONCURRENT_REQUESTS, 4));
         assert_eq!(ran.kept.len(), all);
         let hidden: Vec<_> = world.cloud.hidden().into_keys().collect();
-        assert_eq!(
-            hidden,
-            (0..CONCURRENT_REQUESTS).map(|number| format!("handle-m{number:02}")).collect::<Vec<_>>()
-        );
-        assert_eq!(ran.letter("m00")["error.code"], "DeadlineExceeded");
+        assert_eq!(hidden, cut_off.iter().map(|id| format!("handle-{id}")).collect::<Vec<_>>());
+        assert_eq!(ran.letter(&cut_off[0])["error.code"], "DeadlineExceeded");
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ pub fn circumstances() -> String {
         said("uname", &["-sm"]),
         said("rustc", &["--version"]),
         version.trim_matches('"'),
-        said("git", &["rev-parse", "--short", "HEAD"]),
+        said("git", &["describe", "--always", "--dirty"]),
         said("date", &["-u", "+%Y-%m-%d"]),
     )
 }

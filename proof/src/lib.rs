@@ -35,6 +35,16 @@ pub use sandbox::{Ended, Killer, Sandbox};
 pub use server::{Reply, Server};
 pub use sink::{Count, Sink, Subscribed};
 
+/// From now on a panic of any thread ends the process with code 101: a server or a poller that is not there any
+/// more would look like a fault that the function survives.
+pub fn panics_are_failures() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(101);
+    }));
+}
+
 /// What AWS reads in a request. All services share the server, so a queue is named by its name alone.
 #[must_use]
 pub fn call(request: &wire::Raw) -> protocol::Call {

@@ -9,6 +9,7 @@ use aws_sdk_lambda::types::InvocationType;
 
 use super::event::Invoke;
 use crate::arn::Arn;
+use crate::clients::CONNECT_TIMEOUT;
 use crate::failure::{Failure, FailureClass};
 
 /// One call. A synchronous one waits for the function, which may take longer than any other call,
@@ -23,9 +24,10 @@ pub(super) async fn call(
     let mut kind = InvocationType::Event;
     if event.synchronous {
         kind = InvocationType::RequestResponse;
-        config = config
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().disable_operation_attempt_timeout().build());
+        // These replace the client's own as a whole.
+        let timeouts =
+            TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).disable_operation_attempt_timeout();
+        config = config.retry_config(RetryConfig::disabled()).timeout_config(timeouts.build());
     }
     let answer = lambda
         .invoke()

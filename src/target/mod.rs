@@ -42,6 +42,10 @@ use crate::failure::{Failure, FailureClass};
 /// prepare, and still few connections.
 pub const CONCURRENT_REQUESTS: usize = 64;
 
+/// Of these, requests to functions and web servers: their letters go one by one, and a function with few
+/// instances, or a server that has just come back, answers too many at once by failing them.
+pub const CONCURRENT_SINGLES: usize = 16;
+
 /// Sends shipments to their endpoints.
 #[derive(Debug, Clone)]
 pub struct Courier {
@@ -156,15 +160,20 @@ impl Courier {
             runs.into_iter().map(move |run| (to, indexes[run].to_vec()))
         });
         // Only requests whose turn has come hold a place among those under way.
-        let places = Semaphore::new(CONCURRENT_REQUESTS);
+        let (places, singles) = (Semaphore::new(CONCURRENT_REQUESTS), Semaphore::new(CONCURRENT_SINGLES));
         let under_way: FuturesUnordered<_> = requests
             .map(|(to, indexes)| {
-                let places = &places;
+                let single = matches!(to, Endpoint::Function(_) | Endpoint::Http(_));
+                let (places, singles) = (&places, single.then_some(&singles));
                 async move {
                     let turn =
                         indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(time.end);
                     sleep_until(turn).await;
-                    // The semaphore is never closed.
+                    // The semaphores are never closed.
+                    let _single = match singles {
+                        Some(singles) => Some(singles.acquire().await),
+                        None => None,
+                    };
                     let _place = places.acquire().await;
                     let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
                     let began = Instant::now();

@@ -99,6 +99,11 @@ pub(crate) fn queue_unreadable(queue: &Arn, failure: &Failure) {
     );
 }
 
+/// The system has no certificate by which a server could show who it is.
+pub(crate) fn no_root_certificates(why: Option<&str>) {
+    tracing::warn!(detail = why, "the system has no root certificates; no server can be reached over TLS");
+}
+
 /// A letter goes out without its mark, being full.
 pub(crate) fn unmarked(letter: &Letter) {
     tracing::warn!(

@@ -49,6 +49,8 @@ pub enum Reply {
     Hang,
     /// Takes it, after a while.
     Slow(Duration),
+    /// Takes it, once so many requests have been under way at once, or after half a minute.
+    Together(usize),
     /// Takes it, but the connection breaks before the answer.
     Lost,
     /// Takes it, and never answers.
@@ -260,6 +262,15 @@ impl Cloud {
             Reply::Except(fates) => Ok(said(self.take(index, &call, &fates))),
             Reply::Slow(time) => {
                 tokio::time::sleep(time).await;
+                Ok(said(self.take(index, &call, &[])))
+            }
+            Reply::Together(count) => {
+                for _ in 0..3_000 {
+                    if self.peak() >= count {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
                 Ok(said(self.take(index, &call, &[])))
             }
             Reply::FunctionError => Ok(said(function_answer(&call, Some("Unhandled")))),

@@ -34,6 +34,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    proof::panics_are_failures();
     let Some(arguments) = Arguments::read(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);

@@ -30,6 +30,9 @@ const WAVE: usize = 500;
 /// How long the queues may take to drain once nothing goes wrong any more.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+/// A function that does nothing at all must not keep it for ever.
+const LONGEST: Duration = Duration::from_mins(40);
+
 /// How often it is told how far it is.
 const TELL: Duration = Duration::from_secs(30);
 
@@ -146,7 +149,8 @@ impl Soak {
                 }
                 calm_since = Some(Instant::now());
             }
-            let stuck = calm_since.is_some_and(|since| since.elapsed() > PATIENCE);
+            let stuck =
+                calm_since.is_some_and(|since| since.elapsed() > PATIENCE) || began.elapsed() > LONGEST;
             if (rest == 0 && waiting == 0) || stuck || worlds.iter().any(|world| world.is_over()) {
                 break;
             }

@@ -97,7 +97,8 @@ fn run(binary: &Path, case: &Case) -> (String, Option<String>) {
     let (logged, counts) = (run.take_logged(), run.sink.take_counts());
     let (operation, expected) = case.expected;
     let of = |operation: &str| counts.get(operation).copied().unwrap_or_default();
-    // One look at the queue, and one at each subscription that letters go to.
+    // One look at the queue, and one at each subscription that letters go to; the queue is looked at again after a
+    // minute, which no case takes.
     let lookups =
         1 + if case.policy["default"]["target"] == "origin" || case.policy["default"]["target"] == "topic" {
             case.topics

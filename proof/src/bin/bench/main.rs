@@ -27,6 +27,7 @@ use run::Binaries;
 const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 
 fn main() -> ExitCode {
+    proof::panics_are_failures();
     let mut binaries = Binaries {
         function: PathBuf::from("target/release/sns-redrive"),
         bare: Some(PathBuf::from("target/release/examples/bare")),
@@ -82,7 +83,9 @@ fn main() -> ExitCode {
                 std::fs::read_to_string(&pipeline).unwrap_or_else(|error| panic!("{pipeline}: {error}"));
             text = page::put(&text, "pipeline", &page::verbatim(&told));
         }
-        text = page::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
+        if parts.is_empty() {
+            text = page::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
+        }
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
     }
     ExitCode::SUCCESS
