@@ -18,7 +18,15 @@ impl Story {
 
     /// A letter, as the message of the same number.
     fn letter(&mut self, end: End, group: Option<&str>) -> Who {
-        let plan = Plan { group: group.map(str::to_owned), end, retries: 3, kind: "queue" };
+        self.planned(Plan { group: group.map(str::to_owned), end, retries: 3, last_due: 0, kind: "queue" })
+    }
+
+    /// A letter whose last retry is due so many milliseconds after it came.
+    fn letter_due(&mut self, end: End, last_due: u64) -> Who {
+        self.planned(Plan { group: None, end, retries: 3, last_due, kind: "queue" })
+    }
+
+    fn planned(&mut self, plan: Plan) -> Who {
         let who = self.ledger.letter(plan);
         self.queued.insert(who);
         self.ledger.fact(who, who, None, What::Queued { queue: "orders-dlq".to_owned() });
@@ -214,6 +222,18 @@ fn nothing_is_archived_without_a_reason() {
     assert_eq!(archived(true, End::Delivered), Vec::<String>::new());
     assert_eq!(archived(false, End::Delivered), ["archived as exhausted without a reason"]);
     assert_eq!(archived(false, End::Archived("exhausted")), ["archived as exhausted without a reason"]);
+}
+
+/// One refusal would do as a reason, but not before the last retry can have been due.
+#[test]
+fn nothing_is_exhausted_too_early() {
+    let mut story = Story::new();
+    let who = story.letter_due(End::Delivered, 60_000);
+    let run = story.run(who);
+    story.refused(who, run);
+    story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+    story.end(who, run, Ending::Heard, true);
+    assert_eq!(story.wrong(), ["archived as exhausted without a reason"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! | safe before deleted | a message was deleted that nobody had taken before |
 //! | whole | what arrived is not the letter, byte for byte, at its place |
 //! | one way out | a message has left twice, and nothing explains the first time |
-//! | no reason, no archive | a letter was archived whose retries did not fail |
+//! | no reason, no archive | a letter was archived whose retries did not fail, or before the last can have been due |
 //! | attempts are honest | more attempts than retries, or none before `exhausted` |
 //! | order | first deliveries of a FIFO group are not in the order of its letters |
 //! | no batch fails | the function answered with an error, or with ids that are not its batch's |
@@ -27,6 +27,9 @@ pub type Message = usize;
 /// An invocation by its number, from 0.
 pub type Run = usize;
 
+/// By so much a retry may be early.
+const A_SECOND: u64 = 1_000;
+
 /// What is expected of a letter.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -36,6 +39,8 @@ pub struct Plan {
     pub end: End,
     /// The retries of its schedule.
     pub retries: usize,
+    /// Milliseconds from its arrival until its last retry can be due.
+    pub last_due: u64,
     /// In words, for histories.
     pub kind: &'static str,
 }
@@ -469,6 +474,7 @@ impl Ledger {
             },
             _ => false,
         };
+        let arrived = facts.first().map_or(0, |fact| fact.at);
         for fact in facts {
             let What::Sent { place: Place::Archive, effect: Effect::Taken, reason: Some(reason), .. } =
                 &fact.what
@@ -482,7 +488,7 @@ impl Ledger {
                 facts.iter().any(|it| it.order < fact.order && it.what == what)
             };
             let allowed = match reason.as_str() {
-                "exhausted" => before(false),
+                "exhausted" => before(false) && fact.at + A_SECOND >= arrived + self.plans[who].last_due,
                 "permanent" => before(true),
                 "refused" if unknown() => true,
                 other => matches!(self.plans[who].end, End::Archived(reason) if reason == other),

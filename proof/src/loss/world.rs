@@ -53,6 +53,16 @@ pub struct Terms {
     pub log: Option<PathBuf>,
 }
 
+impl Terms {
+    /// Milliseconds until the last retry can be due: all but the first, which is made at once, wait for the
+    /// least delay or longer.
+    fn last_due(&self) -> u64 {
+        let least = self.schedule["minDelayTarget"].as_u64().expect("a schedule has a least delay");
+        let waits = self.retries.saturating_sub(1);
+        least * 1_000 * u64::try_from(waits).expect("a few retries")
+    }
+}
+
 /// The queues that feed the function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
@@ -181,6 +191,7 @@ impl World {
             group: group.clone().filter(|_| fifo && kind != Kind::Aside),
             end: kind.end(),
             retries: self.terms.retries,
+            last_due: self.terms.last_due(),
             kind: kind.name(),
         };
         let who = state.ledger.letter(plan);
