@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{
     Attribute, AttributeValue, Attributes, BadEvent, Cause, Letter, MARK_ATTRIBUTE, Mark, Notification,
-    Origin, ReplayTarget, Requeued, SqsMessage,
+    Origin, ReplayTarget, Requeued, SqsMessage, original_event,
 };
 
 const BILLING_SUBSCRIPTION: &str =
@@ -876,7 +876,27 @@ fn what_an_operator_needs_is_printed() {
     {
         assert!(printed.contains(needed), "{needed} in {printed}");
     }
+    let sns = format!("{:?}", only("envelope.json").notification);
+    for needed in ["message_id", TOPIC, SUBSCRIPTION] {
+        assert!(sns.contains(needed), "{needed} in {sns}");
+    }
+    let (number, bytes) = (text("Number", "3"), binary(&[1, 2]));
+    assert_eq!(format!("{number:?}, {bytes:?}"), "Number of 7 bytes, Binary of 8 bytes");
+    assert_eq!(format!("{:?}, {:?}", number.value, bytes.value), "Text, Binary");
     assert_eq!(at(NOW).to_string(), "2026-11-01T12:00:00Z");
+}
+
+/// A function that failed is called again with this.
+#[test]
+fn the_event_that_failed_is_read_as_it_was() {
+    let destination = only("lambda-destination.json");
+    let record: Value = serde_json::from_str(&destination.sqs.body).unwrap();
+    let event: Value = serde_json::from_str(&original_event(&destination)).unwrap();
+    assert_eq!(event, record["requestPayload"]);
+    for file in ["envelope.json", "eventbridge.json", "lambda-async.json", "sqs-consumer.json", "raw.json"] {
+        let letter = only(file);
+        assert!(original_event(&letter) == letter.sqs.body, "{file}");
+    }
 }
 
 #[test]
@@ -939,6 +959,18 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     let requeued = Requeued { due: None, ..mark.requeued.clone() };
     assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
     assert_eq!(letter.mark(7), Mark { spent: 7, requeued: Requeued::default(), ..mark });
+}
+
+/// Anybody may write into a dead-letter queue, or publish.
+#[test]
+fn what_a_mark_says_of_the_requeue_is_believed_in_the_requeue_only() {
+    let (requeued, mark) = in_the_requeue();
+    assert_eq!(requeued.mark, Some(mark.clone()));
+    let elsewhere = Mark { requeued: Requeued::default(), ..mark.clone() };
+    assert_eq!(Letter::parse(requeued.sqs).mark, Some(elsewhere.clone()));
+    let published = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": mark.to_attribute().text() } });
+    let published = received(&record(&envelope("hello", &published)));
+    assert_eq!(Letter::parse_requeued(published).mark, Some(elsewhere), "a publisher wrote it");
 }
 
 #[test]
