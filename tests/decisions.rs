@@ -8,7 +8,9 @@
 
 mod common;
 
-use common::{NOW, SUBSCRIPTION, at, envelope, holds, letter, received, record, sample, text_attribute};
+use common::{
+    NOW, SUBSCRIPTION, TOPIC, at, envelope, holds, letter, received, record, sample, text_attribute,
+};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -17,7 +19,7 @@ use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{
     ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Way, expiry_margin, step,
+    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Way, expiry_margin, is_expiring, step,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -853,6 +855,19 @@ fn under_topic_only_a_letter_of_the_original_subscription_is_published() {
     assert_eq!(way(Some(&format!("d3344452/{SUBSCRIPTION}0"))), Way::ThroughSubscription(subscription));
 }
 
+/// No subscription failed to get it, so none is asked about its topic.
+#[test]
+fn under_topic_a_letter_that_sqs_moved_goes_to_the_topic_itself() {
+    let topic = under(&json!({ "target": "topic" }));
+    for subscription in [SUBSCRIPTION, "nobody"] {
+        let mut record = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, subscription));
+        record["attributes"]["DeadLetterQueueSourceArn"] =
+            "arn:aws:sqs:eu-central-1:123456789012:worker".into();
+        let way = topic.decide(&letter(&record), &Facts::default(), at(NOW)).way;
+        assert_eq!(way, Way::To(TOPIC.parse().unwrap()), "{subscription}");
+    }
+}
+
 #[test]
 fn a_subscription_is_looked_for_only_where_a_letter_needs_one_and_none_is_named() {
     let sns = letter(&record(&envelope("hello", &json!({}))));
@@ -952,6 +967,13 @@ const EXPIRING: Decision = Decision::Archive(ArchiveReason::Expiring, None);
 #[test]
 fn four_days_are_assumed_where_the_retention_is_not_known() {
     assert_eq!(Facts::default(), FOUR_DAYS);
+}
+
+#[test]
+fn a_letter_is_expiring_from_the_margin_on() {
+    for (now, expiring) in [(NOW, false), (LATEST, false), (LATEST + 1, true)] {
+        assert_eq!(is_expiring(&marked(0, None), &FOUR_DAYS, at(now)), expiring, "{now}");
+    }
 }
 
 #[test]
