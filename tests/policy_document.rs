@@ -125,7 +125,9 @@ fn the_example_of_the_contract_says_what_it_says() {
         delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::CUSTOMER_MANAGED)),
         ..default.clone()
     };
-    assert_eq!(rules(&Policy::parse(EXAMPLE).unwrap()), [default, audit, billing]);
+    let policy = Policy::parse(EXAMPLE).unwrap();
+    assert_eq!(rules(&policy), [default, audit, billing]);
+    assert!(format!("{policy:?}").contains("Matcher of 2 patterns"), "{policy:?}");
 }
 
 #[test]
@@ -490,6 +492,11 @@ fn each_of_these_documents_has_one_fault() {
         (json!({ "default": { "fifo": "sometimes" } }), "default.fifo"),
         (
             healthy(json!({ "minDelayTarget": 21 })),
+            "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
+        ),
+        // The 20 s that stand in for it would be above the other.
+        (
+            healthy(json!({ "minDelayTarget": 0, "maxDelayTarget": 10 })),
             "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
         ),
         (healthy(json!({ "numMaxDelayRetries": 4 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
