@@ -209,6 +209,27 @@ mod tests {
         crowd.hide(5, at(95));
         crowd.set(90_000, at(91));
         assert_eq!(crowd.in_flight(), 20_010, "no newer than what is known");
+        assert_eq!(crowd.read_at(), Some(at(91)));
+    }
+
+    /// Only so many times are kept, and each is forgotten with its beginning.
+    #[test]
+    fn what_is_hidden_within_ten_seconds_is_counted_as_one() {
+        let mut busy = crowd(0);
+        (0..100).for_each(|_| busy.hide(1, at(10)));
+        assert_eq!(busy.in_flight(), 100);
+        busy.hide(1, at(20));
+        busy.set(0, at(71));
+        assert_eq!(busy.in_flight(), 1);
+    }
+
+    #[test]
+    fn sixteen_times_ten_seconds_are_kept() {
+        let mut crowd = crowd(0);
+        (1..=16).for_each(|tens| crowd.hide(1, at(tens * 10)));
+        assert_eq!(crowd.in_flight(), 16);
+        crowd.hide(1, at(170));
+        assert_eq!(crowd.in_flight(), 16);
     }
 
     #[test]
