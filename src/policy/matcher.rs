@@ -182,3 +182,19 @@ impl fmt::Debug for Matcher {
         write!(f, "Matcher of {count} patterns")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_no_pattern_is_about_is_not_written_out() {
+        let mut matcher = Matcher::default();
+        matcher.add(0, &json!({ "topicArn": ["x"] })).unwrap();
+        matcher.add(1, &json!({ "error": { "code": ["200"] } })).unwrap();
+        let named: Vec<_> = VIEW.into_iter().filter(|field| matcher.names(field)).collect();
+        assert_eq!(named, ["origin", "topicArn", "error"]);
+    }
+}
