@@ -48,6 +48,8 @@ def stop_on_signals():
 
     for number in STOPPING - {signal.SIGINT}:
         signal.signal(number, stop)
+    # A shell starts what runs in its background with Ctrl-C ignored, and Python would leave it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Stack:
