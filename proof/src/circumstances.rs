@@ -1,7 +1,16 @@
-//! Where figures come from: machine, versions, date.
+//! Figures in their page, and where they come from: machine, versions, date.
 
 use std::fs;
 use std::process::Command;
+
+/// The page with a text in the place of that name.
+#[must_use]
+pub fn put(page: &str, name: &str, text: &str) -> String {
+    let (begin, end) = (format!("<!-- measured: {name} -->\n"), "<!-- end -->");
+    let from = page.find(&begin).unwrap_or_else(|| panic!("the page has no place for {name}")) + begin.len();
+    let until = from + page[from..].find(end).expect("the place ends");
+    format!("{}{text}{}", &page[..from], &page[until..])
+}
 
 /// In one line.
 #[must_use]

@@ -30,7 +30,7 @@ pub mod protocol;
 #[allow(dead_code, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "the tests use it too")]
 pub mod wire;
 
-pub use circumstances::circumstances;
+pub use circumstances::{circumstances, put};
 pub use sandbox::{Ended, Killer, Sandbox};
 pub use server::{Reply, Server};
 pub use sink::{Count, Sink, Subscribed};

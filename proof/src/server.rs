@@ -5,10 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
 use crate::protocol::Response;
 use crate::wire::{self, Raw};
@@ -37,15 +34,7 @@ impl Server {
 
     /// The same with TLS; chain and key are PEM.
     pub fn start_tls(handler: impl Fn(Raw) -> Reply + Send + Sync + 'static, chain: &str, key: &str) -> Self {
-        let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        let config = Arc::new(config);
+        let config = wire::tls(chain, key);
         Self::accept(move |stream| {
             let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             serve(StreamOwned::new(tls, stream), &handler);

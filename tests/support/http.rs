@@ -6,9 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
 use super::wire;
 
@@ -69,17 +67,7 @@ impl Server {
 
     /// The same with TLS. `chain` and `key` are PEM.
     pub fn with_tls(chain: &str, key: &str, status: u16) -> Self {
-        let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        let config = Arc::new(config);
+        let config = wire::tls(chain, key);
         Self::start(Arc::new(move |_| Answer::Status(status)), move |mut stream| {
             let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             // A client that does not trust the certificate ends the handshake.

@@ -1,6 +1,12 @@
 //! HTTP/1.1 as a server reads and writes it.
 
 use std::io::{BufRead, Read, Write};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::protocol::Response;
 
@@ -73,6 +79,18 @@ pub fn write(stream: &mut impl Write, answer: &Response) -> std::io::Result<()> 
     text.extend(["\r\n", &answer.body]);
     stream.write_all(text.as_bytes())?;
     stream.flush()
+}
+
+/// What a server needs for TLS; chain and key are PEM.
+pub fn tls(chain: &str, key: &str) -> Arc<ServerConfig> {
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key);
+    Arc::new(config.unwrap())
 }
 
 fn read_line(stream: &mut impl BufRead) -> Option<String> {

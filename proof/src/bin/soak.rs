@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use proof::circumstances;
 use proof::loss::matrix::{self, Run};
 use proof::loss::soak::Soak;
+use proof::{circumstances, put};
 
 const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
      [--alone matrix|soak] [--only TEXT] [--at-once 48] [--log FILE] [--write docs/figures.md]
@@ -15,9 +15,6 @@ const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100
 --only: scenarios of the matrix whose names contain this
 --log: what the function logs goes there
 --write: the figures go into their place in this page, if nothing was wrong";
-
-/// Where the figures stand in their page.
-const PLACE: (&str, &str) = ("<!-- soak -->\n", "<!-- /soak -->");
 
 /// Violations that are told of the soak.
 const MOST_TOLD: usize = 10;
@@ -58,10 +55,7 @@ fn main() -> ExitCode {
     }
     if let Some(path) = &arguments.write {
         let whole = std::fs::read_to_string(path).unwrap_or_default();
-        let Some(whole) = put(&whole, &page) else {
-            eprintln!("{} has no place for the figures", path.display());
-            return ExitCode::from(2);
-        };
+        let whole = put(&whole, "losses", &page);
         if let Err(error) = std::fs::write(path, whole) {
             eprintln!("{}: {error}", path.display());
             return ExitCode::from(2);
@@ -110,13 +104,6 @@ fn run_soak(arguments: &Arguments, page: &mut String) -> bool {
         println!("seed {seed}: {} messages did not leave the queues", soaked.left);
     }
     soaked.is_good()
-}
-
-/// The page with these figures in their place, where it has one.
-fn put(page: &str, figures: &str) -> Option<String> {
-    let (before, rest) = page.split_once(PLACE.0)?;
-    let (_, after) = rest.split_once(PLACE.1)?;
-    Some([before, PLACE.0, figures, PLACE.1, after].concat())
 }
 
 impl Arguments {

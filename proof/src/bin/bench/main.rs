@@ -76,15 +76,15 @@ fn main() -> ExitCode {
     if let Some(path) = write {
         let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         for table in &tables {
-            text = page::put(&text, table.name, &table.text());
+            text = proof::put(&text, table.name, &table.text());
         }
         if let Some(pipeline) = pipeline {
             let told =
                 std::fs::read_to_string(&pipeline).unwrap_or_else(|error| panic!("{pipeline}: {error}"));
-            text = page::put(&text, "pipeline", &page::verbatim(&told));
+            text = proof::put(&text, "pipeline", &page::verbatim(&told));
         }
         if parts.is_empty() {
-            text = page::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
+            text = proof::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
         }
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
     }

@@ -24,14 +24,6 @@ impl Table {
     }
 }
 
-/// Puts a text into its place in a page.
-pub(crate) fn put(page: &str, name: &str, text: &str) -> String {
-    let (begin, end) = (format!("<!-- measured: {name} -->\n"), "<!-- end -->");
-    let from = page.find(&begin).unwrap_or_else(|| panic!("the page has no place for {name}")) + begin.len();
-    let until = from + page[from..].find(end).expect("the place ends");
-    format!("{}{text}{}", &page[..from], &page[until..])
-}
-
 /// What a program said, as it said it.
 pub(crate) fn verbatim(told: &str) -> String {
     let lines = told.lines().map(str::trim_end).filter(|line| !line.is_empty());
