@@ -194,12 +194,13 @@ mod time {
     #[tokio::test]
     async fn of_requests_to_functions_fewer_are_under_way_together() {
         let cloud = Cloud::new();
-        cloud.script(|_| Reply::Together(CONCURRENT_SINGLES));
+        cloud.script(|_| Reply::Slow(Duration::from_secs(1)));
         let letters = envelopes(CONCURRENT_SINGLES + 4).into_iter();
         let letters: Vec<_> = letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect();
         let sent = send_to(cloud.clients(), &letters, in_time()).await;
         assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 4]);
-        assert_eq!((cloud.journal().len(), cloud.peak()), (CONCURRENT_SINGLES + 4, CONCURRENT_SINGLES));
+        assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES + 4);
+        assert!(cloud.peak() > 1 && cloud.peak() <= CONCURRENT_SINGLES, "{}", cloud.peak());
     }
 
     #[tokio::test]
