@@ -461,8 +461,12 @@ mod nothing_is_lost {
         let mut of_body = BTreeMap::new();
         for letter in letters_of(event) {
             let id = letter.sqs.message_id.clone();
-            let message = letter.notification.map(|sns| [sns.message, sns.message_id]).into_iter().flatten();
-            for text in message.chain([letter.sqs.body]) {
+            let message = letter
+                .notification
+                .as_ref()
+                .map(|sns| [letter.message().into_owned(), sns.message_id.clone()]);
+            let message: Vec<_> = message.into_iter().flatten().collect();
+            for text in message.into_iter().chain([letter.sqs.body]) {
                 assert_eq!(of_body.insert(text, id.clone()), None, "two letters with one body");
             }
         }

@@ -183,6 +183,21 @@ impl Letter {
         requeued.map_or(self.sqs.sent, |mark| mark.first.min(self.sqs.sent))
     }
 
+    /// The SNS message in it as it was published; else its body.
+    #[must_use]
+    pub fn message(&self) -> Cow<'_, str> {
+        let message = match (&self.notification, &self.origin) {
+            (None, _) => None,
+            (Some(_), Origin::LambdaAsync | Origin::LambdaDestination { .. }) => {
+                notification::message_of_lambda_event(original_event(self))
+            }
+            (Some(_), Origin::Sns | Origin::Sqs { .. } | Origin::EventBridge { .. } | Origin::Raw) => {
+                notification::message_of_envelope(&self.sqs.body)
+            }
+        };
+        message.unwrap_or(Cow::Borrowed(&self.sqs.body))
+    }
+
     /// The topic of the SNS message in it.
     #[must_use]
     pub fn topic(&self) -> Option<&Arn> {
@@ -225,13 +240,14 @@ impl Letter {
 
 /// The event that failed, as it was: inside a destination's record, or the body itself.
 #[must_use]
-pub fn original_event(letter: &Letter) -> Cow<'_, str> {
+pub fn original_event(letter: &Letter) -> &str {
     let body = letter.sqs.body.as_str();
     match letter.origin {
-        Origin::LambdaDestination { .. } => notification::object::<Destination<'_>>(body)
-            .map_or(Cow::Borrowed(body), |wire| Cow::Borrowed(wire.request_payload.get())),
+        Origin::LambdaDestination { .. } => {
+            notification::object::<Destination<'_>>(body).map_or(body, |wire| wire.request_payload.get())
+        }
         Origin::Sns | Origin::Sqs { .. } | Origin::LambdaAsync | Origin::EventBridge { .. } | Origin::Raw => {
-            Cow::Borrowed(body)
+            body
         }
     }
 }

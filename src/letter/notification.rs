@@ -3,11 +3,13 @@
 //! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a
 //! record (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a
 //! [`Notification`]. The unsubscribe link itself is live, so it is read for the subscription that
-//! it names and then dropped.
+//! it names and then dropped. The message itself may be large, and most letters go back as they are: it stays in the
+//! body, and [`Letter::message`](super::Letter::message) reads it there.
 //!
 //! Sources: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
 //! <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -30,8 +32,6 @@ pub struct Notification {
     pub subscription: Option<Arn>,
     /// The subject, where there was one.
     pub subject: Option<String>,
-    /// The message text.
-    pub message: String,
     /// The message attributes with their types.
     pub attributes: Attributes,
 }
@@ -39,12 +39,13 @@ pub struct Notification {
 /// The fields that both spellings share.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wire {
+struct Wire<'a> {
     r#type: String,
     message_id: String,
     topic_arn: Arn,
     subject: Option<String>,
-    message: String,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
     message_attributes: Option<BTreeMap<String, WireAttribute>>,
     #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
     unsubscribe_url: Option<String>,
@@ -60,23 +61,25 @@ struct WireAttribute {
 /// The event that SNS sends to a Lambda function.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaEvent {
-    records: Vec<LambdaRecord>,
+struct LambdaEvent<'a> {
+    #[serde(borrow)]
+    records: Vec<LambdaRecord<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaRecord {
+struct LambdaRecord<'a> {
     event_source: String,
     event_subscription_arn: Arn,
-    sns: Wire,
+    #[serde(borrow)]
+    sns: Wire<'a>,
 }
 
 impl Notification {
     /// Reads an envelope; `None` where the text is anything else.
     #[must_use]
     pub fn from_envelope(text: &str) -> Option<Self> {
-        let wire: Wire = object(text)?;
+        let wire: Wire<'_> = object(text)?;
         let subscription = wire.unsubscribe_url.as_deref().and_then(subscription_of);
         Self::from_wire(wire, subscription)
     }
@@ -85,8 +88,7 @@ impl Notification {
     /// with more is not SNS's and is not read.
     #[must_use]
     pub fn from_lambda_event(text: &str) -> Option<Self> {
-        let event: LambdaEvent = object(text)?;
-        let [record] = <[LambdaRecord; 1]>::try_from(event.records).ok()?;
+        let record = only_record(text)?;
         if record.event_source != "aws:sns" {
             return None;
         }
@@ -94,7 +96,7 @@ impl Notification {
         Self::from_wire(record.sns, Some(subscription).filter(|arn| arn.kind() == ArnKind::Subscription))
     }
 
-    fn from_wire(wire: Wire, subscription: Option<Arn>) -> Option<Self> {
+    fn from_wire(wire: Wire<'_>, subscription: Option<Arn>) -> Option<Self> {
         let is_message = wire.r#type == "Notification" && !wire.message_id.is_empty();
         if !is_message || wire.topic_arn.kind() != ArnKind::Topic {
             return None;
@@ -110,10 +112,25 @@ impl Notification {
             topic: wire.topic_arn,
             subscription,
             subject: wire.subject,
-            message: wire.message,
             attributes,
         })
     }
+}
+
+/// The message in an envelope, as it was published.
+pub(super) fn message_of_envelope(text: &str) -> Option<Cow<'_, str>> {
+    Some(object::<Wire<'_>>(text)?.message)
+}
+
+/// The message in the event of a Lambda subscription, as it was published.
+pub(super) fn message_of_lambda_event(text: &str) -> Option<Cow<'_, str>> {
+    Some(only_record(text)?.sns.message)
+}
+
+fn only_record(text: &str) -> Option<LambdaRecord<'_>> {
+    let event: LambdaEvent<'_> = object(text)?;
+    let [record] = <[LambdaRecord<'_>; 1]>::try_from(event.records).ok()?;
+    Some(record)
 }
 
 impl WireAttribute {
@@ -143,7 +160,7 @@ fn subscription_of(link: &str) -> Option<Arn> {
     (arn.kind() == ArnKind::Subscription).then_some(arn)
 }
 
-/// Hides subject, message and attributes.
+/// Hides subject and attributes.
 impl fmt::Debug for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Notification")

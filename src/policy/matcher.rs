@@ -113,8 +113,7 @@ fn leaves(value: &Value, path: &[String]) -> usize {
 /// The letter as patterns see it, as far as they are `about` it. Fields that it does not have are absent.
 fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
     let sns = letter.notification.as_ref();
-    let (message, attributes) =
-        sns.map_or((&letter.sqs.body, &letter.sqs.attributes), |sns| (&sns.message, &sns.attributes));
+    let attributes = sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes);
     let value = |field: &str| match field {
         "origin" => Some(letter.origin.name().into()),
         "queueArn" => Some(letter.dead_letter_queue().as_str().into()),
@@ -122,7 +121,10 @@ fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
         "subscriptionArn" => Some(letter.subscription()?.as_str().into()),
         "subject" => Some(sns?.subject.as_deref()?.into()),
         "messageAttributes" => Some(seen_attributes(attributes)),
-        "message" => Some(serde_json::from_str(message).unwrap_or_else(|_| message.as_str().into())),
+        "message" => {
+            let message = letter.message();
+            Some(serde_json::from_str(&message).unwrap_or_else(|_| message.into()))
+        }
         "retry" => Some(letter.earlier().into()),
         "error" => letter.cause.as_ref().map(error),
         _ => None,

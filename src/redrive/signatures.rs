@@ -26,7 +26,7 @@ impl Redrive {
         }
         let read: Vec<(usize, Retry, Result<SignedMessage, SignatureFault>)> = asked
             .into_iter()
-            .map(|(index, retry)| (index, retry, SignedMessage::read(&original_event(&cases[index].letter))))
+            .map(|(index, retry)| (index, retry, SignedMessage::read(original_event(&cases[index].letter))))
             .collect();
         let urls: BTreeSet<&CertificateUrl> =
             read.iter().filter_map(|(.., message)| Some(message.as_ref().ok()?.certificate())).collect();

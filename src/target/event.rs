@@ -30,10 +30,10 @@ pub struct Invoke<'a> {
 pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &Mark) -> Option<Invoke<'a>> {
     let event = original_event(letter);
     if letter.notification.is_none() {
-        serde_json::from_str::<IgnoredAny>(&event).ok()?;
-        return Some(Invoke { payload: event, synchronous: true });
+        serde_json::from_str::<IgnoredAny>(event).ok()?;
+        return Some(Invoke { payload: Cow::Borrowed(event), synchronous: true });
     }
-    let event: Value = serde_json::from_str(&event).ok()?;
+    let event: Value = serde_json::from_str(event).ok()?;
     let mut event = match letter.origin {
         Origin::LambdaAsync | Origin::LambdaDestination { .. } => event,
         Origin::Sns | Origin::Sqs { .. } | Origin::EventBridge { .. } | Origin::Raw => {

@@ -64,8 +64,8 @@ impl<'a> Parcel<'a> {
     pub fn pack(letter: &'a Letter, to: &Arn, own_endpoint: bool, retry: u32) -> Result<Self, Unmarkable> {
         let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
         let (body, subject, attributes) = match published {
-            Some(sns) => (&sns.message, sns.subject.as_deref(), &sns.attributes),
-            None => (&letter.sqs.body, None, &letter.sqs.attributes),
+            Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
+            None => (Cow::Borrowed(letter.sqs.body.as_str()), None, &letter.sqs.attributes),
         };
         // What EventBridge says of its failure stands in attributes; the event itself had none.
         let mut attributes = match letter.origin {
@@ -85,13 +85,14 @@ impl<'a> Parcel<'a> {
         }
         let fifo = to.is_fifo();
         let group_id = letter.sqs.group_id();
+        let deduplication_id =
+            fifo.then(|| deduplication_id(&mark, letter.subscription().map_or("", Arn::as_str), &body));
         Ok(Self {
-            body: Cow::Borrowed(body),
+            body,
             subject,
             attributes,
             group_id: group_id.or(fifo.then_some(DEFAULT_GROUP)),
-            deduplication_id: fifo
-                .then(|| deduplication_id(&mark, letter.subscription().map_or("", Arn::as_str), body)),
+            deduplication_id,
             trace_header: letter.sqs.system("AWSTraceHeader"),
             delay: 0,
             unmarked,
