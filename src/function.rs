@@ -2,7 +2,6 @@
 //! what happened in between. An event `{"replay": {...}}`, of a scheduler or from the console, goes to
 //! [`Replay`] instead.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,6 +180,7 @@ impl Function {
         let invocation = Invocation { request_id, deadline: Instant::now() + self.left(deadline_ms) };
 
         let reports = self.redrive.handle(messages, invocation).await;
+        let _together = telemetry::together();
         for report in &reports {
             telemetry::letter(report, request_id);
         }
@@ -261,12 +261,3 @@ fn certificates(clock: Clock) -> Certificates {
 /// Lambda ends every invocation after 15 minutes.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 const LONGEST_RUN: Duration = Duration::from_mins(15);
-
-/// Writes lines to standard output, where Lambda reads them.
-#[must_use]
-pub fn to_stdout() -> Sink {
-    Arc::new(|line| {
-        // Nobody is left to tell if standard output is closed.
-        let _ = std::io::stdout().lock().write_all(line.as_bytes());
-    })
-}

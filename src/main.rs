@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::function::{Event, Function, to_stdout};
+use sns_redrive::function::{Event, Function};
 use sns_redrive::https;
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry;
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
     https::prepare();
     let clients = Clients::from_environment(variable);
-    let function = Arc::new(Function::new(settings, clients, Clock::system(), to_stdout()));
+    let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);
         async move {

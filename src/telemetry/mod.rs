@@ -7,6 +7,7 @@
 
 mod letter;
 mod metrics;
+mod output;
 
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -16,6 +17,7 @@ use tracing_subscriber::{Layer, Registry};
 
 pub use letter::letter;
 pub use metrics::{Metrics, Run, summarise};
+pub use output::{Together, together, write};
 
 use crate::arn::Arn;
 use crate::failure::Failure;
@@ -40,7 +42,7 @@ pub fn init(variable: impl Fn(&str) -> Option<String>) {
     };
     let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
     // Another subscriber is there already only in tests; theirs stays.
-    let _ = subscriber(format, level, std::io::stdout).try_init();
+    let _ = subscriber(format, level, || output::Output).try_init();
 }
 
 /// The subscriber behind [`init`], writing wherever a test wants it.

@@ -1,0 +1,99 @@
+//! Standard output, where Lambda reads lines.
+//!
+//! Every line is written at once, so that a function that is killed has said what it did, but for those of a
+//! batch's letters: they come a thousand at a time when all is done, and a write for each would take longer than
+//! making the line.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Lines of so many bytes are written, however many are still to come.
+const ENOUGH: usize = 64 * 1024;
+
+static HELD: Mutex<Held> = Mutex::new(Held { lines: Vec::new(), holding: false });
+
+/// Lines that are written later.
+struct Held {
+    lines: Vec<u8>,
+    holding: bool,
+}
+
+impl Held {
+    fn take(&mut self, lines: &[u8], to: &mut impl Write) {
+        self.lines.extend_from_slice(lines);
+        if !self.holding || self.lines.len() >= ENOUGH {
+            self.write_out(to);
+        }
+    }
+
+    /// Nobody is left to tell if standard output is closed.
+    fn write_out(&mut self, to: &mut impl Write) {
+        let _ = to.write_all(&self.lines);
+        self.lines.clear();
+    }
+}
+
+/// Writes whole lines to standard output: one of the log, or those of the metrics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output;
+
+impl Write for Output {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        held().take(lines, &mut io::stdout().lock());
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        held().write_out(&mut io::stdout().lock());
+        Ok(())
+    }
+}
+
+/// Writes lines to standard output, raw.
+pub fn write(lines: &str) {
+    let _ = Output.write_all(lines.as_bytes());
+}
+
+/// Until this is dropped, lines are gathered and written together.
+#[must_use]
+#[derive(Debug)]
+pub struct Together(());
+
+/// Begins to gather lines.
+pub fn together() -> Together {
+    held().holding = true;
+    Together(())
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        let mut held = held();
+        held.holding = false;
+        held.write_out(&mut io::stdout().lock());
+    }
+}
+
+fn held() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_written_at_once_or_together_and_never_more_than_a_bound_is_held() {
+        let (mut held, mut written) = (Held { lines: Vec::new(), holding: false }, Vec::new());
+        held.take(b"alone\n", &mut written);
+        assert_eq!(written, b"alone\n");
+        held.holding = true;
+        held.take(b"one\n", &mut written);
+        assert_eq!(written, b"alone\n");
+        let long = "x".repeat(ENOUGH);
+        held.take(long.as_bytes(), &mut written);
+        assert_eq!(written, format!("alone\none\n{long}").as_bytes());
+        held.take(b"two\n", &mut written);
+        held.write_out(&mut written);
+        assert!(written.ends_with(b"xtwo\n") && held.lines.is_empty());
+    }
+}
