@@ -44,20 +44,18 @@
 //! | [`ctl`] | the operator's tool `redrivectl`; no part of the function | policy, letters, archive |
 //! | [`function`] | joins the parts: an event in, an answer out | all |
 //!
+//! `letter`, `policy` and `arn` are the crate `redrive-core`, in `core/`: what is decided depends on nothing that does.
 //! `main.rs` reads the settings, makes the clients and runs [`function::Function`]; nothing else.
 //! Start reading at [`redrive::Redrive::handle`], and at [`policy::step`] for the rule that says
 //! which retry a letter is due for.
 
 pub mod archive;
-pub mod arn;
 pub mod clients;
 pub mod clock;
 pub mod ctl;
 pub mod failure;
 pub mod function;
 pub mod https;
-pub mod letter;
-pub mod policy;
 pub mod redrive;
 pub mod replay;
 pub mod settings;
@@ -65,3 +63,5 @@ pub mod signature;
 pub mod target;
 pub mod telemetry;
 pub mod visibility;
+
+pub use redrive_core::{arn, letter, policy};

@@ -9,6 +9,10 @@ use serde_json::json;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::{Facts, Policy};
 
+/// The function's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const LETTERS: usize = 1_000;
 
 fn main() {

@@ -7,18 +7,7 @@
 
 mod aws;
 
-/// What a failure means for the letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureClass {
-    /// Too many requests; later it will work.
-    Throttling,
-    /// The network or the service; later it will work.
-    Transient,
-    /// This letter will never be taken by this target.
-    Permanent,
-    /// Someone has to mend a permission, a key or a queue; then it will work.
-    Mendable,
-}
+pub use redrive_core::failure::FailureClass;
 
 /// One failed call, or one failed entry of a batch call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,18 +155,5 @@ impl Failure {
         };
         let message = message.filter(|_| mendable && class == FailureClass::Mendable).map(str::to_owned);
         Self { class, code, message }
-    }
-}
-
-impl FailureClass {
-    /// The name in logs and archived records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Throttling => "throttling",
-            Self::Transient => "transient",
-            Self::Permanent => "permanent",
-            Self::Mendable => "mendable",
-        }
     }
 }

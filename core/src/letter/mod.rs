@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
-pub(crate) use message::is_binary;
+pub use message::is_binary;
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
 pub use notification::Notification;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// An ARN with six parts, `arn:partition:service:region:account:resource`.
 ///
 /// ```
-/// use sns_redrive::arn::Arn;
+/// use redrive_core::arn::Arn;
 /// let arn: Arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
 /// assert_eq!((arn.service(), arn.resource()), ("sqs", "orders-dlq"));
 /// ```

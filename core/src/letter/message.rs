@@ -196,7 +196,8 @@ impl Attribute {
 }
 
 /// Whether a data type's value is bytes; `Binary.png` is one too.
-pub(crate) fn is_binary(data_type: &str) -> bool {
+#[must_use]
+pub fn is_binary(data_type: &str) -> bool {
     data_type == "Binary" || data_type.starts_with("Binary.")
 }
 

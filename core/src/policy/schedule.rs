@@ -9,7 +9,7 @@
 //! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 //!
 //! ```
-//! use sns_redrive::policy::{Backoff, Schedule};
+//! use redrive_core::policy::{Backoff, Schedule};
 //! let schedule = Schedule { min: 20, max: 40, retries: 3, backoff: Backoff::Linear, ..Schedule::HTTP_DEFAULT };
 //! let delays: Vec<_> = (1..=4).map(|retry| schedule.delay(retry)).collect();
 //! assert_eq!(delays, [Some(20.0), Some(30.0), Some(40.0), None]);
