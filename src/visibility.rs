@@ -5,12 +5,12 @@
 //! queue's own visibility timeout and comes back early, or late, but it comes back.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 
-use aws_sdk_sqs::config::Region;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::arn::Arn;
+use crate::clients::elsewhere;
 use crate::failure::{Failure, FailureClass};
 use crate::target::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 
@@ -65,15 +65,15 @@ async fn hide_few(
     let Ok(entries) = entries else {
         return whole(Failure::ours(FailureClass::Permanent, "NotBuildable"));
     };
-    let region = Region::new(queue.region().to_owned());
-    let answer = sqs
-        .change_message_visibility_batch()
-        .queue_url(queue.queue_url())
-        .set_entries(Some(entries))
-        .customize()
-        .config_override(aws_sdk_sqs::config::Builder::new().region(region))
-        .send()
-        .await;
+    let request =
+        sqs.change_message_visibility_batch().queue_url(queue.queue_url()).set_entries(Some(entries));
+    let answer = match elsewhere(queue, sqs.config().region()) {
+        None => request.send().await,
+        Some(region) => {
+            let there = aws_sdk_sqs::config::Builder::new().region(region);
+            request.customize().config_override(there).send().await
+        }
+    };
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return whole(Failure::of_call(&error)),

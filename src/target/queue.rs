@@ -1,6 +1,5 @@
 //! Queues: `SendMessageBatch`.
 
-use aws_sdk_sqs::config::Region;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{
@@ -10,6 +9,7 @@ use aws_sdk_sqs::types::{
 
 use super::{Parcel, Sent, in_order};
 use crate::arn::Arn;
+use crate::clients::elsewhere;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
@@ -26,16 +26,15 @@ pub(super) async fn send(
     let entries: Result<Vec<_>, BuildError> =
         parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
-    let region = Region::new(queue.region().to_owned());
-    let answer = sqs
-        .send_message_batch()
-        .queue_url(queue.queue_url())
-        .set_entries(Some(entries))
-        .customize()
-        .config_override(aws_sdk_sqs::config::Builder::new().region(region))
-        .send()
-        .await
-        .map_err(|error| Failure::of_call(&error))?;
+    let request = sqs.send_message_batch().queue_url(queue.queue_url()).set_entries(Some(entries));
+    let answer = match elsewhere(queue, sqs.config().region()) {
+        None => request.send().await,
+        Some(region) => {
+            let there = aws_sdk_sqs::config::Builder::new().region(region);
+            request.customize().config_override(there).send().await
+        }
+    };
+    let answer = answer.map_err(|error| Failure::of_call(&error))?;
     let successful = answer.successful().iter().map(SendMessageBatchResultEntry::id);
     let failed = answer
         .failed()

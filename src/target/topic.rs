@@ -1,12 +1,12 @@
 //! Topics: `PublishBatch`.
 
-use aws_sdk_sns::config::Region;
 use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
 use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
 use super::{Parcel, Sent, in_order};
 use crate::arn::Arn;
+use crate::clients::elsewhere;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
@@ -36,21 +36,22 @@ pub(super) async fn publish(
     let entries: Result<Vec<_>, BuildError> =
         parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
-    let region = Region::new(topic.region().to_owned());
-    let answer = sns
-        .publish_batch()
-        .topic_arn(topic.as_str())
-        .set_publish_batch_request_entries(Some(entries))
-        .customize()
-        .config_override(aws_sdk_sns::config::Builder::new().region(region))
-        .mutate_request(move |request| {
-            // A header that HTTP does not allow is no reason to keep the message back.
-            let trace = trace.clone();
-            let _ = trace.map(|trace| request.headers_mut().try_insert(TRACE_HEADER, trace));
-        })
-        .send()
-        .await
-        .map_err(|error| Failure::of_call(&error))?;
+    let request =
+        sns.publish_batch().topic_arn(topic.as_str()).set_publish_batch_request_entries(Some(entries));
+    let answer = match (elsewhere(topic, sns.config().region()), trace) {
+        (None, None) => request.send().await,
+        (region, trace) => {
+            let mut there = aws_sdk_sns::config::Builder::new();
+            there.set_region(region.or(sns.config().region().cloned()));
+            let request = request.customize().config_override(there).mutate_request(move |request| {
+                // A header that HTTP does not allow is no reason to keep the message back.
+                let trace = trace.clone();
+                let _ = trace.map(|trace| request.headers_mut().try_insert(TRACE_HEADER, trace));
+            });
+            request.send().await
+        }
+    };
+    let answer = answer.map_err(|error| Failure::of_call(&error))?;
     let successful = answer.successful().iter().filter_map(|entry| entry.id());
     let failed = answer
         .failed()
