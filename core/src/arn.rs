@@ -151,7 +151,8 @@ impl std::str::FromStr for Arn {
     fn from_str(text: &str) -> Result<Self, NotAnArn> {
         let arn = Self { text: text.into(), colons: colons(text).ok_or(NotAnArn)? };
         // AWS's own limit for an ARN is 2,048 characters.
-        let fits = text.len() <= 2048 && !text.contains(char::is_whitespace);
+        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits = text.len() <= 2048 && (plain || !text.contains(char::is_whitespace));
         // The region becomes a part of the host that is called: a letter must not choose that host.
         let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let is_word = |part: &str| part.bytes().all(word);

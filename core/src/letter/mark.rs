@@ -22,8 +22,8 @@ const MAX_ID_BYTES: usize = 512;
 /// Whether a text can be a letter's id: it stands in every log line, so what a stranger put there
 /// must be no more than an id.
 pub(super) fn is_id(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ":/._-".contains(c);
-    (1..=MAX_ID_BYTES).contains(&text.len()) && text.chars().all(allowed)
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":/._-".contains(&byte);
+    (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(allowed)
 }
 
 /// What the mark says.

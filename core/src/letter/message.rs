@@ -89,12 +89,11 @@ impl SqsMessage {
     ///
     /// [`BadEvent`] names the first record and field that Lambda would never send so.
     pub fn all_of(event: wire::SqsEvent) -> Result<Vec<Self>, BadEvent> {
-        let messages = event
-            .records
-            .into_iter()
-            .enumerate()
-            .map(|(index, record)| Self::from_record(index, record))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut messages: Vec<Self> = Vec::with_capacity(event.records.len());
+        for (index, record) in event.records.into_iter().enumerate() {
+            let queue = messages.last().map(|last| &last.queue);
+            messages.push(Self::from_record(index, record, queue)?);
+        }
         if let Some(first) = messages.first() {
             let stranger = messages.iter().position(|message| message.queue != first.queue);
             if let Some(index) = stranger {
@@ -105,7 +104,8 @@ impl SqsMessage {
         Ok(messages)
     }
 
-    fn from_record(index: usize, record: wire::SqsMessage) -> Result<Self, BadEvent> {
+    /// `queue` is that of the record before, which is mostly this one's too.
+    fn from_record(index: usize, record: wire::SqsMessage, queue: Option<&Arn>) -> Result<Self, BadEvent> {
         let missing = |field| BadEvent::Field { index, field };
         let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
 
@@ -121,7 +121,10 @@ impl SqsMessage {
             body: record.body.unwrap_or_default(),
             queue: record
                 .event_source_arn
-                .and_then(|arn| arn.parse().ok())
+                .and_then(|arn| match queue.filter(|queue| queue.as_str() == arn) {
+                    Some(queue) => Some(queue.clone()),
+                    None => arn.parse().ok(),
+                })
                 .ok_or(missing("eventSourceARN"))?,
             sent: time("SentTimestamp")?,
             first_received: time("ApproximateFirstReceiveTimestamp")?,

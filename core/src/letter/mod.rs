@@ -377,7 +377,7 @@ impl LetterId {
         if let Some(mark) = mark {
             return Self(mark.id.clone());
         }
-        sns.and_then(|sns| Some(format!("{}/{}", sns.message_id, sns.subscription.as_ref()?)))
+        sns.and_then(|sns| Some([sns.message_id.as_str(), sns.subscription.as_ref()?.as_str()].join("/")))
             .filter(|id| mark::is_id(id))
             .map_or_else(|| Self(sqs.message_id.clone()), Self)
     }

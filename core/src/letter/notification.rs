@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
 
 use super::message::{Attribute, AttributeValue, Attributes, is_binary};
 use crate::arn::{Arn, ArnKind};
@@ -39,13 +40,13 @@ pub struct Notification {
 /// The fields that both spellings share.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wire<'a> {
+struct Wire {
     r#type: String,
     message_id: String,
     topic_arn: Arn,
     subject: Option<String>,
-    #[serde(borrow)]
-    message: Cow<'a, str>,
+    #[serde(rename = "Message")]
+    _message: Text,
     message_attributes: Option<BTreeMap<String, WireAttribute>>,
     #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
     unsubscribe_url: Option<String>,
@@ -58,28 +59,69 @@ struct WireAttribute {
     value: String,
 }
 
+/// A text that must be one, and stays where it stands.
+struct Text;
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text)
+    }
+}
+
+impl Visitor<'_> for Text {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+}
+
 /// The event that SNS sends to a Lambda function.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaEvent<'a> {
-    #[serde(borrow)]
-    records: Vec<LambdaRecord<'a>>,
+struct LambdaEvent {
+    records: Vec<LambdaRecord>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaRecord<'a> {
+struct LambdaRecord {
     event_source: String,
     event_subscription_arn: Arn,
+    sns: Wire,
+}
+
+/// A message that was read as a whole before, for its text alone.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Message<'a> {
     #[serde(borrow)]
-    sns: Wire<'a>,
+    message: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct MessageEvent<'a> {
+    #[serde(borrow)]
+    records: [MessageRecord<'a>; 1],
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct MessageRecord<'a> {
+    #[serde(borrow)]
+    sns: Message<'a>,
 }
 
 impl Notification {
     /// Reads an envelope; `None` where the text is anything else.
     #[must_use]
     pub fn from_envelope(text: &str) -> Option<Self> {
-        let wire: Wire<'_> = object(text)?;
+        let wire: Wire = object(text)?;
         let subscription = wire.unsubscribe_url.as_deref().and_then(subscription_of);
         Self::from_wire(wire, subscription)
     }
@@ -88,7 +130,8 @@ impl Notification {
     /// with more is not SNS's and is not read.
     #[must_use]
     pub fn from_lambda_event(text: &str) -> Option<Self> {
-        let record = only_record(text)?;
+        let event: LambdaEvent = object(text)?;
+        let [record] = <[LambdaRecord; 1]>::try_from(event.records).ok()?;
         if record.event_source != "aws:sns" {
             return None;
         }
@@ -96,7 +139,7 @@ impl Notification {
         Self::from_wire(record.sns, Some(subscription).filter(|arn| arn.kind() == ArnKind::Subscription))
     }
 
-    fn from_wire(wire: Wire<'_>, subscription: Option<Arn>) -> Option<Self> {
+    fn from_wire(wire: Wire, subscription: Option<Arn>) -> Option<Self> {
         let is_message = wire.r#type == "Notification" && !wire.message_id.is_empty();
         if !is_message || wire.topic_arn.kind() != ArnKind::Topic {
             return None;
@@ -119,18 +162,14 @@ impl Notification {
 
 /// The message in an envelope, as it was published.
 pub(super) fn message_of_envelope(text: &str) -> Option<Cow<'_, str>> {
-    Some(object::<Wire<'_>>(text)?.message)
+    Some(object::<Message<'_>>(text)?.message)
 }
 
 /// The message in the event of a Lambda subscription, as it was published.
 pub(super) fn message_of_lambda_event(text: &str) -> Option<Cow<'_, str>> {
-    Some(only_record(text)?.sns.message)
-}
-
-fn only_record(text: &str) -> Option<LambdaRecord<'_>> {
-    let event: LambdaEvent<'_> = object(text)?;
-    let [record] = <[LambdaRecord<'_>; 1]>::try_from(event.records).ok()?;
-    Some(record)
+    let event: MessageEvent<'_> = object(text)?;
+    let [record] = event.records;
+    Some(record.sns.message)
 }
 
 impl WireAttribute {

@@ -86,7 +86,7 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
     // The largest n whose point has passed and whose receives have happened; at least 1. Points and
     // receives only grow, so the search ends at the first that fails.
     let mut n = 1;
-    while n < left {
+    while n < left && expected < u64::from(receive.count) {
         let delay = wait(spent + n + 1);
         let next_point = plus(point, delay);
         let next_expected = expected + receives(delay, ceiling);
@@ -97,10 +97,9 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
     }
 
     // Retry n is behind us, and this receive is a hop of the long wait that follows it.
-    if n < left {
+    if n < left && u64::from(receive.count) > expected {
         let delay = wait(spent + n + 1);
-        let hopping = delay > ceiling && u64::from(receive.count) > expected;
-        if hopping && reached(plus(point, ceiling)) {
+        if delay > ceiling && reached(plus(point, ceiling)) {
             return Step::Hop { until: plus(point, delay), retry: spent + n + 1 };
         }
     }
