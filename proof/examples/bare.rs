@@ -1,17 +1,24 @@
 //! What a function on the same SDK costs that does nothing but send: every body of the event goes to one queue or
-//! topic, ten a request, all requests at once. It decides nothing and loses what is not taken.
+//! topic, as many a request as the service takes, all requests at once. It decides nothing and loses what is not taken.
 
 #![allow(clippy::unwrap_used, reason = "a measure, not a function for use")]
 
 use std::sync::Arc;
 
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sns::types::PublishBatchRequestEntry;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::Clients;
+use sns_redrive::target::{MAX_ENTRIES, runs};
+
+/// Bytes of all messages of a request.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>,
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const TOPIC_BYTES: usize = 256 * 1024;
+const QUEUE_BYTES: usize = 1024 * 1024;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -20,15 +27,15 @@ async fn main() -> Result<(), Error> {
     run(service_fn(|event: LambdaEvent<SqsEvent>| {
         let clients = Arc::clone(&clients);
         async move {
-            let records = event.payload.records;
             let (clients, target) = clients.as_ref();
-            let requests = records.chunks(10).map(|some| async move {
-                if target.as_str().contains(":sns:") {
-                    publish(clients, target, some).await
-                } else {
-                    send(clients, target, some).await
-                }
-            });
+            let bytes = if is_topic(target) { TOPIC_BYTES } else { QUEUE_BYTES };
+            let bodies: Vec<_> =
+                event.payload.records.into_iter().map(|record| record.body.unwrap_or_default()).collect();
+            let sizes: Vec<_> = bodies.iter().map(String::len).collect();
+            let mut bodies = bodies.into_iter();
+            let requests = runs(&sizes, MAX_ENTRIES, bytes)
+                .into_iter()
+                .map(|run| send(clients, target, bodies.by_ref().take(run.len()).collect()));
             join_all(requests).await.into_iter().collect::<Result<Vec<()>, Error>>()?;
             Ok::<_, Error>(SqsBatchResponse::default())
         }
@@ -36,22 +43,23 @@ async fn main() -> Result<(), Error> {
     .await
 }
 
-async fn publish(clients: &Clients, topic: &Arn, some: &[SqsMessage]) -> Result<(), Error> {
-    let entries = some.iter().enumerate().map(|(index, record)| {
-        let body = record.body.clone().unwrap_or_default();
-        PublishBatchRequestEntry::builder().id(index.to_string()).message(body).build().unwrap()
-    });
-    let request = clients.sns.publish_batch().topic_arn(topic.as_str());
-    request.set_publish_batch_request_entries(Some(entries.collect())).send().await?;
-    Ok(())
+fn is_topic(target: &Arn) -> bool {
+    target.as_str().contains(":sns:")
 }
 
-async fn send(clients: &Clients, queue: &Arn, some: &[SqsMessage]) -> Result<(), Error> {
-    let entries = some.iter().enumerate().map(|(index, record)| {
-        let body = record.body.clone().unwrap_or_default();
-        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body).build().unwrap()
-    });
-    let request = clients.sqs.send_message_batch().queue_url(queue.queue_url());
-    request.set_entries(Some(entries.collect())).send().await?;
+async fn send(clients: &Clients, target: &Arn, bodies: Vec<String>) -> Result<(), Error> {
+    let bodies = bodies.into_iter().enumerate().map(|(index, body)| (index.to_string(), body));
+    if is_topic(target) {
+        let entry = |(id, body)| PublishBatchRequestEntry::builder().id(id).message(body).build().unwrap();
+        let entries = Some(bodies.map(entry).collect());
+        let request = clients.sns.publish_batch().topic_arn(target.as_str());
+        request.set_publish_batch_request_entries(entries).send().await?;
+    } else {
+        let entry =
+            |(id, body)| SendMessageBatchRequestEntry::builder().id(id).message_body(body).build().unwrap();
+        let entries = Some(bodies.map(entry).collect());
+        let request = clients.sqs.send_message_batch().queue_url(target.queue_url());
+        request.set_entries(entries).send().await?;
+    }
     Ok(())
 }
