@@ -1,4 +1,4 @@
-//! AWS that takes everything, after a settable latency, and counts.
+//! AWS that takes every request within its limits, after a settable latency, and counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,9 +7,18 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::protocol::{
-    Call, Response, batch_answer, function_answer, refusal, response, subscription_answer,
+    Call, Entry, Response, batch_answer, function_answer, refusal, response, subscription_answer,
 };
 use crate::{Reply, Server, call};
+
+/// Entries of a batch request of SNS and of SQS.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>,
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
+const MAX_ENTRIES: usize = 10;
+
+/// Bytes of all messages of a request, by the same pages.
+const MAX_TOPIC_BYTES: usize = 256 * 1024;
+const MAX_QUEUE_BYTES: usize = 1024 * 1024;
 
 /// Endpoints of AWS on loopback.
 #[derive(Debug)]
@@ -27,6 +36,8 @@ pub struct Count {
     pub entries: usize,
     /// Bytes of the requests' bodies.
     pub bytes: usize,
+    /// Requests beyond the service's limits.
+    pub refused: usize,
 }
 
 /// A subscription that the sink knows.
@@ -65,14 +76,16 @@ impl Sink {
         let server = start(Box::new(move |request| {
             let came = Instant::now();
             let call = call(&request);
+            let excess = excess(&call);
             {
                 let mut counts = counting.lock().unwrap_or_else(PoisonError::into_inner);
                 let count = counts.entry(call.op.clone()).or_default();
                 count.calls += 1;
                 count.entries += call.entries.len();
                 count.bytes += request.body.len();
+                count.refused += usize::from(excess.is_some());
             }
-            let answer = answer(&call, &subscriptions);
+            let answer = excess.unwrap_or_else(|| answer(&call, &subscriptions));
             std::thread::sleep(latency.saturating_sub(came.elapsed()));
             Reply::Answer(answer)
         }));
@@ -90,6 +103,40 @@ impl Sink {
     pub fn take_counts(&self) -> BTreeMap<String, Count> {
         std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The error of a request with too many entries or bytes.
+fn excess(call: &Call) -> Option<Response> {
+    let (most_bytes, prefix) = match call.op.as_str() {
+        // A topic may allow messages as large as a queue's; here every topic does, for a message alone.
+        "PublishBatch" if call.entries.len() > 1 => (MAX_TOPIC_BYTES, ""),
+        "PublishBatch" => (MAX_QUEUE_BYTES, ""),
+        "SendMessageBatch" | "ChangeMessageVisibilityBatch" => (MAX_QUEUE_BYTES, "AWS.SimpleQueueService."),
+        _ => return None,
+    };
+    let (entries, bytes) = (call.entries.len(), call.entries.iter().map(size).sum::<usize>());
+    let (code, message) = if entries > MAX_ENTRIES {
+        let message =
+            format!("Maximum number of entries per request are {MAX_ENTRIES}. You have sent {entries}.");
+        ("TooManyEntriesInBatchRequest", message)
+    } else if bytes > most_bytes {
+        let message =
+            format!("Batch requests cannot be longer than {most_bytes} bytes. You have sent {bytes} bytes.");
+        ("BatchRequestTooLong", message)
+    } else {
+        return None;
+    };
+    Some(refusal(&call.op, 400, &[prefix, code].concat(), &message))
+}
+
+/// Bytes of a message as AWS counts them: its body and the names, types and values of its attributes.
+fn size(entry: &Entry) -> usize {
+    let value = |value: &str| match value.strip_prefix("base64 ") {
+        Some(text) => text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count(),
+        None => value.len(),
+    };
+    let attributes = entry.attributes.iter().map(|(name, (of, it))| name.len() + of.len() + value(it));
+    entry.body.len() + entry.subject.as_ref().map_or(0, String::len) + attributes.sum::<usize>()
 }
 
 fn answer(call: &Call, subscriptions: &[Subscribed]) -> Response {
