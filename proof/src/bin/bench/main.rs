@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         tables.push(speed::table(&binaries));
     }
     if wanted("memory") {
-        tables.push(memory::table(&binaries.function));
+        tables.extend(memory::tables(&binaries.function));
     }
     for table in &tables {
         println!("{}", table.text());

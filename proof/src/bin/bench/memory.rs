@@ -3,56 +3,87 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::letters::{LARGEST_EVENT, Sized, event};
 use crate::page::Table;
 use crate::run::Run;
-use crate::stat::mebibytes;
+use crate::stat::{line, mebibytes};
 
 const LATENCY: Duration = Duration::from_millis(10);
 
 /// Memory is as the first batches leave it; later ones find it freed.
 const BATCHES: usize = 5;
 
-pub(crate) fn table(binary: &Path) -> Table {
-    let mut table = Table::new(
-        "memory",
-        "| batch | bytes of the event, MB | before any, MB | after one letter, MB | at most, MB | above that letter, times the bytes |",
-    );
-    for (size, name) in [(2_048, "2 KB"), (65_536, "64 KB"), (1_000_000, "1 MB")] {
-        for share in [8, 4, 2, 1] {
-            let record = event(1, size, Sized::Body, 1).len();
-            let letters = LARGEST_EVENT / share / record;
-            if letters == 0 {
-                continue;
-            }
-            table.rows.push(row(binary, letters, size, name));
-            eprintln!("{}", table.rows.last().expect("a row"));
-        }
-    }
-    table
+const SIZES: [(usize, &str); 3] = [(2_048, "2 KB"), (65_536, "64 KB"), (1_000_000, "1 MB")];
+
+/// All figures are mebibytes.
+struct Measured {
+    event: f64,
+    idle: f64,
+    most: f64,
 }
 
-fn row(binary: &Path, letters: usize, size: usize, name: &str) -> String {
-    let policy = json!({ "default": { "target": "origin" } });
-    let mut run = Run::of_function(binary, &policy, LATENCY, 1);
-    let memory = |run: &Run, figure| run.sandbox.memory(figure).expect("a running process");
-    let before = memory(&run, "VmRSS");
-    run.invoke(event(1, 2_048, Sized::Body, 1));
-    let idle = memory(&run, "VmHWM");
-    let event = event(letters, size, Sized::Body, 1);
-    let bytes = u64::try_from(event.len()).expect("six million");
-    for _ in 0..BATCHES {
-        run.invoke(event.clone());
+/// Batches by their size, and what each byte more of them takes.
+pub(crate) fn tables(binary: &Path) -> [Table; 2] {
+    let mut table = Table::new(
+        "memory",
+        "| letters are | batch | bytes of the event, MB | idle, MB | at most, MB | above idle, times the bytes |",
+    );
+    let mut slopes = Table::new(
+        "memory-slope",
+        "| letters of | for each MB more of the event, MB | above idle before the first, MB |",
+    );
+    let ways = [
+        ("sent to a queue", json!({ "default": { "target": "origin" } }), &[8, 4, 2, 1][..]),
+        ("published to a topic", json!({ "default": { "target": "topic" } }), &[1]),
+        ("archived", json!({ "default": { "action": "archive" } }), &[1]),
+    ];
+    for (way, policy, shares) in ways {
+        for (size, name) in SIZES {
+            let record = event(1, size, Sized::Body, 1).len();
+            let mut points = Vec::new();
+            for share in shares {
+                let letters = LARGEST_EVENT / share / record;
+                if letters == 0 {
+                    continue;
+                }
+                let measured = measure(binary, &policy, letters, size);
+                let Measured { event, idle, most } = measured;
+                table.rows.push(format!(
+                    "| {way} | {letters} of {name} | {event:.1} | {idle:.1} | {most:.1} | {:.1} |",
+                    measured.times()
+                ));
+                eprintln!("{}", table.rows.last().expect("a row"));
+                points.push((event, most - idle));
+            }
+            if points.len() > 1 {
+                let (slope, first) = line(&points);
+                slopes.rows.push(format!("| {name} | {slope:.1} | {first:.1} |"));
+            }
+        }
     }
-    let most = memory(&run, "VmHWM");
-    format!(
-        "| {letters} of {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
-        mebibytes(bytes),
-        mebibytes(before),
-        mebibytes(idle),
-        mebibytes(most),
-        mebibytes(most - idle) / mebibytes(bytes)
-    )
+    [table, slopes]
+}
+
+impl Measured {
+    fn times(&self) -> f64 {
+        (self.most - self.idle) / self.event
+    }
+}
+
+fn measure(binary: &Path, policy: &Value, letters: usize, size: usize) -> Measured {
+    let mut run = Run::of_function(binary, policy, LATENCY, 1);
+    let memory = |run: &Run, figure| mebibytes(run.sandbox.memory(figure).expect("a running process"));
+    let idle = memory(&run, "VmRSS");
+    let event = event(letters, size, Sized::Body, 1);
+    for _ in 0..BATCHES {
+        let (_, kept) = run.invoke(event.clone());
+        assert_eq!(kept, 0, "every letter goes");
+    }
+    Measured {
+        event: mebibytes(event.len().try_into().expect("six million")),
+        idle,
+        most: memory(&run, "VmHWM"),
+    }
 }
