@@ -13,6 +13,7 @@ mod cost;
 mod letters;
 mod memory;
 mod page;
+mod pipeline;
 mod run;
 mod speed;
 mod start;
@@ -70,6 +71,18 @@ fn main() -> ExitCode {
     if wanted("memory") {
         tables.extend(memory::tables(&binaries.function));
     }
+    let told =
+        pipeline.map(|path| std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")));
+    if let (Some(told), true, true) = (&told, PARTS.iter().all(|part| wanted(part)), binaries.bare.is_some())
+    {
+        let mut aims = Table::new("aims", "| aim | figure | met |");
+        for table in &mut tables {
+            aims.rows.append(&mut table.aims);
+        }
+        pipeline::aim(&mut aims, told);
+        aims.rows.append(&mut aims.aims);
+        tables.push(aims);
+    }
     for table in &tables {
         println!("{}", table.text());
     }
@@ -78,9 +91,7 @@ fn main() -> ExitCode {
         for table in &tables {
             text = proof::put(&text, table.name, &table.text());
         }
-        if let Some(pipeline) = pipeline {
-            let told =
-                std::fs::read_to_string(&pipeline).unwrap_or_else(|error| panic!("{pipeline}: {error}"));
+        if let Some(told) = told {
             text = proof::put(&text, "pipeline", &page::verbatim(&told));
         }
         if parts.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::letters::{LARGEST_EVENT, Sized, event};
 use crate::page::Table;
 use crate::run::Run;
-use crate::stat::{line, mebibytes};
+use crate::stat::{line, mebibytes, range};
 
 const LATENCY: Duration = Duration::from_millis(10);
 
@@ -39,6 +39,7 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
         ("published to a topic", json!({ "default": { "target": "topic" } }), &[1]),
         ("archived", json!({ "default": { "action": "archive" } }), &[1]),
     ];
+    let mut full = Vec::new();
     for (way, policy, shares) in ways {
         for (size, name) in SIZES {
             let record = event(1, size, Sized::Body, 1).len();
@@ -56,6 +57,9 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
                 ));
                 eprintln!("{}", table.rows.last().expect("a row"));
                 points.push((event, most - idle));
+                if *share == 1 {
+                    full.push(measured);
+                }
             }
             if points.len() > 1 {
                 let (slope, first) = line(&points);
@@ -63,6 +67,14 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
             }
         }
     }
+    let (least, most) = range(full.iter().map(Measured::times));
+    table.aim(
+        "memory above idle at most 3 times the bytes of a full event",
+        format!("{least:.1} to {most:.1}"),
+        most <= 3.0,
+    );
+    let (_, most) = range(full.iter().map(|it| it.most));
+    table.aim("a full event of 6 MB within 64 MB", format!("{most:.1} MB"), most <= 64.0);
     [table, slopes]
 }
 

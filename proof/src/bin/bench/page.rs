@@ -1,5 +1,6 @@
 //! The page of figures: tables put into their places.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -9,11 +10,18 @@ pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) head: &'static str,
     pub(crate) rows: Vec<String>,
+    /// What its figures should be: rows of the table of aims.
+    pub(crate) aims: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn new(name: &'static str, head: &'static str) -> Self {
-        Self { name, head, rows: Vec::new() }
+        Self { name, head, rows: Vec::new(), aims: Vec::new() }
+    }
+
+    /// An aim with the figure, and whether it is met.
+    pub(crate) fn aim(&mut self, aim: &str, figure: impl Display, met: bool) {
+        self.aims.push(format!("| {aim} | {figure} | {} |", if met { "yes" } else { "no" }));
     }
 
     /// In Markdown, every column but the first to the right.
@@ -30,9 +38,32 @@ pub(crate) fn verbatim(told: &str) -> String {
     lines.flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
+/// A whole number with commas.
+pub(crate) fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let comma = |(index, digit)| {
+        let comma = index > 0 && (digits.len() - index) % 3 == 0;
+        comma.then_some(',').into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
+}
+
 /// The size of a file, and in a zip, bytes.
 pub(crate) fn sizes(file: &Path) -> (usize, usize) {
     let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let zipped = Command::new("gzip").args(["-9", "-c"]).arg(file).output().expect("gzip");
     (content.len(), zipped.stdout.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn commas_are_between_thousands() {
+        assert_eq!(
+            [0.4, 999.0, 1_000.0, 14_212.4, 1_887_000.0].map(thousands),
+            ["0", "999", "1,000", "14,212", "1,887,000"]
+        );
+    }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::letters::{LARGEST_EVENT, QUEUE, Sized, event, raw_event, topic};
-use crate::page::Table;
+use crate::page::{Table, thousands};
 use crate::run::{Binaries, Run};
-use crate::stat::{median, per_second};
+use crate::stat::{median, per_second, range};
 
 /// What a call of AWS takes.
 const LATENCY: Duration = Duration::from_millis(10);
@@ -30,6 +30,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
         "speed",
         "| letters | size | batch | a second | CPU each, µs | bare function, a second | CPU each, µs | ratio |",
     );
+    let (mut large, mut ratios) = (Vec::new(), Vec::new());
     for (target, name) in [("origin", "sent to a queue"), ("topic", "published to a topic")] {
         for (size, size_name) in SIZES {
             for batch in BATCHES {
@@ -60,13 +61,21 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
                     let _ = write!(row, " {rate:.0} | {cpu:.0} |");
                 }
                 if let [ours, bare] = &measured[..] {
+                    ratios.push(ours.rate / bare.rate);
                     let _ = write!(row, " {:.2} |", ours.rate / bare.rate);
+                }
+                if records == 1_000 {
+                    large.push(measured[0].rate);
                 }
                 table.rows.push(row);
                 eprintln!("{}", table.rows.last().expect("a row"));
             }
         }
     }
+    let (least, _) = range(large.into_iter());
+    table.aim("10,000 letters a second of 1 KB at batches of 1,000", thousands(least), least >= 10_000.0);
+    let (least, most) = range(ratios.into_iter());
+    table.aim("at least 0.7 of the bare function", format!("{least:.2} to {most:.2}"), least >= 0.7);
     table
 }
 

@@ -1,5 +1,6 @@
 //! Size of the artifact, start of the process, first batch.
 
+use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,21 +33,22 @@ pub(crate) fn table(binary: &Path) -> Table {
         second.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
     }
     let _ = std::fs::remove_file(trusted());
+    let megabytes = |bytes: usize| mebibytes(bytes.try_into().expect("a size")) * 1.048_576;
+    let (bytes, zipped) = (megabytes(bytes), megabytes(zipped));
+    let [start, first, second] = [&mut starts, &mut first, &mut second].map(|times| millis(median(times)));
+    let idle = mebibytes(median(&mut idle));
     let mut row = |what: &str, figure: String| table.rows.push(format!("| {what} | {figure} |"));
-    let megabytes =
-        |bytes: usize| format!("{:.2} MB", mebibytes(bytes.try_into().expect("a size")) * 1.048_576);
-    row("binary", megabytes(bytes));
-    row("zipped", megabytes(zipped));
-    row(
-        "start of the process to its first request for work",
-        format!("{:.1} ms", millis(median(&mut starts))),
-    );
-    row("memory then", format!("{:.1} MB", mebibytes(median(&mut idle))));
-    row(
-        "first batch over TLS, one letter, endpoints without latency",
-        format!("{:.1} ms", millis(median(&mut first))),
-    );
-    row("second batch", format!("{:.1} ms", millis(median(&mut second))));
+    row("binary", format!("{bytes:.2} MB"));
+    row("zipped", format!("{zipped:.2} MB"));
+    row("start of the process to its first request for work", format!("{start:.1} ms"));
+    row("memory then", format!("{idle:.1} MB"));
+    row("first batch over TLS, one letter, endpoints without latency", format!("{first:.1} ms"));
+    row("second batch", format!("{second:.1} ms"));
+    table.aim(&format!("binary of 6 MB ({ARCH})"), format!("{bytes:.2} MB"), bytes <= 6.0);
+    table.aim(&format!("3 MB zipped ({ARCH})"), format!("{zipped:.2} MB"), zipped <= 3.0);
+    table.aim("start within 10 ms", format!("{start:.1} ms"), start <= 10.0);
+    table.aim("first batch over TLS within 15 ms", format!("{first:.1} ms"), first <= 15.0);
+    table.aim("16 MB idle", format!("{idle:.1} MB"), idle <= 16.0);
     table
 }
 

@@ -20,6 +20,12 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     f64::from(u32::try_from(bytes / 1024).expect("fewer than terabytes")) / 1024.0
 }
 
+/// The least and the most.
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+}
+
 /// The line with the least squares: its slope, and its value at zero.
 pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let sum = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();

@@ -1,0 +1,49 @@
+//! What `examples/pipeline.rs` has said.
+
+use crate::page::{Table, thousands};
+
+/// Parsing and deciding, by the median of 2 KB letters.
+pub(crate) fn aim(aims: &mut Table, told: &str) {
+    let rate = rate(told).expect("the median of built_in_policy for letters of 2048 bytes");
+    aims.aim(
+        "300,000 letters a second and core at 2 KB, parsed and decided",
+        thousands(rate),
+        rate >= 300_000.0,
+    );
+}
+
+/// The rates stand below the times: fastest, slowest, median, mean.
+fn rate(told: &str) -> Option<f64> {
+    let mut lines = told.lines().skip_while(|line| !line.contains("built_in_policy"));
+    lines.find(|line| line.contains(" 2048 "))?;
+    let rates = lines.next()?.split('│').filter_map(|field| field.trim().strip_suffix("item/s"));
+    let (number, unit) = rates.into_iter().nth(2)?.split_once(' ')?;
+    let unit = match unit {
+        "" => 1.0,
+        "K" => 1e3,
+        "M" => 1e6,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    const TOLD: &str = "
+pipeline            fastest       │ slowest       │ median        │ mean          │ samples │ iters
+├─ built_in_policy                │               │               │               │         │
+│  ├─ 2048          4.918 ms      │ 8.19 ms       │ 5.298 ms      │ 5.421 ms      │ 100     │ 100
+│  │                203.3 Kitem/s │ 122 Kitem/s   │ 188.7 Kitem/s │ 184.4 Kitem/s │         │
+│  ├─ 16384         7.616 ms      │ 12.82 ms      │ 8.24 ms       │ 8.595 ms      │ 100     │ 100
+│  │                131.2 Kitem/s │ 77.98 Kitem/s │ 121.3 Kitem/s │ 116.3 Kitem/s │         │
+";
+
+    #[test]
+    fn the_median_rate_is_read() {
+        assert_eq!(rate(TOLD), Some(188_700.0));
+        assert_eq!(rate(&TOLD.replace("188.7 K", "1.887 M")), Some(1_887_000.0));
+        assert_eq!(rate(&TOLD.replace("2048", "4096")), None);
+    }
+}
