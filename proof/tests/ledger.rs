@@ -1,9 +1,11 @@
 //! The ledger finds what it is there to find: worlds that are wrong on purpose.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use proof::loss::ledger::{Effect, End, Ending, Ledger, Message, Place, Plan, Run, Told, Verdict, What, Who};
+use proof::loss::ledger::{
+    Cause, Effect, End, Ending, Ledger, Message, Place, Plan, Run, Told, Verdict, What, Who,
+};
 
 /// A letter's life, told in short.
 struct Story {
@@ -159,19 +161,22 @@ fn twice(told: Told, ending: Ending, not_deleted: bool) -> Story {
 #[test]
 fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_else() {
     let refused = Told::Refused { for_good: false };
-    for (told, ending, not_deleted, unexplained) in [
-        (Told::Done, Ending::Heard, false, 1),
-        (Told::Nothing, Ending::Heard, false, 0),
-        (refused, Ending::Heard, false, 0),
-        (Told::Done, Ending::Unheard, false, 0),
-        (Told::Done, Ending::Killed, false, 0),
-        (Told::Done, Ending::TimedOut, false, 0),
-        (Told::Done, Ending::Heard, true, 0),
+    for (told, ending, not_deleted, cause) in [
+        (Told::Done, Ending::Heard, false, None),
+        (Told::Nothing, Ending::Heard, false, Some(Cause::Unanswered)),
+        (Told::Nothing, Ending::Unheard, false, Some(Cause::Unanswered)),
+        (refused, Ending::Heard, false, Some(Cause::Refused)),
+        (Told::Done, Ending::Unheard, false, Some(Cause::Unheard)),
+        (Told::Done, Ending::Killed, false, Some(Cause::Killed)),
+        (Told::Nothing, Ending::Killed, false, Some(Cause::Killed)),
+        (Told::Done, Ending::TimedOut, false, Some(Cause::TimedOut)),
+        (Told::Done, Ending::Heard, true, Some(Cause::NotDeleted)),
     ] {
         let verdict = twice(told, ending, not_deleted).verdict();
+        let explained: BTreeMap<_, _> = cause.into_iter().map(|cause| (cause, 1)).collect();
         assert_eq!(
-            (verdict.duplicates, verdict.unexplained, verdict.is_good()),
-            (1, unexplained, unexplained == 0),
+            (verdict.duplicates, verdict.unexplained, verdict.is_good(), &verdict.causes),
+            (1, usize::from(cause.is_none()), cause.is_some(), &explained),
             "{told:?}, {ending:?}, not deleted: {not_deleted}"
         );
     }

@@ -172,6 +172,44 @@ pub enum Ending {
     Failed,
 }
 
+/// Why a letter that had arrived could not be deleted, as far as the function and Lambda could see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its process was killed.
+    Killed,
+    /// The call that took it was not answered.
+    Unanswered,
+    /// The call that took it was answered with an error.
+    Refused,
+    /// The answer to that call came when the function waited for it no more.
+    Late,
+    /// The invocation did not end in time.
+    TimedOut,
+    /// The invocation ended with an error, or not at all.
+    Failed,
+    /// Nobody heard the function's answer.
+    Unheard,
+    /// Lambda could not delete it.
+    NotDeleted,
+}
+
+impl Cause {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "the process was killed",
+            Self::Unanswered => "a call took it and was not answered",
+            Self::Refused => "a call took it and was answered with an error",
+            Self::Late => "a call took it and was answered too late",
+            Self::TimedOut => "the invocation timed out",
+            Self::Failed => "the invocation failed",
+            Self::Unheard => "the function's answer was not heard",
+            Self::NotDeleted => "the delete failed",
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Invocation {
     began: u64,
@@ -222,6 +260,8 @@ pub struct Verdict {
     pub duplicates: usize,
     /// Of these, those that nothing explains.
     pub unexplained: usize,
+    /// The others, by what explains them.
+    pub causes: BTreeMap<Cause, usize>,
     /// Repetitions that FIFO places swallowed.
     pub swallowed: usize,
     /// Letters that overtook another of their group.
@@ -397,7 +437,10 @@ impl Ledger {
         }
         verdict.duplicates += left.len().saturating_sub(1);
         for (first, again) in left.iter().zip(left.iter().skip(1)) {
-            if !self.is_explained(first, facts) || deleted.is_some_and(|deleted| deleted < again.order) {
+            let kept = deleted.is_none_or(|deleted| deleted > again.order);
+            if let Some(cause) = self.cause(first, facts).filter(|_| kept) {
+                *verdict.causes.entry(cause).or_default() += 1;
+            } else {
                 verdict.unexplained += 1;
                 faults.push(format!(
                     "message {message} has left twice, and nothing explains the first time (fact {})",
@@ -408,17 +451,24 @@ impl Ledger {
         self.judge_attempts(who, message, facts, faults);
     }
 
-    /// Whether the letter could not be deleted after this effect.
-    fn is_explained(&self, effect: &Fact, facts: &[&Fact]) -> bool {
-        let What::Sent { told, .. } = &effect.what else { return false };
-        let Some(run) = effect.run else { return false };
+    /// Why the letter could not be deleted after this effect, if it could not. Of several causes it is the one
+    /// that came first; a kill is why its calls were not answered.
+    fn cause(&self, effect: &Fact, facts: &[&Fact]) -> Option<Cause> {
+        let What::Sent { told, .. } = &effect.what else { return None };
+        let run = effect.run?;
         let invocation = &self.runs[run];
         let not_deleted =
-            facts.iter().any(|fact| fact.run == Some(run) && matches!(fact.what, What::NotDeleted));
-        *told != Told::Done
-            || invocation.ending != Ending::Heard
-            || not_deleted
-            || effect.at >= invocation.last_delivery
+            || facts.iter().any(|fact| fact.run == Some(run) && matches!(fact.what, What::NotDeleted));
+        match (told, invocation.ending) {
+            (_, Ending::Killed) => Some(Cause::Killed),
+            (Told::Nothing, _) => Some(Cause::Unanswered),
+            (Told::Refused { .. }, _) => Some(Cause::Refused),
+            (Told::Done, _) if effect.at >= invocation.last_delivery => Some(Cause::Late),
+            (Told::Done, Ending::TimedOut) => Some(Cause::TimedOut),
+            (Told::Done, Ending::Failed | Ending::Open) => Some(Cause::Failed),
+            (Told::Done, Ending::Unheard) => Some(Cause::Unheard),
+            (Told::Done, Ending::Heard) => not_deleted().then_some(Cause::NotDeleted),
+        }
     }
 
     /// Each invocation is one attempt at most. One more than the schedule has is allowed for each receive
@@ -573,6 +623,9 @@ impl Verdict {
         self.moved += other.moved;
         self.duplicates += other.duplicates;
         self.unexplained += other.unexplained;
+        for (cause, count) in other.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
         self.swallowed += other.swallowed;
         self.disorders += other.disorders;
         self.violations.extend(other.violations);

@@ -262,6 +262,12 @@ impl Soaked {
         row("repetitions recognised as such", |it| it.swallowed);
         row("**order violations**", |it| it.disorders);
         row("**other violations**", |it| it.violations.len() - it.lost - it.unexplained - it.disorders);
+        let _ =
+            writeln!(text, "\n| a duplicate, because | standard | FIFO | together |\n|---|---:|---:|---:|");
+        for (cause, count) in &all.causes {
+            let of = |it: &Verdict| it.causes.get(cause).copied().unwrap_or_default();
+            let _ = writeln!(text, "| {} | {} | {} | {count} |", cause.name(), of(standard), of(fifo));
+        }
         let _ = writeln!(text, "\n| call | calls | of these with a fault |\n|---|---:|---:|");
         for (name, calls) in &self.calls {
             let faults: usize =
