@@ -12,6 +12,7 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
 use crate::arn::Arn;
 use crate::https::https;
+use crate::settings::{BadSettings, SettingFault};
 
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
@@ -44,15 +45,21 @@ impl Clients {
     /// name. Profiles and the credentials of machines are not looked for: Lambda has neither, and looking
     /// takes time and room.
     /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>
-    #[must_use]
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`] where there is no region: every call would fail, and tell little of why.
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let is_true = |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| variable(name));
+        let region = region(&variable).ok_or_else(|| {
+            let problem = "is missing: the region of AWS, which Lambda sets itself".to_owned();
+            BadSettings(vec![SettingFault { variable: "AWS_REGION", problem }])
+        })?;
         let endpoints = Endpoints::read(&variable);
         let own_endpoint = endpoints.of("").or(endpoints.of("S3")).is_some();
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
-            .region(region.map(Region::new))
+            .region(region)
             .credentials_provider(credentials(&variable))
             .http_client(https())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
@@ -66,7 +73,7 @@ impl Clients {
             .use_dual_stack(is_true("AWS_USE_DUALSTACK_ENDPOINT"))
             .service_config(endpoints)
             .build();
-        Self::from_config(&config, own_endpoint)
+        Ok(Self::from_config(&config, own_endpoint))
     }
 
     /// Clients by a configuration. With an endpoint of one's own, buckets are a part of the path,
@@ -88,6 +95,12 @@ impl Clients {
 /// as two of its letters, and nearly all are where the function is.
 pub(crate) fn elsewhere(arn: &Arn, own: Option<&Region>) -> Option<Region> {
     (own.map(Region::as_ref) != Some(arn.region())).then(|| Region::new(arn.region().to_owned()))
+}
+
+/// The region that the environment names; a blank one would only make a host without a name.
+pub(crate) fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
+    let filled = |name: &&str| variable(name).filter(|value| !value.trim().is_empty());
+    ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(filled).map(Region::new)
 }
 
 /// Lambda's own credentials; where there are none, every call says so.

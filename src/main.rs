@@ -7,7 +7,7 @@ use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Event, Function};
 use sns_redrive::https;
-use sns_redrive::settings::Settings;
+use sns_redrive::settings::{BadSettings, Settings};
 use sns_redrive::telemetry;
 
 /// Letters are thousands of small pieces of memory: with the system's allocator they cost a fifth more time.
@@ -18,9 +18,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> Result<(), Error> {
     let variable = |name: &str| std::env::var(name).ok();
     telemetry::init(variable);
-    let settings = Settings::read(variable).inspect_err(telemetry::bad_settings)?;
+    let read = BadSettings::join(Settings::read(variable), Clients::from_environment(variable));
+    let (settings, clients) = read.inspect_err(telemetry::bad_settings)?;
     https::prepare();
-    let clients = Clients::from_environment(variable);
     let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);

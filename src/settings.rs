@@ -71,6 +71,22 @@ pub struct SettingFault {
 #[error("bad settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BadSettings(pub Vec<SettingFault>);
 
+impl BadSettings {
+    /// Both, or the faults of both.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`] with every fault of either.
+    pub fn join<A, B>(one: Result<A, Self>, other: Result<B, Self>) -> Result<(A, B), Self> {
+        match (one, other) {
+            (Ok(one), Ok(other)) => Ok((one, other)),
+            (one, other) => {
+                Err(Self(one.err().into_iter().chain(other.err()).flat_map(|bad| bad.0).collect()))
+            }
+        }
+    }
+}
+
 /// Every variable with its default, as README and template give them; `None` where there is none.
 pub const VARIABLES: [(&str, Option<&str>); 10] = [
     ("REDRIVE_POLICY", None),

@@ -23,7 +23,22 @@ fn clients(variables: &[(&str, &str)]) -> Clients {
         ("AWS_SESSION_TOKEN", "session"),
     ];
     let all = || always.iter().chain(variables);
-    Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned()))
+    Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned())).unwrap()
+}
+
+/// What is wrong with such an environment.
+fn faults(variables: &[(&str, &str)]) -> Option<String> {
+    let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+    Clients::from_environment(variable).err().map(|bad| bad.to_string())
+}
+
+#[test]
+fn there_must_be_a_region_and_a_blank_one_is_none() {
+    let missing =
+        Some("bad settings: AWS_REGION: is missing: the region of AWS, which Lambda sets itself".into());
+    assert_eq!(faults(&[]), missing);
+    assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", " ")]), missing);
+    assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")]), None);
 }
 
 async fn ask_queue(clients: &Clients) -> Result<(), Failure> {

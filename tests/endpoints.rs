@@ -722,7 +722,8 @@ mod https {
                 "AWS_REGION" => Some("eu-central-1".to_owned()),
                 "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("example".to_owned()),
                 _ => None,
-            });
+            })
+            .unwrap();
             let put = clients.s3.put_object().bucket("graveyard").key("key").send().await;
             assert_eq!((put.is_ok(), server.seen().len()), (expected == 1, expected));
         }

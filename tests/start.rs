@@ -30,6 +30,7 @@ fn bad_settings_stop_the_cold_start_with_a_line_for_each_fault() {
             "REDRIVE_POLICY: rules[0].match: is missing: a rule without a pattern would never apply",
             "ARCHIVE: is missing: s3://bucket/prefix or the ARN of a queue",
             "REDRIVE_MODE: must be active or observe, not \"dry\"",
+            "AWS_REGION: is missing: the region of AWS, which Lambda sets itself",
         ]
     );
 }

@@ -23,7 +23,7 @@ const QUEUE_BYTES: usize = 1024 * 1024;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let target: Arn = std::env::var("TARGET_ARN")?.parse()?;
-    let clients = Arc::new((Clients::from_environment(|name| std::env::var(name).ok()), target));
+    let clients = Arc::new((Clients::from_environment(|name| std::env::var(name).ok())?, target));
     run(service_fn(|event: LambdaEvent<SqsEvent>| {
         let clients = Arc::clone(&clients);
         async move {

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
-use aws_config::environment::EnvironmentVariableRegionProvider;
-use aws_config::meta::region::RegionProviderChain;
+use aws_config::meta::region::ProvideRegion;
 use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
@@ -12,7 +11,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
 use super::{Desk, Failed, args};
-use crate::clients::Clients;
+use crate::clients::{self, Clients};
 use crate::https::https;
 
 /// An operator waits longer than a function may.
@@ -39,7 +38,7 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clie
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     let providers = ProviderConfig::without_region().with_http_client(http.clone());
-    let region = region(args, &providers).await?;
+    let region = region(args, desk, &providers).await?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(http)
         .region(region.clone())
@@ -70,17 +69,18 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clie
 }
 
 /// The region of the command line, the environment or the profile, in this order.
-async fn region(args: &args::Connection, providers: &ProviderConfig) -> Result<Region, Failed> {
-    if let Some(region) = &args.region {
-        return Ok(Region::new(region.clone()));
-    }
+async fn region(args: &args::Connection, desk: &Desk, providers: &ProviderConfig) -> Result<Region, Failed> {
     let mut of_profile = ProfileFileRegionProvider::builder().configure(providers);
     if let Some(profile) = &args.profile {
         of_profile = of_profile.profile_name(profile);
     }
-    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
+    let region = match args.region.clone().map(Region::new).or_else(|| clients::region(desk.variable)) {
+        None => of_profile.build().region().await,
+        named => named,
+    };
     let none = "no region: give --region, AWS_REGION or a profile with one";
-    chain.or_else(of_profile.build()).region().await.ok_or_else(|| Failed::Work(none.to_owned()))
+    let filled = region.filter(|region| !region.as_ref().trim().is_empty());
+    filled.ok_or_else(|| Failed::Work(none.to_owned()))
 }
 
 /// An error with what led to it.

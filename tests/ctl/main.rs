@@ -202,7 +202,18 @@ fn without_region_or_credentials_it_says_so_before_it_calls() {
         assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
         String::from_utf8(ran.stderr).unwrap()
     };
-    assert_eq!(said(&[], &[]), "redrivectl: no region: give --region, AWS_REGION or a profile with one\n");
+    for (variables, args) in [
+        (&[][..], &[][..]),
+        (&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", " ")], &[]),
+        (&[("AWS_REGION", "eu-central-1")], &["--region", ""]),
+    ] {
+        assert_eq!(
+            said(variables, args),
+            "redrivectl: no region: give --region, AWS_REGION or a profile with one\n"
+        );
+    }
+    let second = said(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")], &[]);
+    assert!(second.starts_with("redrivectl: no credentials: "), "{second}");
     assert!(said(&[], &["--region", "eu-central-1"]).starts_with("redrivectl: no credentials: "));
     let nobody = said(&[("AWS_REGION", "eu-central-1")], &["--profile", "nobody"]);
     assert!(nobody.starts_with("redrivectl: no credentials of profile nobody: "), "{nobody}");
