@@ -1,6 +1,7 @@
 //! The AWS clients, made once per process.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
@@ -8,11 +9,12 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_types::app_name::AppName;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
 use crate::arn::Arn;
 use crate::https::https;
-use crate::settings::{BadSettings, SettingFault};
+use crate::settings::{BadSettings, Faults, fault, note};
 
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
@@ -41,26 +43,32 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Clients {
-    /// Clients by Lambda's environment: region, credentials, and the endpoints that the SDK's own variables
-    /// name. Profiles and the credentials of machines are not looked for: Lambda has neither, and looking
-    /// takes time and room.
-    /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>
+    /// Clients by Lambda's environment: region, credentials, and what the SDK's own variables say of endpoints,
+    /// checksums and the application's name. Profiles and the credentials of machines are not looked for:
+    /// Lambda has neither, and looking takes time and room.
+    /// <https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html>
     ///
     /// # Errors
     ///
-    /// [`BadSettings`] where there is no region: every call would fail, and tell little of why.
+    /// [`BadSettings`] where there is no region: every call would fail, and tell little of why. And where a
+    /// value means nothing: the SDK alone would go on without it.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
+        let variable = |name: &str| filled(&variable, name);
         let is_true = |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let region = region(&variable).ok_or_else(|| {
-            let problem = "is missing: the region of AWS, which Lambda sets itself".to_owned();
-            BadSettings(vec![SettingFault { variable: "AWS_REGION", problem }])
-        })?;
-        let endpoints = Endpoints::read(&variable);
+        let mut faults = Vec::new();
+        let region = note(&mut faults, required_region(variable), None);
+        let of_requests = note(&mut faults, checksums(variable, "AWS_REQUEST_CHECKSUM_CALCULATION"), None);
+        let of_answers = note(&mut faults, checksums(variable, "AWS_RESPONSE_CHECKSUM_VALIDATION"), None);
+        let app_name = note(&mut faults, app_name(variable), None);
+        if !faults.is_empty() {
+            return Err(BadSettings(faults));
+        }
+        let endpoints = Endpoints::read(variable);
         let own_endpoint = endpoints.of("").or(endpoints.of("S3")).is_some();
-        let config = SdkConfig::builder()
+        let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(region)
-            .credentials_provider(credentials(&variable))
+            .credentials_provider(credentials(variable))
             .http_client(https())
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
             .timeout_config(
@@ -71,9 +79,11 @@ impl Clients {
             )
             .use_fips(is_true("AWS_USE_FIPS_ENDPOINT"))
             .use_dual_stack(is_true("AWS_USE_DUALSTACK_ENDPOINT"))
-            .service_config(endpoints)
-            .build();
-        Ok(Self::from_config(&config, own_endpoint))
+            .service_config(endpoints);
+        config.set_request_checksum_calculation(of_requests);
+        config.set_response_checksum_validation(of_answers);
+        config.set_app_name(app_name);
+        Ok(Self::from_config(&config.build(), own_endpoint))
     }
 
     /// Clients by a configuration. With an endpoint of one's own, buckets are a part of the path,
@@ -97,18 +107,47 @@ pub(crate) fn elsewhere(arn: &Arn, own: Option<&Region>) -> Option<Region> {
     (own.map(Region::as_ref) != Some(arn.region())).then(|| Region::new(arn.region().to_owned()))
 }
 
-/// The region that the environment names; a blank one would only make a host without a name.
+/// A blank value counts as none.
+fn filled(variable: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    variable(name).filter(|value| !value.trim().is_empty())
+}
+
+/// The region that the environment names.
 pub(crate) fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
-    let filled = |name: &&str| variable(name).filter(|value| !value.trim().is_empty());
-    ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(filled).map(Region::new)
+    let name = filled(&variable, "AWS_REGION").or_else(|| filled(&variable, "AWS_DEFAULT_REGION"));
+    name.map(Region::new)
+}
+
+fn required_region(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Region>, Faults> {
+    let missing = || fault("AWS_REGION", "is missing: the region of AWS, which Lambda sets itself");
+    region(variable).map(Some).ok_or_else(missing)
+}
+
+/// When S3 gets or shows a checksum that it does not ask for; stores that only resemble S3 may know none.
+/// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-dataintegrity.html>
+fn checksums<T: FromStr>(
+    variable: impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<Option<T>, Faults> {
+    let Some(value) = variable(name) else { return Ok(None) };
+    let problem = |_| fault(name, format!("must be when_supported or when_required, not {value:?}"));
+    value.parse().map(Some).map_err(problem)
+}
+
+/// The name by which AWS's logs tell this function's calls from others.
+/// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-appid.html>
+fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, Faults> {
+    const NAME: &str = "AWS_SDK_UA_APP_ID";
+    let Some(value) = variable(NAME) else { return Ok(None) };
+    let problem = |_| fault(NAME, format!("must be of letters, digits and !#$%&'*+-.^_`|~, not {value:?}"));
+    AppName::new(value.clone()).map(Some).map_err(problem)
 }
 
 /// Lambda's own credentials; where there are none, every call says so.
 fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCredentialsProvider {
-    let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-    match (filled("AWS_ACCESS_KEY_ID"), filled("AWS_SECRET_ACCESS_KEY")) {
+    match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
         (Some(id), Some(secret)) => {
-            let token = filled("AWS_SESSION_TOKEN");
+            let token = variable("AWS_SESSION_TOKEN");
             SharedCredentialsProvider::new(Credentials::new(id, secret, token, None, "Environment"))
         }
         _ => SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),

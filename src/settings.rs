@@ -157,17 +157,17 @@ impl Settings {
     }
 }
 
-type Faults = Vec<SettingFault>;
+pub(crate) type Faults = Vec<SettingFault>;
 
 /// Keeps faults and goes on with a stand-in, so that all faults are found.
-fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T) -> T {
+pub(crate) fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T) -> T {
     read.unwrap_or_else(|found| {
         faults.extend(found);
         stand_in
     })
 }
 
-fn fault(variable: &'static str, problem: impl Into<String>) -> Faults {
+pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> Faults {
     vec![SettingFault { variable, problem: problem.into() }]
 }
 

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use sns_redrive::archive::{Archive, Batch, Epitaph};
 use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
-use support::{Answer, SUBSCRIPTION, Server, WORKER, arn};
+use sns_redrive::policy::ArchiveReason;
+use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter};
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
 
@@ -72,6 +74,73 @@ async fn requests_are_signed_by_the_credentials_of_the_environment() {
     let signed = &headers["authorization"];
     assert!(signed.contains("AKIDEXAMPLE") && signed.contains("/eu-central-1/sqs/"), "{signed}");
     assert_eq!(headers["x-amz-security-token"], "session");
+}
+
+/// What the function writes into an archive in S3, and how it asks for what lies there.
+async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
+    let server = Server::answering(200);
+    let own = ("AWS_ENDPOINT_URL", server.url());
+    let s3 = clients(&[&[(own.0, own.1.as_str())], variables].concat()).s3;
+    let archive =
+        Archive::S3 { s3: s3.clone(), bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() };
+    let letter = letter(&Post::raw("m", "body"));
+    let until = tokio::time::Instant::now() + Duration::from_secs(10);
+    let batch = Batch { queue: &letter.sqs.queue, request_id: "req-1", now: at(NOW), until };
+    let epitaph = Epitaph {
+        reason: ArchiveReason::Unrecognised,
+        detail: None,
+        rule: "default",
+        target: None,
+        retry: None,
+        failure: None,
+    };
+    assert_eq!(archive.store(&[(&letter, epitaph)], batch).await, [Ok(())]);
+    s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
+    let [put, get] = server.seen().try_into().unwrap();
+    (put, get)
+}
+
+#[tokio::test]
+async fn checksums_that_s3_does_not_require_can_be_left_out() {
+    let by_put = |request: &Request| {
+        let mut names = request.headers.keys();
+        names.any(|name| name.starts_with("x-amz-checksum-") || name == "x-amz-trailer")
+    };
+    let by_get = |request: &Request| request.headers.contains_key("x-amz-checksum-mode");
+    let (request, response) = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION");
+    for (variables, put_has, get_has) in [
+        (&[][..], true, true),
+        (&[(request, ""), (response, "")], true, true),
+        (&[(request, "when_supported"), (response, "WHEN_SUPPORTED")], true, true),
+        (&[(request, "when_required")], false, true),
+        (&[(response, "WHEN_REQUIRED")], true, false),
+    ] {
+        let (put, get) = put_and_get(variables).await;
+        assert_eq!((by_put(&put), by_get(&get)), (put_has, get_has), "{variables:?}: {put:?} {get:?}");
+    }
+}
+
+#[tokio::test]
+async fn requests_name_the_application() {
+    let agent = |variables| async move { put_and_get(variables).await.0.headers["x-amz-user-agent"].clone() };
+    assert!(!agent(&[]).await.contains(" app/"));
+    let named = agent(&[("AWS_SDK_UA_APP_ID", "orders-redrive")]).await;
+    assert!(named.split(' ').any(|word| word == "app/orders-redrive"), "{named}");
+}
+
+#[test]
+fn values_that_mean_nothing_are_reported_together() {
+    let bad = faults(&[
+        ("AWS_REQUEST_CHECKSUM_CALCULATION", "never"),
+        ("AWS_RESPONSE_CHECKSUM_VALIDATION", "no"),
+        ("AWS_SDK_UA_APP_ID", "two words"),
+    ]);
+    let expected = "bad settings: \
+        AWS_REGION: is missing: the region of AWS, which Lambda sets itself; \
+        AWS_REQUEST_CHECKSUM_CALCULATION: must be when_supported or when_required, not \"never\"; \
+        AWS_RESPONSE_CHECKSUM_VALIDATION: must be when_supported or when_required, not \"no\"; \
+        AWS_SDK_UA_APP_ID: must be of letters, digits and !#$%&'*+-.^_`|~, not \"two words\"";
+    assert_eq!(bad.as_deref(), Some(expected));
 }
 
 /// Where a request would go; it is not sent.
