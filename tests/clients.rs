@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sqs::error::SdkError;
 use sns_redrive::archive::{Archive, Batch, Epitaph};
 use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
@@ -186,6 +188,28 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
         .await
         .expect("an end before any other limit");
     assert_eq!(Failure::of_call(&failed.unwrap_err()).class, FailureClass::Transient);
+}
+
+/// The SDK sets a limit of its own to the reading of an answer where it asks for credentials.
+#[tokio::test]
+async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
+    let server = Server::scripted(|number| match number {
+        0 => Answer::Bytes(ANSWER.to_owned()),
+        _ => Answer::Silence,
+    });
+    let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
+    let ask = async || {
+        let limit = TimeoutConfig::builder().read_timeout(Duration::from_secs(1)).build();
+        let once =
+            aws_sdk_sqs::config::Builder::new().timeout_config(limit).retry_config(RetryConfig::disabled());
+        let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url());
+        let asked = asked.customize().config_override(once).send();
+        tokio::time::timeout(Duration::from_secs(5), asked).await.expect("an end before any other limit")
+    };
+    ask().await.unwrap();
+    let failed = ask().await.unwrap_err();
+    assert!(matches!(&failed, SdkError::DispatchFailure(why) if why.is_timeout()), "{failed:?}");
+    assert_eq!((Failure::of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
 }
 
 /// A connection that breaks costs a second, not a retry of a letter.
