@@ -117,8 +117,8 @@ fuzz: $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ c
 	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \
 	done
 
-sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX
-	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json
+sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX: [ARCH=x86_64]
+	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
 
 # In a copy of the source, with what is compiled kept for the next time. All of it takes hours.
 mutants: export CARGO_TARGET_DIR = $(CURDIR)/target/mutants

@@ -11,12 +11,11 @@ import re
 import subprocess
 import sys
 
-TARGET = "x86_64-unknown-linux-gnu"
 # Used below src/ctl only, the operator's tool, so no part of the function.
 TOOL_ONLY = ["clap", "signal-hook"]
 
 
-def main(cyclonedx: str, out: str) -> None:
+def main(cyclonedx: str, out: str, target: str) -> None:
     for crate in TOOL_ONLY:
         word = re.compile(rf"\b{crate.replace('-', '_')}::")
         users = [path for path in pathlib.Path("src").rglob("*.rs") if word.search(path.read_text())]
@@ -26,16 +25,20 @@ def main(cyclonedx: str, out: str) -> None:
         if strays:
             sys.exit(f"{crate} is used by the function, too: {strays[0]}")
 
-    made = {name: pathlib.Path(f"{name}_bin.cdx.json") for name in ["sns-redrive", "redrivectl"]}
     command = [cyclonedx, "cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5"]
-    run([*command, "--describe", "binaries", "--target", TARGET, "--no-build-deps"])
-    bom = json.loads(made["sns-redrive"].read_text())
+    run([*command, "--describe", "binaries", "--target", target, "--no-build-deps"])
+    bom = json.loads(pathlib.Path("sns-redrive_bin.cdx.json").read_text())
     # It writes a list beside every binary of the workspace.
     for path in pathlib.Path().glob("**/*_bin.cdx.json"):
         if "target" not in path.parts:
             path.unlink()
 
-    linked = crates_in_tree()
+    # Else the function would be named by its directory on this machine.
+    own = bom["metadata"]["component"]
+    own["purl"] = f"pkg:cargo/{own['name']}@{own['version']}"
+    bom = json.loads(json.dumps(bom).replace(json.dumps(own["bom-ref"]), json.dumps(own["purl"])))
+
+    linked = crates_in_tree(target)
     bom["components"] = [part for part in bom["components"] if (part["name"], part["version"]) in linked]
     kept = {part["bom-ref"] for part in bom["components"]} | {bom["metadata"]["component"]["bom-ref"]}
     bom["dependencies"] = [
@@ -50,10 +53,10 @@ def main(cyclonedx: str, out: str) -> None:
     print(f"{path}: CycloneDX {bom['specVersion']}, {len(bom['components'])} components")
 
 
-def crates_in_tree() -> set[tuple[str, str]]:
+def crates_in_tree(target: str) -> set[tuple[str, str]]:
     """Name and version of each crate that the function is linked with, but for its own."""
     prune = [word for crate in TOOL_ONLY for word in ("--prune", crate)]
-    edges = ["--edges", "normal,no-proc-macro", "--target", TARGET, *prune]
+    edges = ["--edges", "normal,no-proc-macro", "--target", target, *prune]
     lines = run(["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p}", *edges]).splitlines()
     crates = {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, filter(None, lines))}
     return {crate for crate in crates if crate[0] != "sns-redrive"}
@@ -70,6 +73,7 @@ def check(bom: dict, linked: set[tuple[str, str]], kept: set[str]) -> None:
         own != "sns-redrive" and f"is of {own}",
         missing and f"lacks {sorted(missing)}",
         len(names) != len(linked) and f"has {len(names)} components, cargo tree {len(linked)}",
+        "file:" in json.dumps(bom) and "names a directory of this machine",
         unsure and f"has no purl, hash or licence of {unsure}",
         {edges["ref"] for edges in bom["dependencies"]} != kept and "has no dependencies of some",
     ]
