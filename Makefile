@@ -63,12 +63,12 @@ lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template a
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/cfn-lint template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1
-	$(VENV)/bin/ruff check --config local/ruff.toml local tests
-	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests
+	$(VENV)/bin/ruff check --config local/ruff.toml local tests .ci
+	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests .ci
 
 format: $(VENV)/installed ## Format the Rust and the Python code
 	cargo fmt --all
-	$(VENV)/bin/ruff format --config local/ruff.toml local tests
+	$(VENV)/bin/ruff format --config local/ruff.toml local tests .ci
 
 # What is deployed: ARCH=arm64 or x86_64. cargo-lambda compiles, with zig as its linker; SAM runs the same command again,
 # which finds everything compiled, and packs the result.
