@@ -56,10 +56,13 @@ soak: ## The same with the release binary and many letters, in five to ten minut
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 
+# fuzz/ is a workspace of its own, with a lock file that must follow the function's dependencies.
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0
 lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template and of the Python code
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/cfn-lint template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1
@@ -68,6 +71,7 @@ lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template a
 
 format: $(VENV)/installed ## Format the Rust and the Python code
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 	$(VENV)/bin/ruff format --config local/ruff.toml local tests .ci
 
 # What is deployed: ARCH=arm64 or x86_64. cargo-lambda compiles, with zig as its linker; SAM runs the same command again,
