@@ -38,7 +38,7 @@
 //! | [`telemetry`] | facts to log lines and metrics | reports of [`redrive`] |
 //! | [`failure`] | what an error of AWS means, decided in one place | AWS |
 //! | [`settings`] | environment to [`Settings`](settings::Settings) | policy |
-//! | [`clients`] | the AWS clients: TLS, tries, time-outs | AWS |
+//! | [`clients`] | the AWS clients: TLS, tries, time-outs | AWS; faults of settings |
 //! | [`clock`] | the present, which comes in from outside | |
 //! | [`arn`] | ARNs, parsed once | |
 //! | [`ctl`] | the operator's tool `redrivectl`; no part of the function | policy, letters, archive |
