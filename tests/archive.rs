@@ -396,6 +396,14 @@ mod queue {
         assert!(!entry.attributes.contains_key("sns-redrive-archive"));
     }
 
+    #[tokio::test]
+    async fn a_letter_that_was_archived_before_gets_the_newest_record() {
+        let before = Post::raw("r", "x").attribute("sns-redrive-archive", "String", "an old record");
+        let entry = archived(&before, ARCHIVE_QUEUE).await;
+        assert_eq!(entry.attributes.len(), 1);
+        assert!(entry.attributes["sns-redrive-archive"].1.starts_with('{'));
+    }
+
     /// 1 MiB is all that SQS takes, attributes included; the body matters more than our record.
     #[tokio::test]
     async fn the_record_is_left_out_where_the_message_would_grow_too_large() {

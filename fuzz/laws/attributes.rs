@@ -122,9 +122,10 @@ fn by_topic(attributes: &Attributes, message: &str) {
 fn carried(parcel: &Parcel<'_>, others: &Attributes, mark: Option<Mark>) {
     let mut expected = others.clone();
     expected.extend(mark.map(|mark| (MARK_ATTRIBUTE.to_owned(), mark.to_attribute())));
-    let same = parcel.attributes.iter().map(|(name, value)| (*name, value.as_ref()));
+    let sent = parcel.attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
+    let count = parcel.attributes.len();
     assert!(
-        same.eq(expected.iter().map(|(name, value)| (name.as_str(), value))),
+        sent.collect::<Attributes>() == expected && count == expected.len(),
         "an attribute changed on its way out"
     );
     let size: usize = expected.iter().map(|(name, value)| name.len() + value.size()).sum();

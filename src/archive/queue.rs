@@ -67,7 +67,8 @@ fn parcel<'a>(letter: &'a Letter, record: &Record, queue: &Arn) -> Parcel<'a> {
     let fits = parcel.attributes.len() < MAX_ATTRIBUTES
         && parcel.size() + RECORD_ATTRIBUTE.len() + summary.size() <= MAX_MESSAGE_BYTES;
     if fits {
-        parcel.attributes.insert(RECORD_ATTRIBUTE, Cow::Owned(summary));
+        // Of an archived letter that somebody put back, the request keeps the last of two.
+        parcel.attributes.push((RECORD_ATTRIBUTE, Cow::Owned(summary)));
     }
     parcel
 }

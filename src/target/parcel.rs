@@ -4,7 +4,6 @@
 //! their types, group, trace header), adds the mark, and gives FIFO targets a deduplication id.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,8 +32,8 @@ pub struct Parcel<'a> {
     pub body: Cow<'a, str>,
     /// The subject; topics only.
     pub subject: Option<&'a str>,
-    /// The attributes, our mark among them.
-    pub attributes: BTreeMap<&'a str, Cow<'a, Attribute>>,
+    /// The attributes by name, our mark last; at most ten.
+    pub attributes: Vec<(&'a str, Cow<'a, Attribute>)>,
     /// The message group.
     pub group_id: Option<&'a str>,
     /// For FIFO targets: new for each retry, the same when one retry is repeated.
@@ -69,7 +68,7 @@ impl<'a> Parcel<'a> {
         };
         // What EventBridge says of its failure stands in attributes; the event itself had none.
         let mut attributes = match letter.origin {
-            Origin::EventBridge { .. } => BTreeMap::new(),
+            Origin::EventBridge { .. } => Vec::new(),
             _ => without_mark(attributes),
         };
         let mark = letter.mark(retry);
@@ -81,7 +80,7 @@ impl<'a> Parcel<'a> {
             return Err(Unmarkable);
         }
         if !unmarked {
-            attributes.insert(MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute()));
+            attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
         }
         let fifo = to.is_fifo();
         let group_id = letter.sqs.group_id();
@@ -114,7 +113,7 @@ impl<'a> Parcel<'a> {
         if attributes.len() >= MAX_ATTRIBUTES {
             return Err(Unmarkable);
         }
-        attributes.insert(MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute()));
+        attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
         let fifo = requeue.is_fifo();
         Ok(Self {
             body: Cow::Borrowed(&letter.sqs.body),
@@ -137,7 +136,7 @@ impl<'a> Parcel<'a> {
     }
 }
 
-fn without_mark(attributes: &Attributes) -> BTreeMap<&str, Cow<'_, Attribute>> {
+fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
     attributes
         .iter()
         .filter(|(name, _)| *name != MARK_ATTRIBUTE)
