@@ -1011,8 +1011,8 @@ mod deadline {
         let all = CONCURRENT_REQUESTS + 4;
         let posts: Vec<_> = (0..all)
             .map(|number| {
-                let queue = format!("arn:aws:sqs:eu-central-1:123456789012:q{number:02}");
-                Post::raw(&format!("m{number:02}"), "x").moved_from(&queue)
+                let queue = format!("arn:aws:sqs:eu-central-1:123456789012:q{number:03}");
+                Post::raw(&format!("m{number:03}"), "x").moved_from(&queue)
             })
             .collect();
         let began = Instant::now();

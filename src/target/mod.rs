@@ -38,9 +38,8 @@ pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 use crate::clients::Clients;
 use crate::failure::{Failure, FailureClass};
 
-/// Requests under way at once. At 10 ms each this is 64,000 messages a second, more than one function can
-/// prepare, and still few connections.
-pub const CONCURRENT_REQUESTS: usize = 64;
+/// Requests under way at once: a thousand letters, which need not wait for each other then.
+pub const CONCURRENT_REQUESTS: usize = 100;
 
 /// Of these, requests to functions and web servers: their letters go one by one, and a function with few
 /// instances, or a server that has just come back, answers too many at once by failing them.
