@@ -26,7 +26,8 @@ impl Aws {
             "AWS_ENDPOINT_URL" => Some(endpoint.clone()),
             "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("sample".to_owned()),
             _ => None,
-        });
+        })
+        .unwrap();
         Self { sink, clients }
     }
 
