@@ -27,7 +27,7 @@ pub(crate) struct Binaries {
 pub(crate) struct Run {
     pub(crate) sink: Sink,
     pub(crate) sandbox: Sandbox,
-    logged: Arc<AtomicUsize>,
+    logged: Arc<[AtomicUsize; 2]>,
 }
 
 impl Run {
@@ -54,14 +54,16 @@ impl Run {
             variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         variables.push(("AWS_ENDPOINT_URL".to_owned(), format!("{scheme}://{host}")));
         let mut sandbox = Sandbox::start(binary, &variables, Stdio::piped());
-        let logged = Arc::new(AtomicUsize::new(0));
+        let logged = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         // As in Lambda, somebody reads the log.
         let mut log = sandbox.take_log().expect("the log is a pipe");
         let counting = Arc::clone(&logged);
         std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
             while let Ok(count @ 1..) = log.read(&mut buffer) {
-                counting.fetch_add(count, Ordering::Relaxed);
+                let lines = buffer[..count].split(|byte| *byte == b'\n').count() - 1;
+                counting[0].fetch_add(count, Ordering::Relaxed);
+                counting[1].fetch_add(lines, Ordering::Relaxed);
             }
         });
         let started = sandbox.start_time(TIME);
@@ -81,9 +83,10 @@ impl Run {
         }
     }
 
-    /// The bytes that were logged since the last time this was asked.
-    pub(crate) fn take_logged(&self) -> usize {
-        self.logged.swap(0, Ordering::Relaxed)
+    /// The bytes and lines that were logged since the last time this was asked.
+    pub(crate) fn take_logged(&self) -> (usize, usize) {
+        let [bytes, lines] = self.logged.as_ref();
+        (bytes.swap(0, Ordering::Relaxed), lines.swap(0, Ordering::Relaxed))
     }
 }
 

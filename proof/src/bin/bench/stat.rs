@@ -22,6 +22,8 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
 
 /// The least and the most.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut values = values.peekable();
+    assert!(values.peek().is_some(), "something was measured");
     values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
 }
