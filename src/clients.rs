@@ -54,8 +54,10 @@ impl Clients {
     /// value means nothing: the SDK alone would go on without it.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let variable = |name: &str| filled(&variable, name);
-        let is_true = |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let mut faults = Vec::new();
+        let [fips, dual_stack, no_endpoints] =
+            ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"]
+                .map(|name| note(&mut faults, flag(variable, name), false));
         let region = note(&mut faults, required_region(variable), None);
         let of_requests = note(&mut faults, checksums(variable, "AWS_REQUEST_CHECKSUM_CALCULATION"), None);
         let of_answers = note(&mut faults, checksums(variable, "AWS_RESPONSE_CHECKSUM_VALIDATION"), None);
@@ -63,7 +65,7 @@ impl Clients {
         if !faults.is_empty() {
             return Err(BadSettings(faults));
         }
-        let endpoints = Endpoints::read(variable);
+        let endpoints = if no_endpoints { Endpoints(BTreeMap::new()) } else { Endpoints::read(variable) };
         let own_endpoint = endpoints.of("").or(endpoints.of("S3")).is_some();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -77,8 +79,8 @@ impl Clients {
                     .operation_attempt_timeout(ATTEMPT_TIMEOUT)
                     .build(),
             )
-            .use_fips(is_true("AWS_USE_FIPS_ENDPOINT"))
-            .use_dual_stack(is_true("AWS_USE_DUALSTACK_ENDPOINT"))
+            .use_fips(fips)
+            .use_dual_stack(dual_stack)
             .service_config(endpoints);
         config.set_request_checksum_calculation(of_requests);
         config.set_response_checksum_validation(of_answers);
@@ -134,6 +136,12 @@ fn checksums<T: FromStr>(
     value.parse().map(Some).map_err(problem)
 }
 
+fn flag(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Result<bool, Faults> {
+    let Some(value) = variable(name) else { return Ok(false) };
+    let problem = |_| fault(name, format!("must be true or false, not {value:?}"));
+    value.to_ascii_lowercase().parse().map_err(problem)
+}
+
 /// The name by which AWS's logs tell this function's calls from others.
 /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-appid.html>
 fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, Faults> {
@@ -166,9 +174,6 @@ const ENDPOINT_URL: &str = "AWS_ENDPOINT_URL";
 
 impl Endpoints {
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
-        if variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
-            return Self(BTreeMap::new());
-        }
         let of = |service: &'static str| {
             let name = if service.is_empty() {
                 ENDPOINT_URL.to_owned()

@@ -136,8 +136,13 @@ fn values_that_mean_nothing_are_reported_together() {
         ("AWS_REQUEST_CHECKSUM_CALCULATION", "never"),
         ("AWS_RESPONSE_CHECKSUM_VALIDATION", "no"),
         ("AWS_SDK_UA_APP_ID", "two words"),
+        ("AWS_USE_FIPS_ENDPOINT", "yes"),
+        ("AWS_USE_DUALSTACK_ENDPOINT", "1"),
+        ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "TRUE"),
     ]);
     let expected = "bad settings: \
+        AWS_USE_FIPS_ENDPOINT: must be true or false, not \"yes\"; \
+        AWS_USE_DUALSTACK_ENDPOINT: must be true or false, not \"1\"; \
         AWS_REGION: is missing: the region of AWS, which Lambda sets itself; \
         AWS_REQUEST_CHECKSUM_CALCULATION: must be when_supported or when_required, not \"never\"; \
         AWS_RESPONSE_CHECKSUM_VALIDATION: must be when_supported or when_required, not \"no\"; \
