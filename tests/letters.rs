@@ -173,6 +173,7 @@ fn a_record_of_an_on_failure_destination() {
     let letter = only("lambda-destination.json");
     let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier");
     assert_eq!(letter.origin, Origin::LambdaDestination { function });
+    assert_eq!(letter.message(), "{\"event\":\"order-placed\",\"orderId\":\"o-1004\"}");
     assert_eq!(letter.topic(), Some(&arn(TOPIC)));
     assert_eq!(letter.subscription(), Some(&arn(FUNCTION_SUBSCRIPTION)));
     let tenant = &letter.notification.as_ref().unwrap().attributes["tenant"];
@@ -185,6 +186,7 @@ fn a_letter_that_sqs_moved_from_a_consumer() {
     let letter = only("sqs-consumer.json");
     let source = arn("arn:aws:sqs:eu-central-1:123456789012:orders-billing");
     assert_eq!(letter.origin, Origin::Sqs { source });
+    assert_eq!(letter.message(), "{\"event\":\"order-paid\",\"orderId\":\"o-1005\"}");
     assert_eq!(letter.subscription(), Some(&arn(BILLING_SUBSCRIPTION)));
     assert_eq!(letter.notification.as_ref().unwrap().subject.as_deref(), Some("Order paid"));
     assert_eq!(letter.cause, None);

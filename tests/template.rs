@@ -188,7 +188,9 @@ fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
         }
         // A paginator makes the call as well, and sends it once for each page.
         // And one within the function's own region is sent as it is, another with the region of its queue or topic.
-        sent += source.matches(".send()").count() - source.matches("=> request.send().await").count();
+        sent += source.matches(".send()").count()
+            - source.matches("match elsewhere(").count()
+            - source.matches("match (elsewhere(").count();
     }
     (found, sent)
 }
