@@ -1,7 +1,7 @@
 //! What is decided, without anything being done: a message of a queue becomes a letter, and a policy says what
 //! should happen to it, and when.
 //!
-//! A crate of its own for two reasons. No AWS client, no tokio, no clock and no log is among its dependencies, so
+//! A crate of its own for two reasons. No AWS client, no tokio and no tracing is among its dependencies, so
 //! nothing here can reach for one; time comes in as an argument. And it goes over every byte of every letter, so it
 //! is compiled for speed, while everything else is compiled to be small.
 //!

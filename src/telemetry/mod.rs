@@ -17,7 +17,8 @@ use tracing_subscriber::{Layer, Registry};
 
 pub use letter::letter;
 pub use metrics::{Metrics, Run, summarise};
-pub use output::{Together, together, write};
+pub(crate) use output::together;
+pub use output::write;
 
 use crate::arn::Arn;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 //!
 //! Every line is written at once, so that a function that is killed has said what it did, but for those of a
 //! batch's letters: they come a thousand at a time when all is done, and a write for each would take longer than
-//! making the line.
+//! making the line. A panic in between, which ends the process, would lose them.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,10 +57,10 @@ pub fn write(lines: &str) {
 /// Until this is dropped, lines are gathered and written together.
 #[must_use]
 #[derive(Debug)]
-pub struct Together(());
+pub(crate) struct Together(());
 
 /// Begins to gather lines.
-pub fn together() -> Together {
+pub(crate) fn together() -> Together {
     held().holding = true;
     Together(())
 }
