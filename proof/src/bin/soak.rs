@@ -69,9 +69,8 @@ fn run_matrix(arguments: &Arguments, page: &mut String) -> bool {
     let began = Instant::now();
     let mut scenarios = matrix::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
-    let tell = |run: &Run| println!("{run}");
-    let runs =
-        matrix::run_all(&scenarios, &arguments.function, arguments.at_once, arguments.log.as_deref(), tell);
+    let live = |it: &matrix::Scenario| it.run(&arguments.function, arguments.log.as_deref());
+    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run: &Run| println!("{run}"));
     let bad = runs.iter().filter(|run| !run.is_good()).count();
     let text = format!(
         "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each cell has the duplicates of \

@@ -1,5 +1,6 @@
 //! Lambda: event source mappings with the sandboxes that they hand their batches to.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,34 +9,48 @@ use std::time::Duration;
 
 use super::faults::{Fault, Site};
 use super::world::{Caller, Feed, World};
-use crate::{Ended, Sandbox, Server};
+use crate::wire::Raw;
+use crate::{Ended, Reply, Sandbox, Server};
 
 /// How often an empty queue is looked at.
 const POLL: Duration = Duration::from_millis(20);
 
 /// One process of the function, with its own view of AWS.
-struct Process {
-    sandbox: Sandbox,
-    caller: Arc<Caller>,
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) sandbox: Sandbox,
+    pub(super) caller: Arc<Caller>,
     _aws: Server,
 }
 
 impl Process {
-    fn start(world: &Arc<World>) -> Self {
+    /// Starts one; `variables` are its settings, by the address of AWS.
+    pub(super) fn start(
+        binary: &Path,
+        log: Option<&Path>,
+        variables: impl FnOnce(&str) -> Vec<(String, String)>,
+        answer: impl Fn(&Caller, &Raw) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let caller = Arc::new(Caller::default());
         let aws = {
-            let (world, caller) = (Arc::clone(world), Arc::clone(&caller));
-            Server::start(move |request| world.answer(&caller, &request))
+            let caller = Arc::clone(&caller);
+            Server::start(move |request| answer(&caller, &request))
         };
         let address = aws.address();
-        let log = world.terms.log.as_ref().map_or_else(Stdio::null, |path| {
+        let log = log.map_or_else(Stdio::null, |path| {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             file.map_or_else(|_| Stdio::null(), Stdio::from)
         });
-        let sandbox = Sandbox::start(&world.terms.binary, &world.variables(&address), log);
+        let sandbox = Sandbox::start(binary, &variables(&address), log);
         let _ = caller.address.set(address);
         let _ = caller.killer.set(sandbox.killer());
         Self { sandbox, caller, _aws: aws }
+    }
+
+    fn of(world: &Arc<World>) -> Self {
+        let (terms, answering) = (&world.terms, Arc::clone(world));
+        let answer = move |caller: &Caller, raw: &Raw| answering.answer(caller, raw);
+        Self::start(&terms.binary, terms.log.as_deref(), |address| world.variables(address), answer)
     }
 }
 
@@ -68,7 +83,7 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
             continue;
         };
         let event = world.event(&batch);
-        let running = process.get_or_insert_with(|| Process::start(world));
+        let running = process.get_or_insert_with(|| Process::of(world));
         running.caller.run.store(batch.run, Ordering::Relaxed);
         let fault = world.fault(Site::Answer);
         if fault == Some(Fault::KillBefore) {

@@ -1,4 +1,4 @@
-//! The fault matrix: every call of the function, every fault, standard and FIFO.
+//! The fault matrix: every call that redrives, every fault, standard and FIFO.
 //!
 //! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then
 //! nothing goes wrong any more, the queues drain, and the ledger is read.
@@ -137,20 +137,19 @@ pub fn table(runs: &[Run]) -> String {
 }
 
 /// Runs scenarios, so many at once, and tells of each.
-pub fn run_all(
-    scenarios: &[Scenario],
-    binary: &Path,
+pub fn run_all<S: Sync, R: Send>(
+    scenarios: &[S],
     at_once: usize,
-    log: Option<&Path>,
-    tell: impl Fn(&Run) + Sync,
-) -> Vec<Run> {
+    run: impl Fn(&S) -> R + Sync,
+    tell: impl Fn(&R) + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let runs = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..at_once {
             scope.spawn(|| {
                 while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = scenario.run(binary, log);
+                    let run = run(scenario);
                     tell(&run);
                     runs.lock().unwrap_or_else(PoisonError::into_inner).push(run);
                 }

@@ -782,7 +782,8 @@ fn kept(answer: &str, batch: &Batch) -> Result<BTreeSet<usize>, String> {
         .collect()
 }
 
-fn record(message: &Message, queue: &str) -> Value {
+/// A message as Lambda hands it over.
+pub(super) fn record(message: &Message, queue: &str) -> Value {
     let mut system = json!({
         "ApproximateReceiveCount": message.receives.to_string(),
         "SentTimestamp": message.sent.to_string(),
@@ -826,7 +827,8 @@ fn id_of(number: Number) -> String {
     format!("00000000-0000-4000-9000-{number:012}")
 }
 
-fn number_of(id: &str) -> Option<Number> {
+/// The message of an id.
+pub(super) fn number_of(id: &str) -> Option<Number> {
     id.rsplit('-').next()?.parse().ok()
 }
 
