@@ -6,15 +6,19 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proof::loss::matrix::{self, Run};
+use proof::loss::replay::{self, Archive};
 use proof::loss::soak::Soak;
 use proof::{circumstances, put};
 
 const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
-     [--alone matrix|soak] [--only TEXT] [--at-once 48] [--log FILE] [--write docs/figures.md]
+     [--alone matrix|replay|soak] [--only TEXT] [--at-once 48] [--log FILE] [--write docs/figures.md]
 
---only: scenarios of the matrix whose names contain this
+--only: scenarios whose names contain this, of the one matrix that runs alone
 --log: what the function logs goes there
 --write: the figures go into their place in this page, if nothing was wrong";
+
+/// What can run alone.
+const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
 /// Violations that are told of the soak.
 const MOST_TOLD: usize = 10;
@@ -45,6 +49,9 @@ fn main() -> ExitCode {
     let mut good = true;
     if wanted("matrix") {
         good &= run_matrix(&arguments, &mut page);
+    }
+    if wanted("replay") {
+        good &= run_replay(&arguments, &mut page);
     }
     if wanted("soak") {
         good &= run_soak(&arguments, &mut page);
@@ -79,6 +86,28 @@ fn run_matrix(arguments: &Arguments, page: &mut String) -> bool {
         began.elapsed().as_secs_f64(),
         matrix::table(&runs),
         matrix::nonsense()
+    );
+    println!("{text}");
+    page.push_str(&text);
+    bad == 0 && !runs.is_empty()
+}
+
+fn run_replay(arguments: &Arguments, page: &mut String) -> bool {
+    let began = Instant::now();
+    let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
+    let mut scenarios = replay::scenarios();
+    scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
+    let archive = Archive::fill(binary, log);
+    let live = |it: &replay::Scenario| it.run(&archive, binary, log);
+    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run| println!("{run}"));
+    let bad = runs.iter().filter(|run| !run.is_good()).count();
+    let text = format!(
+        "\n### Replay\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each replays {} letters; each cell has the \
+         duplicates.\n\n{}",
+        runs.len(),
+        began.elapsed().as_secs_f64(),
+        replay::SELECTED,
+        replay::table(&runs),
     );
     println!("{text}");
     page.push_str(&text);
@@ -125,7 +154,7 @@ impl Arguments {
                 "--function" => all.function = value.into(),
                 "--letters" => all.letters = value.parse().ok()?,
                 "--seed" => all.seed = value.parse().ok()?,
-                "--alone" if matches!(value.as_str(), "matrix" | "soak") => all.alone = Some(value),
+                "--alone" if PARTS.contains(&value.as_str()) => all.alone = Some(value),
                 "--only" => all.only = value,
                 "--at-once" => all.at_once = value.parse().ok().filter(|it| *it > 0)?,
                 "--log" => all.log = Some(value.into()),

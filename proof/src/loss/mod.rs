@@ -9,7 +9,8 @@
 //! | [`world`] | AWS around one function |
 //! | [`mapping`] | Lambda: event source mappings and their sandboxes |
 //! | [`ledger`] | what happened to every letter, and whether it was right |
-//! | [`matrix`] | every call times every fault |
+//! | [`matrix`] | every call that redrives times every fault |
+//! | [`replay`] | every call of a replay times every fault |
 //! | [`soak`] | many letters under faults by chance |
 //! | [`chance`] | numbers from a seed |
 
@@ -20,5 +21,6 @@ pub mod letters;
 pub mod mapping;
 pub mod matrix;
 pub mod queue;
+pub mod replay;
 pub mod soak;
 pub mod world;

@@ -1,0 +1,113 @@
+//! What happened to the letters of a replay, and whether it was right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::SELECTED;
+use crate::loss::ledger::{Run as Invocation, Who};
+use crate::loss::world::number_of;
+
+/// A bucket's objects by key.
+pub type Objects = BTreeMap<String, String>;
+
+/// What happened to the letters of a replay.
+#[derive(Debug, Clone, Default)]
+pub struct Books {
+    arrivals: Vec<Arrival>,
+    /// Invocations that were killed.
+    killed: BTreeSet<Invocation>,
+    /// Those that could not write a ledger.
+    unwritten: BTreeSet<Invocation>,
+    violations: Vec<String>,
+}
+
+/// A letter came to the requeue.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    who: Who,
+    run: Invocation,
+    /// Whether the function was told so.
+    heard: bool,
+}
+
+/// What became of the letters.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Selected letters that are in the requeue.
+    pub arrived: usize,
+    /// Selected letters that are not.
+    pub lost: usize,
+    /// Arrivals after a letter's first, each of which has its cause.
+    pub duplicates: usize,
+    /// Promises that were broken.
+    pub violations: Vec<String>,
+}
+
+impl Books {
+    /// A letter came to the requeue; `objects` is the bucket at this time.
+    pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, objects: &Objects) {
+        if who >= SELECTED {
+            self.broken(format!("letter {who} was not selected"));
+        } else if recorded(objects).contains(&who) {
+            self.broken(format!("letter {who} is sent again, and a ledger says that it was sent"));
+        }
+        self.arrivals.push(Arrival { who, run, heard });
+    }
+
+    /// An invocation was killed.
+    pub fn killed(&mut self, run: Invocation) {
+        self.killed.insert(run);
+    }
+
+    /// A ledger was not written, or the function was not told that it was.
+    pub fn unwritten(&mut self, run: Invocation) {
+        self.unwritten.insert(run);
+    }
+
+    /// A promise was broken.
+    pub fn broken(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// What became of the letters, when the function has called the replay done.
+    #[must_use]
+    pub fn judge(&self, objects: &Objects) -> Verdict {
+        let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
+        let recorded = recorded(objects);
+        for who in 0..SELECTED {
+            let mut arrivals = self.arrivals.iter().filter(|it| it.who == who).rev();
+            // The last arrival is the one that counts; each before it must have a cause for another.
+            if arrivals.next().is_none() {
+                verdict.lost += 1;
+                verdict.violations.push(format!("letter {who} is lost"));
+                continue;
+            }
+            verdict.arrived += 1;
+            for Arrival { run, heard, .. } in arrivals {
+                verdict.duplicates += 1;
+                if *heard && !self.killed.contains(run) && !self.unwritten.contains(run) {
+                    verdict.violations.push(format!("letter {who} is sent again without a cause"));
+                }
+            }
+            if !recorded.contains(&who) {
+                verdict.violations.push(format!("no ledger says that letter {who} was sent"));
+            }
+        }
+        for (key, text) in objects.iter().filter(|(key, _)| key.contains("manifest.json")) {
+            let manifest: Value = serde_json::from_str(text).unwrap_or_default();
+            if manifest["status"] != "done" {
+                verdict.violations.push(format!("{key} ends as {}", manifest["status"]));
+            }
+        }
+        verdict
+    }
+}
+
+/// The letters that ledgers call sent.
+pub(super) fn recorded(objects: &Objects) -> BTreeSet<Who> {
+    let ledgers = objects.iter().filter(|(key, _)| key.contains("/batches/"));
+    let lines = ledgers.flat_map(|(_, text)| text.lines()).map(serde_json::from_str::<Value>);
+    let sent = lines.flatten().filter(|line| line["state"] == "sent");
+    sent.filter_map(|line| number_of(line["messageId"].as_str()?)).collect()
+}
