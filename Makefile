@@ -30,7 +30,7 @@ unit: build ## The Rust tests, and the calls that letters take
 	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
 
 # The seed fixes letters and faults, though not which call meets which.
-faults: build ## Every call of the function times every fault, and a small soak, in about two minutes
+faults: build ## Every call of the function times every fault, and a small soak, in about four minutes
 	cargo test --quiet -p proof
 	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
 
@@ -51,7 +51,7 @@ bench: ## Calls, speed, memory and start of the release binary, after some minut
 
 LETTERS ?= 100000
 PROFILE ?= release
-soak: ## The same with the release binary and many letters, in five to ten minutes: [LETTERS=100000] [SEED=7] [PROFILE=dev] [PAGE=docs/figures.md]
+soak: ## The same with the release binary and many letters, in about ten minutes: [LETTERS=100000] [SEED=7] [PROFILE=dev] [PAGE=docs/figures.md]
 	cargo build --profile $(PROFILE) --bin sns-redrive
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
