@@ -223,8 +223,14 @@ mod tests {
 
     #[test]
     fn what_is_no_arn_is_refused() {
-        for text in ["", "orders", "arn:aws:sqs:eu-central-1:123456789012", "arn:::::", "arn:aws:sqs:r:a:b c"]
-        {
+        for text in [
+            "",
+            "orders",
+            "arn:aws:sqs:eu-central-1:123456789012",
+            "arn:::::",
+            "arn:aws:sqs:r:1:b c",
+            "arn:aws:sqs:r:1:b\u{2003}c",
+        ] {
             assert_eq!(text.parse::<Arn>(), Err(NotAnArn), "{text:?}");
         }
     }
