@@ -44,7 +44,8 @@
 //! | [`ctl`] | the operator's tool `redrivectl`; no part of the function | policy, letters, archive |
 //! | [`function`] | joins the parts: an event in, an answer out | all |
 //!
-//! `letter`, `policy`, `arn` and the classes of `failure` are the crate `redrive-core`, in `core/`: what is decided depends on nothing that does.
+//! `letter`, `policy`, `arn` and the classes of `failure` are the crate `redrive-core`, in `core/`: what is decided
+//! depends on nothing that does.
 //! `main.rs` reads the settings, makes the clients and runs [`function::Function`]; nothing else.
 //! Start reading at [`redrive::Redrive::handle`], and at [`policy::step`] for the rule that says
 //! which retry a letter is due for.

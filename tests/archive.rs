@@ -30,17 +30,6 @@ fn in_queue(cloud: &Cloud, queue: &str) -> Archive {
     Archive::Queue { courier: Courier::new(&clients, Reach::Public), queue: arn(queue) }
 }
 
-fn unrecognised() -> Epitaph<'static> {
-    Epitaph {
-        reason: ArchiveReason::Unrecognised,
-        detail: None,
-        rule: "default",
-        target: None,
-        retry: None,
-        failure: None,
-    }
-}
-
 async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>> {
     store_until(archive, letters, Instant::now() + Duration::from_secs(10)).await
 }

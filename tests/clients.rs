@@ -10,11 +10,10 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::SdkError;
-use sns_redrive::archive::{Archive, Batch, Epitaph};
+use sns_redrive::archive::{Archive, Batch};
 use sns_redrive::clients::Clients;
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::ArchiveReason;
-use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter};
+use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter, unrecognised};
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
 
@@ -88,15 +87,7 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
     let letter = letter(&Post::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     let batch = Batch { queue: &letter.sqs.queue, request_id: "req-1", now: at(NOW), until };
-    let epitaph = Epitaph {
-        reason: ArchiveReason::Unrecognised,
-        detail: None,
-        rule: "default",
-        target: None,
-        retry: None,
-        failure: None,
-    };
-    assert_eq!(archive.store(&[(&letter, epitaph)], batch).await, [Ok(())]);
+    assert_eq!(archive.store(&[(&letter, unrecognised())], batch).await, [Ok(())]);
     s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
     let [put, get] = server.seen().try_into().unwrap();
     (put, get)

@@ -20,8 +20,10 @@ pub use world::{Ran, World};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sns_redrive::archive::Epitaph;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{Letter, SqsMessage};
+use sns_redrive::policy::ArchiveReason;
 
 /// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 pub const NOW: i64 = 1_793_534_400_000;
@@ -104,4 +106,16 @@ pub fn archived(cloud: &Cloud) -> Vec<Value> {
 /// The text of our mark, in the order of its fields.
 pub fn mark_text(spent: u32, letter_id: &str, first: i64) -> String {
     format!(r#"{{"v":1,"spent":{spent},"id":"{letter_id}","first":{first},"gen":0}}"#)
+}
+
+/// Of a letter that nobody knows what to do with.
+pub fn unrecognised() -> Epitaph<'static> {
+    Epitaph {
+        reason: ArchiveReason::Unrecognised,
+        detail: None,
+        rule: "default",
+        target: None,
+        retry: None,
+        failure: None,
+    }
 }

@@ -112,10 +112,8 @@ pub fn nonsense() -> String {
 /// The matrix: duplicates, standard and FIFO.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
-    let head: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-    let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
-    for site in Site::ALL {
-        let cells = Fault::ALL.map(|fault| {
+    let row = |site: Site| {
+        Fault::ALL.map(|fault| {
             let of = |fifo: bool| {
                 let runs = || {
                     runs.iter().filter(|run| {
@@ -130,8 +128,19 @@ pub fn table(runs: &[Run]) -> String {
             };
             let (standard, fifo) = (of(false), of(true));
             if standard == fifo && standard == "–" { standard } else { format!("{standard}, {fifo}") }
-        });
-        let _ = writeln!(text, "| {} | {} |", site.name(), cells.join(" | "));
+        })
+    };
+    by_fault(Site::ALL.map(|site| (site.name(), row(site))))
+}
+
+/// A table with a row for each call and a column for each fault.
+pub(super) fn by_fault<const FAULTS: usize>(
+    rows: impl IntoIterator<Item = (&'static str, [String; FAULTS])>,
+) -> String {
+    let head: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
+    for (name, cells) in rows {
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
     text
 }

@@ -8,7 +8,7 @@ mod books;
 mod world;
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +23,7 @@ use super::chance::Chance;
 use super::faults::Fault;
 use super::letters::{self, Kind, Letter, arn};
 use super::mapping::Process;
+use super::matrix::by_fault;
 use super::queue::Message;
 use super::world::{now, record};
 use crate::Ended;
@@ -148,20 +149,17 @@ pub fn scenarios() -> Vec<Scenario> {
 /// The matrix: duplicates.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
-    let head: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-    let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
-    for site in Site::ALL {
-        let cells = Fault::ALL.map(|fault| {
+    let row = |site: Site| {
+        Fault::ALL.map(|fault| {
             let run = runs.iter().find(|run| run.scenario == Scenario { site, fault });
             match run {
                 None => "–".to_owned(),
                 Some(run) if run.is_good() => run.verdict.duplicates.to_string(),
                 Some(_) => "FAILED".to_owned(),
             }
-        });
-        let _ = writeln!(text, "| {} | {} |", site.name(), cells.join(" | "));
-    }
-    text
+        })
+    };
+    by_fault(Site::ALL.map(|site| (site.name(), row(site))))
 }
 
 impl Scenario {
