@@ -352,7 +352,7 @@ mod tests {
             faults,
             "bad settings: \
              REDRIVE_POLICY: default.jitter: must be a number from 0 to 1, not 2; \
-             REDRIVE_POLICY: rulse: unknown key; known here: default, rules; \
+             REDRIVE_POLICY: rulse: unknown key; known here: default, origins, rules; \
              ARCHIVE: \"B\" is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen; \
              REQUEUE_ARN: must be the ARN of a queue, not \"requeue\"; \
              REDRIVE_MODE: must be active or observe, not \"dry\"; \

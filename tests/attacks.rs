@@ -38,8 +38,9 @@ const UNASKED: [&str; 2] = ["GetQueueAttributes", "PutObject"];
 /// The calls of a letter that was refused for what its subscription says.
 const ASKED: [&str; 3] = ["GetQueueAttributes", "GetSubscriptionAttributes", "PutObject"];
 
+/// The worst case: every origin that a letter claims is believed.
 fn default(default: &Value) -> Value {
-    json!({ "default": default })
+    json!({ "default": default, "origins": every_origin() })
 }
 
 /// The letter is archived as refused for this check, and these were all the calls.
@@ -366,7 +367,7 @@ mod a_letter_that_names_its_target_itself {
             "arn:aws:states:eu-central-1:123456789012:stateMachine:refund",
             SUBSCRIPTION,
         ] {
-            let world = World::new(&[]);
+            let world = World::with_policy(&default(&json!({})));
             let ran = world.run([&eventbridge(target)]).await;
             assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"], "{target}");
             assert_eq!(operations(&world.cloud), UNASKED, "{target}");
@@ -480,21 +481,27 @@ mod under_verify_signature {
         }
     }
 
-    /// Attributes make it a letter of another origin, which names neither topic nor subscription, so
+    /// Attributes do not make an envelope a letter of another origin, which would name neither topic nor subscription, so
     /// that the rule's subscription would get it.
     #[tokio::test]
     async fn a_signed_letter_of_another_topic_does_not_pass_under_a_false_origin() {
         let bodies = [signed_for(OTHER_TOPIC, SUBSCRIPTION), signed_for(TOPIC, SUBSCRIPTION)];
         for body in bodies.iter().map(String::as_str).chain(SIGNED) {
             let post = Post::raw("a", body);
+            let plain = world(&strict_with_subscription()).run([&post]).await.outcomes();
             for post in [
                 post.clone().attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200"),
                 post.attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
                     .attribute("TARGET_ARN", "String", PAYROLL),
             ] {
-                let detail = "the signed topic is not the letter's";
-                refused(&world(&strict_with_subscription()), &post, detail, &UNASKED).await;
+                let ran = world(&strict_with_subscription()).run([&post]).await;
+                assert_eq!(
+                    (ran.letter("a")["letter.origin"].as_str(), ran.outcomes()),
+                    (Some("sns"), plain.clone())
+                );
             }
+            let refused = body.contains(OTHER_TOPIC);
+            assert!(!refused || plain == ["a archived refused"], "{plain:?}");
         }
     }
 

@@ -444,7 +444,11 @@ mod content {
                     ("priority", "Number", "1.50"),
                     ("tags", "String.Array", r#"["new", 7, true, null]"#),
                     ("checksum", "Binary", "base64 AAECA/3+/w=="),
-                    ("sns-redrive", "String", &mark_text(4, &letter_id("a"), NOW)),
+                    (
+                        "sns-redrive",
+                        "String",
+                        &published(&mark_text(4, &letter_id("a"), NOW, "message of a"), 1)
+                    ),
                 ]),
                 group_id: Some("customer-20".to_owned()),
                 ..Entry::default()
@@ -459,7 +463,11 @@ mod content {
             sent(&letter(&post), endpoint(WORKER), 1).await,
             Entry {
                 body: post.body(),
-                attributes: attributes(&[("sns-redrive", "String", &mark_text(1, &letter_id("a"), NOW))]),
+                attributes: attributes(&[(
+                    "sns-redrive",
+                    "String",
+                    &mark_text(1, &letter_id("a"), NOW, "message of a")
+                )]),
                 group_id: Some("customer-20".to_owned()),
                 trace_header: Some("Root=1-2".to_owned()),
                 ..Entry::default()
@@ -476,7 +484,8 @@ mod content {
             .attribute("price", "Number.euro", "7")
             .attribute("checksum", "Binary", "AAECA/3+/w==")
             .attribute("picture", "Binary.png", "iVBORw==");
-        for to in [WORKER, TOPIC] {
+        let mark = mark_text(2, "r", NOW, body);
+        for (to, mark) in [(WORKER, &mark), (TOPIC, &published(&mark, 1))] {
             assert_eq!(
                 sent(&letter(&post), elsewhere(to), 2).await,
                 Entry {
@@ -487,7 +496,7 @@ mod content {
                         ("price", "Number.euro", "7"),
                         ("checksum", "Binary", "base64 AAECA/3+/w=="),
                         ("picture", "Binary.png", "base64 iVBORw=="),
-                        ("sns-redrive", "String", &mark_text(2, "r", NOW)),
+                        ("sns-redrive", "String", mark),
                     ]),
                     ..Entry::default()
                 },
@@ -514,14 +523,22 @@ mod content {
     #[tokio::test]
     async fn the_mark_is_replaced_and_keeps_id_first_arrival_and_generation() {
         let old = json!({ "v": 1, "spent": 3, "id": "first/id", "first": 1_700_000_000_000_i64, "gen": 2 });
-        let new = r#"{"v":1,"spent":5,"id":"first/id","first":1700000000000,"gen":2}"#;
+        let new = |message: &str| {
+            let fields = r#""v":2,"spent":5,"id":"first/id","first":1700000000000,"gen":2"#;
+            format!(r#"{{{fields},"msg":"{}","passes":4}}"#, digest(message))
+        };
         for post in [
             Post::envelope("a").mark(&old),
             Post::envelope("a").sqs_mark(&old),
             Post::raw("r", "x").mark(&old),
         ] {
-            for to in [endpoint(WORKER), elsewhere(TOPIC)] {
-                let entry = sent(&letter(&post), to, 5).await;
+            let letter = letter(&post);
+            let new = new(&letter.message());
+            let times = letter.published();
+            let to_queue = if times == 0 { new.clone() } else { published(&new, times) };
+            for (to, new) in [(endpoint(WORKER), &to_queue), (elsewhere(TOPIC), &published(&new, times + 1))]
+            {
+                let entry = sent(&letter, to, 5).await;
                 assert_eq!(entry.attributes, attributes(&[("sns-redrive", "String", new)]));
             }
         }
@@ -536,11 +553,12 @@ mod content {
             let to_topic = sent(&letter(&wrapped), elsewhere(TOPIC), retry).await;
             assert_eq!(
                 to_queue.attributes,
-                attributes(&[("sns-redrive", "String", &mark_text(retry, "r", NOW))])
+                attributes(&[("sns-redrive", "String", &mark_again(retry, retry, "r", NOW, "x"))])
             );
+            let mark = mark_again(retry, retry, &letter_id("a"), NOW, "message of a");
             assert_eq!(
                 to_topic.attributes,
-                attributes(&[("sns-redrive", "String", &mark_text(retry, &letter_id("a"), NOW))])
+                attributes(&[("sns-redrive", "String", &published(&mark, retry))])
             );
             let (kind, mark) = &to_queue.attributes["sns-redrive"];
             // It comes back as a new message, later.
@@ -562,10 +580,11 @@ mod content {
     #[tokio::test]
     async fn the_mark_may_be_the_tenth_attribute() {
         let letter = letter(&with_attributes(Post::raw("r", "x"), 9));
-        for to in [endpoint(WORKER), elsewhere(TOPIC)] {
+        let mark = mark_text(1, "r", NOW, "x");
+        for (to, mark) in [(endpoint(WORKER), &mark), (elsewhere(TOPIC), &published(&mark, 1))] {
             let entry = sent(&letter, to, 1).await;
             assert_eq!(entry.attributes.len(), 10);
-            assert_eq!(entry.attributes["sns-redrive"].1, mark_text(1, "r", NOW));
+            assert_eq!(&entry.attributes["sns-redrive"].1, mark);
         }
     }
 
@@ -574,7 +593,8 @@ mod content {
         let post = with_attributes(Post::raw("r", "x"), 9).mark(&mark(1, "r", NOW));
         let entry = sent(&letter(&post), elsewhere(TOPIC), 2).await;
         assert_eq!(entry.attributes.len(), 10);
-        assert_eq!(entry.attributes["sns-redrive"].1, mark_text(2, "r", NOW));
+        let mark = mark_again(2, 2, "r", NOW, "x");
+        assert_eq!(entry.attributes["sns-redrive"].1, published(&mark, 1));
     }
 
     #[tokio::test]

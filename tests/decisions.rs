@@ -16,10 +16,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::Letter;
+use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::{
     ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Way, expiry_margin, is_expiring, step,
+    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Voucher, Way, expiry_margin,
+    is_expiring, step,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -155,7 +156,7 @@ impl World {
         let policy = self.policy();
         let facts = Facts { retention: self.retention, ceiling: self.ceiling, ..Facts::default() };
         let timeout = millis(self.timeout);
-        let mut letter = Letter::parse_requeued(received(&self.record(sent)));
+        let mut letter = Letter::parse_requeued(received(&self.record(sent)), Origins::none());
         let mut life = Life::default();
         let mut visible = sent;
         loop {
@@ -689,7 +690,7 @@ fn marked(spent: u32, due: Option<i64>) -> Letter {
     }
     let mut record = record(&envelope("hello", &json!({})));
     record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
-    Letter::parse_requeued(received(&record))
+    Letter::parse_requeued(received(&record), Origins::none())
 }
 
 #[test]
@@ -835,37 +836,71 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
     }
 }
 
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+
 /// Published again, each copy of each retry would make new ones.
 #[test]
-fn under_topic_only_a_letter_of_the_original_subscription_is_published() {
-    let topic = under(&json!({ "target": "topic" }));
-    let way = |id: Option<&str>| {
-        let mut record = record(&envelope("hello", &json!({})));
-        if let Some(id) = id {
-            let mark = json!({ "v": 1, "spent": 1, "id": id, "first": NOW });
-            record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
-        }
-        topic.decide(&letter(&record), &Facts::default(), at(NOW)).way
-    };
+fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic() {
     let subscription: Arn = SUBSCRIPTION.parse().unwrap();
-    let published = Way::ToTopicOf(subscription.clone());
-    assert_eq!(way(None), published);
-    assert_eq!(way(Some(&format!("d3344452/{SUBSCRIPTION}"))), published);
-    assert_eq!(way(Some("512a856d-6e86-45b6-a7a3-8627a61ec790")), published, "it was a raw letter before");
-    assert_eq!(way(Some(&format!("d3344452/{SUBSCRIPTION}0"))), Way::ThroughSubscription(subscription));
+    let back = |again| Way::Returned { subscription: subscription.clone(), again };
+    let marked = |published: u32, id: &str| {
+        let mark = json!({ "v": 2, "spent": 1, "id": id, "first": NOW, "passes": 1, "pub": published });
+        json!({ "sns-redrive": { "Type": "String", "Value": mark.to_string() } })
+    };
+    for target in ["topic", TOPIC, "arn:aws:sns:eu-central-1:123456789012:another"] {
+        let topic = under(&json!({ "target": target }));
+        let way = |record: &Value| topic.decide(&letter(record), &Facts::default(), at(NOW)).way;
+        let copy = |published, id: &str| way(&record(&envelope("hello", &marked(published, id))));
+        let own = format!("d3344452/{SUBSCRIPTION}");
+        let other = format!("d3344452/{SUBSCRIPTION}0");
+        assert_eq!(copy(1, &own), back(true), "{target}");
+        assert_eq!(copy(0, &own), back(true), "what stands in an envelope was published");
+        assert_eq!(copy(7, &own), back(true));
+        assert_eq!(copy(1, &other), back(false));
+        assert_eq!(
+            copy(1, "512a856d-6e86-45b6-a7a3-8627a61ec790"),
+            back(false),
+            "it was a raw letter before"
+        );
+        assert!(
+            matches!(copy(2, &other), Way::Nowhere(ArchiveReason::Returned, _)),
+            "an earlier copy is there"
+        );
+        // What SQS moved goes to the queue that it came from.
+        let mut moved = record(&envelope("hello", &marked(1, &other)));
+        moved["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
+        assert_eq!(way(&moved), Way::To(WORKER.parse().unwrap()));
+        // A raw copy does not say where it failed.
+        let mut raw = record("hello");
+        raw["messageAttributes"] = json!({ "sns-redrive": text_attribute(
+            marked(1, "m")["sns-redrive"]["Value"].as_str().unwrap()) });
+        assert!(matches!(way(&raw), Way::Nowhere(ArchiveReason::Returned, _)), "{target}");
+        let named = under(&json!({ "target": target, "subscription": SUBSCRIPTION }));
+        let way = named.decide(&letter(&raw), &Facts::default(), at(NOW)).way;
+        assert_eq!(way, Way::ThroughSubscription(subscription.clone()));
+    }
 }
 
-/// No subscription failed to get it, so none is asked about its topic.
 #[test]
-fn under_topic_a_letter_that_sqs_moved_goes_to_the_topic_itself() {
+fn under_topic_a_letter_of_sns_that_was_not_published_by_us_is_published() {
     let topic = under(&json!({ "target": "topic" }));
-    for subscription in [SUBSCRIPTION, "nobody"] {
+    let record = record(&envelope("hello", &json!({})));
+    let way = topic.decide(&letter(&record), &Facts::default(), at(NOW)).way;
+    assert_eq!(way, Way::ToTopicOf(SUBSCRIPTION.parse().unwrap(), Voucher::DeadLetters));
+}
+
+/// Who can write to the source queue can name any topic.
+#[test]
+fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its_source() {
+    let topic = under(&json!({ "target": "topic" }));
+    let way = |subscription| {
         let mut record = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, subscription));
-        record["attributes"]["DeadLetterQueueSourceArn"] =
-            "arn:aws:sqs:eu-central-1:123456789012:worker".into();
-        let way = topic.decide(&letter(&record), &Facts::default(), at(NOW)).way;
-        assert_eq!(way, Way::To(TOPIC.parse().unwrap()), "{subscription}");
-    }
+        record["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
+        topic.decide(&letter(&record), &Facts::default(), at(NOW)).way
+    };
+    let vouched = Voucher::DeliversTo(WORKER.parse().unwrap());
+    assert_eq!(way(SUBSCRIPTION), Way::ToTopicOf(SUBSCRIPTION.parse().unwrap(), vouched));
+    assert!(matches!(way("nobody"), Way::Nowhere(ArchiveReason::Refused, _)));
 }
 
 #[test]

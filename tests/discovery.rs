@@ -52,7 +52,7 @@ async fn the_only_subscription_that_names_the_queue_gets_its_raw_letters() {
     assert_eq!(ran.letter("a")["target.arn"], WORKER);
     let entries = world.cloud.entries("SendMessageBatch");
     assert_eq!(entries[0].body, "plain");
-    assert_eq!(entries[0].attributes["sns-redrive"].1, mark_text(1, "a", NOW));
+    assert_eq!(entries[0].attributes["sns-redrive"].1, mark_text(1, "a", NOW, "plain"));
     // Three pages, and each confirmed subscription once; then the one that was found, for its check.
     assert_eq!(count(&world, "ListSubscriptions"), 3);
     let pages: Vec<_> = world.cloud.calls("ListSubscriptions").into_iter().map(|call| call.to).collect();
@@ -117,7 +117,9 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
         .attribute("TARGET_ARN", "String", "arn:aws:kinesis:eu-central-1:123456789012:stream/orders");
     for post in [Post::raw("a", "plain").moved_from(BILLING).received(4), lambda, eventbridge] {
-        let world = world_of(&discover());
+        let mut policy = discover();
+        policy["origins"] = json!({ "*": ["lambda-async", "eventbridge"] });
+        let world = world_of(&policy);
         world.run([&post]).await;
         assert_eq!(count(&world, "ListSubscriptions"), 0, "{}", post.body());
     }

@@ -80,9 +80,10 @@ mod lambda {
             let id = event["Records"][0]["Sns"]["MessageId"].as_str().unwrap();
             let letter_id = format!("{id}/{LAMBDA_SUBSCRIPTION}");
             let payload = invoked(&World::new(&[]), &Post::raw("a", &envelope_of(&event))).await;
+            let message = event["Records"][0]["Sns"]["Message"].as_str().unwrap();
             let mut expected = event.clone();
             expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
-                json!({ "Type": "String", "Value": mark_text(1, &letter_id, NOW) });
+                json!({ "Type": "String", "Value": mark_text(1, &letter_id, NOW, message) });
             assert_eq!(payload, expected);
         }
     }
@@ -98,6 +99,7 @@ mod lambda {
             }
             let payload = invoked(&World::new(&[]), &post).await;
             let letter_id = format!("sns-a/{LAMBDA_SUBSCRIPTION}");
+            let mark = mark_text(1, &letter_id, NOW, "message of a");
             let link = "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=";
             assert_eq!(
                 payload,
@@ -114,7 +116,7 @@ mod lambda {
                         "Timestamp": "2026-11-01T11:59:58.351Z",
                         "UnsubscribeUrl": format!("{link}{LAMBDA_SUBSCRIPTION}"),
                         "MessageAttributes": {
-                            "sns-redrive": { "Type": "String", "Value": mark_text(1, &letter_id, NOW) },
+                            "sns-redrive": { "Type": "String", "Value": mark },
                         },
                     },
                 }] })

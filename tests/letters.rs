@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{
-    Attribute, AttributeValue, Attributes, BadEvent, Cause, Letter, MARK_ATTRIBUTE, Mark, Notification,
-    Origin, ReplayTarget, Requeued, SqsMessage, original_event,
+    Attribute, AttributeValue, Attributes, BadEvent, Cause, Claim, Digest, Letter, MARK_ATTRIBUTE, Mark,
+    Notification, Origin, Origins, ReplayTarget, Requeued, SqsMessage, Trust, original_event,
 };
 
 const BILLING_SUBSCRIPTION: &str =
@@ -39,13 +39,14 @@ fn attributes<const N: usize>(attributes: [(&str, Attribute); N]) -> Attributes 
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn notification_of(id: &str, subscription: &str, attributes: Attributes) -> Notification {
+fn notification_of(id: &str, subscription: &str, message: &str, attributes: Attributes) -> Notification {
     Notification {
         message_id: id.into(),
         topic: arn(TOPIC),
         subscription: Some(arn(subscription)),
         subject: Some("Order placed".into()),
         attributes,
+        digest: Digest::of(message),
     }
 }
 
@@ -89,7 +90,7 @@ fn an_envelope_of_sns() {
         ("tags", text("String.Array", "[\"new\", 7, true, null]")),
         ("checksum", binary(&[0, 1, 2, 3, 0xfd, 0xfe, 0xff])),
     ]);
-    let expected = notification_of("d3344452-ca4e-5849-9b44-70f435b0010d", SUBSCRIPTION, attributes);
+    let expected = notification_of("d3344452-ca4e-5849-9b44-70f435b0010d", SUBSCRIPTION, message, attributes);
     assert_same_notification(letter.notification.as_ref(), &expected);
     assert_eq!(letter.message(), message);
     assert_eq!(letter.topic(), Some(&arn(TOPIC)));
@@ -161,7 +162,8 @@ fn a_letter_of_an_asynchronous_invocation() {
         ("checksum", binary(&[0, 1, 2, 0xfd, 0xfe, 0xff])),
     ]);
     let message = "{\"event\":\"order-placed\",\"orderId\":\"o-1003\"}";
-    let expected = notification_of("1401aae3-0c18-539a-ac40-e6d5f3043639", FUNCTION_SUBSCRIPTION, attributes);
+    let expected =
+        notification_of("1401aae3-0c18-539a-ac40-e6d5f3043639", FUNCTION_SUBSCRIPTION, message, attributes);
     assert_same_notification(letter.notification.as_ref(), &expected);
     assert_eq!(letter.message(), message);
     assert_cause(&letter, "200", "mail relay refused the connection");
@@ -212,8 +214,16 @@ fn letters_that_come_back_carry_our_mark() {
     ] {
         let letter = only(file);
         let id = format!("{id}/{SUBSCRIPTION}");
-        let mark =
-            Mark { spent, id: id.clone(), first: at(first), generation: 0, requeued: Requeued::default() };
+        let mark = Mark {
+            spent,
+            id: id.clone(),
+            first: at(first),
+            generation: 0,
+            digest: Some(Digest::of(&letter.message())),
+            passes: spent,
+            published: 1,
+            requeued: Requeued::default(),
+        };
         assert_eq!(letter.mark, Some(mark), "{file}");
         assert_eq!((letter.spent(), letter.first_arrival()), (spent, at(first)), "{file}");
         assert_eq!(letter.id.as_str(), id, "{file}: the id of its first life, not of this one");
@@ -440,23 +450,31 @@ fn the_message_of_an_error_is_kept_to_a_kilobyte() {
 fn what_sqs_says_of_a_move_counts_more_than_attributes_and_body() {
     let source = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
     let mut record = with_lambda_attributes(&envelope("hello", &json!({})));
-    assert_eq!(letter(&record).origin, Origin::LambdaAsync, "attributes count more than the body");
+    assert_eq!(letter(&record).origin, Origin::Sns, "an envelope counts more than attributes");
     record["messageAttributes"]["RULE_ARN"] =
         text_attribute("arn:aws:events:eu-central-1:123456789012:rule/r");
     record["messageAttributes"]["TARGET_ARN"] = text_attribute(DLQ);
-    assert_eq!(letter(&record).origin.name(), "eventbridge");
+    let mut body = record.clone();
+    body["body"] = "no envelope".into();
+    assert_eq!(
+        letter(&body).origin.name(),
+        "eventbridge",
+        "and the attributes of one service more than of another"
+    );
     record["attributes"]["DeadLetterQueueSourceArn"] = source.into();
     assert_eq!(letter(&record).origin, Origin::Sqs { source: arn(source) });
     assert_eq!(letter(&record).topic(), Some(&arn(TOPIC)), "its body is still read");
     record["attributes"]["DeadLetterQueueSourceArn"] = "orders-billing".into();
-    assert_eq!(letter(&record).origin.name(), "eventbridge", "a source that is no ARN tells nothing");
+    assert_eq!(letter(&record).origin.name(), "sns", "a source that is no ARN tells nothing");
 }
 
 // ---------------------------------------------------------------------------------------------
 // Our mark
 
 fn mark_text(spent: u32, id: &str) -> String {
-    json!({ "v": 1, "spent": spent, "id": id, "first": 1_700_000_000_000_i64, "gen": 2 }).to_string()
+    let msg = String::from(Digest::of("hello"));
+    json!({ "v": 2, "spent": spent, "id": id, "first": 1_700_000_000_000_i64, "gen": 2, "msg": msg, "passes": 9 })
+        .to_string()
 }
 
 #[test]
@@ -489,7 +507,7 @@ fn a_mark_that_is_not_text_counts_as_none() {
 
 fn mark_for(letter: &Letter, spent: u32) -> Mark {
     let id = letter.id.as_str().to_owned();
-    Mark { spent, id, first: letter.first_arrival(), generation: 0, requeued: Requeued::default() }
+    Mark { generation: 0, ..Mark { id, ..letter.mark(spent) } }
 }
 
 /// A letter whose mark could not be read when it comes back would be retried for ever.
@@ -512,11 +530,116 @@ fn whatever_id_a_letter_has_its_mark_is_read_when_it_comes_back() {
     });
 }
 
+/// A consumer that copies attributes onto a message of its own copies the mark as well.
+#[test]
+fn a_mark_on_another_message_counts_no_retry_and_goes_on_counting_passes() {
+    let mark = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": mark_text(3, "first/id") } });
+    let own = letter(&record(&envelope("hello", &mark)));
+    assert_eq!((own.spent(), own.passes, own.id.as_str()), (3, 9, "first/id"));
+    let other = letter(&record(&envelope("another message", &mark)));
+    let fresh = letter(&record(&envelope("another message", &json!({}))));
+    assert_eq!((&other.mark, other.passes), (&None, 9));
+    assert_eq!((&other.id, other.first_arrival(), other.generation()), (&fresh.id, at(NOW), 0));
+    assert_eq!(other.mark(1), Mark { passes: 10, ..fresh.mark(1) });
+    // Replayed by an operator, it begins afresh.
+    assert_eq!(other.mark_for_replay(at(NOW), None, false).passes, 0);
+}
+
+/// Whoever put it there, what the mark says of the requeue stays true.
+#[test]
+fn a_mark_on_another_message_in_the_requeue_still_says_where_it_comes_from() {
+    let (letter, mark) = in_the_requeue();
+    let mut sqs = letter.sqs;
+    sqs.body = "another message".to_owned();
+    let other = Letter::parse_requeued(sqs, Origins::none());
+    let requeued = Requeued { due: None, earlier: 0, ..mark.requeued.clone() };
+    let id = other.sqs.message_id.clone();
+    assert_eq!(other.mark, Some(Mark { spent: 0, published: 0, id, requeued, ..mark }));
+    assert_eq!((other.dead_letter_queue(), other.passes), (&arn(DLQ), 6));
+}
+
+/// On its way it is wrapped and unwrapped, and stays the same message.
+#[test]
+fn a_mark_knows_its_message_in_every_form() {
+    let mark = json!({ "dataType": "String", "stringValue": mark_text(3, "id") });
+    let nested = envelope("hello", &json!({}));
+    let of_nested =
+        json!({ "v": 2, "spent": 3, "id": "id", "first": 0, "msg": String::from(Digest::of(&nested)) });
+    for (body, mark) in [
+        ("hello".to_owned(), &mark),
+        (envelope("hello", &json!({})), &mark),
+        (
+            lambda_event(&json!([{ "EventSource": "aws:sns", "EventSubscriptionArn": SUBSCRIPTION,
+            "Sns": serde_json::from_str::<Value>(&envelope("hello", &json!({}))).unwrap() }])),
+            &mark,
+        ),
+        // A message that is an envelope itself, delivered raw.
+        (nested, &text_attribute(&of_nested.to_string())),
+    ] {
+        let mut record = record(&body);
+        record["messageAttributes"][MARK_ATTRIBUTE] = mark.clone();
+        assert_eq!(letter(&record).spent(), 3, "{body}");
+    }
+}
+
+#[test]
+fn a_record_of_a_custom_event_bus_is_an_origin_of_its_own() {
+    let bus = only("event-bus.json");
+    assert_eq!((bus.origin.name(), bus.unlisted, bus.cause.is_none()), ("eventbridge-bus", None, true));
+    for (pointer, value) in [
+        ("/busArn", json!("arn:aws:events:eu-central-1:123456789012:event-bus/shop")),
+        ("/busArn", json!("event-busv2/shop")),
+        ("/failedMessages", json!("none")),
+        ("/failedMessages", json!(null)),
+    ] {
+        let mut body: Value = serde_json::from_str(&bus.sqs.body).unwrap();
+        *body.pointer_mut(pointer).unwrap() = value;
+        assert_eq!(letter(&record(&body.to_string())).origin, Origin::Raw, "{pointer}");
+    }
+    let mut moved = record(&bus.sqs.body);
+    moved["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
+    assert_eq!(
+        letter(&moved).origin.name(),
+        "sqs",
+        "a consumer failed with it: it goes back to that consumer"
+    );
+}
+
+/// A publisher with raw delivery writes attributes and body.
+#[test]
+fn an_origin_that_is_not_listed_for_the_queue_is_not_believed() {
+    for (file, claim) in [
+        ("lambda-async.json", Claim::LambdaAsync),
+        ("lambda-destination.json", Claim::LambdaDestination),
+        ("eventbridge.json", Claim::EventBridge),
+    ] {
+        let message = only(file).sqs;
+        let read = |origins: &Origins| Letter::received(message.clone(), Trust { requeue: None, origins });
+        let raw = read(Origins::none());
+        assert_eq!((&raw.origin, raw.unlisted), (&Origin::Raw, Some(claim)), "{file}");
+        assert_eq!((&raw.notification, &raw.cause, &raw.mark), (&None, &None, &None), "{file}");
+        assert_eq!(raw.id.as_str(), raw.sqs.message_id, "{file}");
+        assert!(raw.message() == raw.sqs.body, "{file}");
+        for (queue, claims, listed) in [
+            (None, vec![claim], true),
+            (Some(arn(DLQ)), vec![claim], true),
+            (Some(arn(WORKER)), vec![claim], false),
+            (None, Claim::ALL.into_iter().filter(|other| *other != claim).collect(), false),
+        ] {
+            let mut origins = Origins::default();
+            origins.add(queue.clone(), claims);
+            let letter = read(&origins);
+            let expected = if listed { (claim.name(), None) } else { ("raw", Some(claim)) };
+            assert_eq!((letter.origin.name(), letter.unlisted), expected, "{file} {queue:?}");
+        }
+    }
+}
+
 #[test]
 fn a_mark_does_not_grow_with_the_returns_of_its_letter() {
     let first = only("envelope.json");
     let mut sizes = std::collections::BTreeSet::new();
-    let mut mark = mark_for(&first, 1);
+    let mut mark = Mark { published: 1, ..mark_for(&first, 1) };
     for spent in 1..=9 {
         let value = Attribute { ..Mark { spent, ..mark.clone() }.to_attribute() };
         sizes.insert(value.size());
@@ -922,6 +1045,7 @@ fn every_origin_has_one_of_the_names() {
         Origin::LambdaAsync,
         Origin::LambdaDestination { function },
         Origin::EventBridge { rule, target: queue },
+        Origin::EventBusRecord,
         Origin::Raw,
     ];
     assert_eq!(origins.map(|origin| origin.name()), Origin::NAMES);
@@ -940,6 +1064,9 @@ fn in_the_requeue() -> (Letter, Mark) {
         id: "letter-1".into(),
         first: at(NOW - 60_000),
         generation: 1,
+        digest: Some(Digest::of("hello")),
+        passes: 6,
+        published: 1,
         requeued: Requeued {
             dlq: Some(arn(DLQ)),
             source: Some(arn(WORKER)),
@@ -952,7 +1079,8 @@ fn in_the_requeue() -> (Letter, Mark) {
     let mut record = record("hello");
     record["eventSourceARN"] = REQUEUE.into();
     record["messageAttributes"][MARK_ATTRIBUTE] = text_attribute(mark.to_attribute().text().unwrap());
-    (Letter::received(received(&record), Some(&arn(REQUEUE))), mark)
+    let trust = Trust { requeue: Some(&arn(REQUEUE)), origins: Origins::none() };
+    (Letter::received(received(&record), trust), mark)
 }
 
 #[test]
@@ -960,7 +1088,8 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     let (letter, mark) = in_the_requeue();
     let requeued = Requeued { due: None, ..mark.requeued.clone() };
     assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
-    assert_eq!(letter.mark(7), Mark { spent: 7, requeued: Requeued::default(), ..mark });
+    assert_eq!(letter.mark(7), Mark { spent: 7, passes: 7, requeued: Requeued::default(), ..mark });
+    assert_eq!(letter.mark_for_topic(7), Mark { published: 2, ..letter.mark(7) });
 }
 
 /// Anybody may write into a dead-letter queue, or publish.
@@ -972,7 +1101,11 @@ fn what_a_mark_says_of_the_requeue_is_believed_in_the_requeue_only() {
     assert_eq!(Letter::parse(requeued.sqs).mark, Some(elsewhere.clone()));
     let published = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": mark.to_attribute().text() } });
     let published = received(&record(&envelope("hello", &published)));
-    assert_eq!(Letter::parse_requeued(published).mark, Some(elsewhere), "a publisher wrote it");
+    assert_eq!(
+        Letter::parse_requeued(published, Origins::none()).mark,
+        Some(elsewhere),
+        "a publisher wrote it"
+    );
 }
 
 #[test]
@@ -982,6 +1115,9 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
         id: "letter-1".into(),
         first: at(NOW - 60_000),
         generation: 1,
+        digest: Some(Digest::of("hello")),
+        passes: 2,
+        published: 1,
         requeued: Requeued::default(),
     };
     let mut record = record("hello");
@@ -999,7 +1135,8 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     let (letter, mark) = in_the_requeue();
     let to = Some(ReplayTarget::Arn(arn(WORKER)));
     let requeued = Requeued { due: None, earlier: 0, to: to.clone(), ..mark.requeued.clone() };
-    let replayed = Mark { spent: 0, first: at(NOW), generation: 2, requeued, ..mark };
+    let replayed =
+        Mark { spent: 0, first: at(NOW), generation: 2, passes: 0, published: 0, requeued, ..mark };
     assert_eq!(letter.mark_for_replay(at(NOW), to.clone(), false), replayed, "once edited, for ever edited");
     let fresh = Letter::parse(received(&record("hello")));
     let requeued = Requeued { dlq: Some(arn(DLQ)), to: to.clone(), ..Requeued::default() };
@@ -1010,6 +1147,9 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
             id: fresh.id.as_str().into(),
             first: at(NOW + 7),
             generation: 1,
+            digest: Some(Digest::of("hello")),
+            passes: 0,
+            published: 0,
             requeued: Requeued { edited, ..requeued.clone() },
         };
         assert_eq!(mark, expected);

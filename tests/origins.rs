@@ -10,8 +10,17 @@ use support::*;
 const STATE_MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:orders";
 const RULE: &str = "arn:aws:events:eu-central-1:123456789012:rule/shop/orders-to-projector";
 
+/// Every origin, in the queue of these tests and no other.
+fn origins() -> Value {
+    json!({ DLQ: ["lambda-async", "lambda-destination", "eventbridge"] })
+}
+
 fn default(default: &Value) -> Value {
-    json!({ "default": default })
+    json!({ "default": default, "origins": origins() })
+}
+
+fn built_in() -> World {
+    World::with_policy(&json!({ "origins": origins() }))
 }
 
 /// The body of the only record of a sample.
@@ -70,9 +79,10 @@ mod lambda_async {
         let (name, kind, payload) = invocation(&world);
         assert_eq!((name.as_str(), kind.as_str()), ("orders-notifier", "Event"));
         let mut expected: Value = serde_json::from_str(&body_of("lambda-async")).unwrap();
+        let message = expected["Records"][0]["Sns"]["Message"].as_str().unwrap().to_owned();
         let id = format!("1401aae3-0c18-539a-ac40-e6d5f3043639/{LAMBDA_SUBSCRIPTION}");
         expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
-            json!({ "Type": "String", "Value": mark_text(1, &id, 1_793_534_397_750) });
+            json!({ "Type": "String", "Value": mark_text(1, &id, 1_793_534_397_750, &message) });
         assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), expected);
     }
 
@@ -128,6 +138,7 @@ mod lambda_async {
     #[tokio::test]
     async fn rules_tell_functions_apart_by_what_the_event_holds() {
         let policy = json!({
+            "origins": origins(),
             "rules": [
                 { "name": "notifier", "target": NOTIFIER,
                   "match": { "origin": ["lambda-async"], "subscriptionArn": [LAMBDA_SUBSCRIPTION] } },
@@ -163,7 +174,7 @@ mod lambda_destination {
 
     #[tokio::test]
     async fn goes_to_the_function_of_the_record_with_the_sns_event_and_the_mark() {
-        let world = World::new(&[]);
+        let world = built_in();
         let ran = world.run_event(&sample("lambda-destination")).await;
         assert_eq!(ran.kept, [""; 0]);
         let (name, kind, payload) = invocation(&world);
@@ -171,16 +182,17 @@ mod lambda_destination {
         assert_eq!((name.split(':').next().unwrap(), kind.as_str()), ("orders-notifier", "Event"));
         let record: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
         let mut expected = record["requestPayload"].clone();
+        let message = expected["Records"][0]["Sns"]["Message"].as_str().unwrap().to_owned();
         let id = format!("011a58ff-f871-54c8-8f18-c12a134a08a4/{LAMBDA_SUBSCRIPTION}");
         expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
-            json!({ "Type": "String", "Value": mark_text(1, &id, 1_793_534_397_750) });
+            json!({ "Type": "String", "Value": mark_text(1, &id, 1_793_534_397_750, &message) });
         assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), expected);
     }
 
     #[tokio::test]
     async fn with_a_plain_event_it_is_a_synchronous_call_with_the_payload_byte_for_byte() {
         for payload in [PLAIN, "null", "3", "[ ]", r#""te\u00fcxt""#] {
-            let world = World::new(&[]);
+            let world = built_in();
             let ran = world.run([&record(PROJECTOR, payload)]).await;
             assert_eq!(ran.outcomes(), ["a delivered"], "{payload}");
             assert_eq!(
@@ -193,7 +205,7 @@ mod lambda_destination {
     #[tokio::test]
     async fn keeps_the_alias_or_version_that_failed() {
         for qualifier in ["live", "7"] {
-            let world = World::new(&[]);
+            let world = built_in();
             world.run([&record(&format!("{PROJECTOR}:{qualifier}"), "{}")]).await;
             assert_eq!(invocation(&world).0, format!("orders-projector:{qualifier}"));
         }
@@ -225,7 +237,7 @@ mod lambda_destination {
     /// Such as a function of another kind of address.
     #[tokio::test]
     async fn with_something_else_than_a_function_it_is_archived() {
-        let world = World::new(&[]);
+        let world = built_in();
         let ran = world.run([&record(STATE_MACHINE, "{}")]).await;
         assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
         assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
@@ -247,7 +259,7 @@ mod eventbridge {
 
     #[tokio::test]
     async fn goes_to_the_function_of_its_target_with_the_event_byte_for_byte() {
-        let world = World::new(&[]);
+        let world = built_in();
         let ran = world.run([&failed_at(PROJECTOR)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(ran.letter("a")["target.arn"], PROJECTOR);
@@ -259,14 +271,14 @@ mod eventbridge {
 
     #[tokio::test]
     async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
-        let world = World::new(&[]);
+        let world = built_in();
         let ran = world.run([&failed_at(BILLING)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         let [call] = world.cloud.calls("SendMessageBatch").try_into().unwrap();
         let Call { to, mut entries, .. } = call;
         assert_eq!(to, "orders-billing");
         let entry = entries.remove(0);
-        let mark = ("String".to_owned(), mark_text(1, "a", NOW));
+        let mark = ("String".to_owned(), mark_text(1, "a", NOW, PLAIN));
         assert_eq!(
             entry,
             Entry {
@@ -279,7 +291,7 @@ mod eventbridge {
 
     #[tokio::test]
     async fn goes_to_the_fifo_queue_of_its_target() {
-        let world = World::new(&[]);
+        let world = built_in();
         world.run([&failed_at(FIFO_WORKER)]).await;
         let entry = world.cloud.entries("SendMessageBatch").remove(0);
         assert!(entry.group_id.is_some() && entry.deduplication_id.is_some());
@@ -296,7 +308,7 @@ mod eventbridge {
             "arn:aws:kinesis:eu-central-1:123456789012:stream/orders",
             "arn:aws:ecs:eu-central-1:123456789012:cluster/shop",
         ] {
-            let world = World::new(&[]);
+            let world = built_in();
             let ran = world.run([&failed_at(target)]).await;
             assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"], "{target}");
             let record = archived(&world.cloud).remove(0);
@@ -313,7 +325,7 @@ mod eventbridge {
     #[tokio::test]
     async fn tells_the_code_of_the_cause_in_the_log_and_never_its_message() {
         for target in [PROJECTOR, BILLING, STATE_MACHINE] {
-            let ran = World::new(&[]).run([&failed_at(target)]).await;
+            let ran = built_in().run([&failed_at(target)]).await;
             assert_eq!(ran.letter("a")["cause.code"], "NO_PERMISSIONS");
             assert!(!ran.text.contains("S3CR3T"));
         }

@@ -5,10 +5,10 @@
 
 mod common;
 
-use common::{NOW, SUBSCRIPTION, TOPIC, at, envelope, holds, letter, record, sample, text_attribute};
+use common::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, envelope, holds, letter, record, sample, text_attribute};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::letter::Letter;
+use sns_redrive::letter::{Claim, Letter, Origins};
 use sns_redrive::policy::{
     Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy,
     Rule, Schedule, SubscriptionSpec, TargetSpec,
@@ -404,7 +404,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
             "default.target",
             "must be origin, subscription, source, topic, or the ARN of a topic, queue or function, not \"nowhere\"",
         ),
-        ("defaults", "unknown key; known here: default, rules"),
+        ("defaults", "unknown key; known here: default, origins, rules"),
         (
             "rules[0].deliveryPolicy",
             "must be one of aws-managed, customer-managed, http-default, from-subscription, not \"forever\"",
@@ -449,6 +449,32 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         assert!(if own_words { found.1.starts_with(problem) } else { found.1 == problem }, "{found:?}");
     }
     assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn origins_are_listed_by_queue_and_faults_have_their_path() {
+    let parse = |origins: &Value| Policy::parse(&json!({ "origins": origins }).to_string());
+    let policy =
+        parse(&json!({ "*": ["eventbridge"], DLQ: ["lambda-async", "lambda-destination"] })).unwrap();
+    let believed =
+        |queue: &str| Claim::ALL.map(|claim| policy.origins().list(&queue.parse().unwrap(), claim));
+    assert_eq!(believed(DLQ), [true, true, true]);
+    assert_eq!(believed("arn:aws:sqs:eu-central-1:123456789012:another"), [false, false, true]);
+    assert_eq!(Policy::built_in().origins(), Origins::none());
+
+    let names = "must be a list of one or more of lambda-async, lambda-destination, eventbridge";
+    let queue = "must be the ARN of a dead-letter queue, or * for every queue";
+    for (origins, expected) in [
+        (json!([]), "origins: must be an object of queue ARNs, or *, with a list of origins each".to_owned()),
+        (json!({ "*": "eventbridge" }), format!("origins.*: {names}")),
+        (json!({ "*": [] }), format!("origins.*: {names}")),
+        (json!({ "*": ["eventbridge", "sns"] }), format!("origins.*: {names}")),
+        (json!({ "*": ["eventbridge", 1] }), format!("origins.*: {names}")),
+        (json!({ "orders": ["eventbridge"] }), format!("origins.orders: {queue}")),
+        (json!({ TOPIC: ["eventbridge"] }), format!("origins.{TOPIC}: {queue}")),
+    ] {
+        assert_eq!(parse(&origins).unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use sns_redrive::letter::MARK_ATTRIBUTE;
 use support::{
     BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post,
-    REQUEUE, Ran, Reply, SUBSCRIPTION, World, archived, at, letter_id, sample,
+    REQUEUE, Ran, Reply, SUBSCRIPTION, World, archived, at, digest, every_origin, letter_id, made_for,
+    sample,
 };
 
 const TWO_WEEKS: &str = "1209600";
@@ -109,8 +110,9 @@ mod spill {
         assert_eq!(world.cloud.calls("ChangeMessageVisibilityBatch"), []);
         let [entry] = &sent_to_requeue(&world)[..] else { panic!("one message") };
         let mark = format!(
-            r#"{{"v":1,"spent":1,"id":"{}","first":{NOW},"gen":0,"dlq":"{DLQ}","due":{due}}}"#,
-            letter_id("a")
+            r#"{{"v":2,"spent":1,"id":"{}","first":{NOW},"gen":0,"msg":"{}","passes":0,"dlq":"{DLQ}","due":{due}}}"#,
+            letter_id("a"),
+            digest("message of a"),
         );
         assert_eq!(
             *entry,
@@ -205,7 +207,8 @@ mod spill {
             ("orders-worker", &*Post::envelope("a").body())
         );
         let mark = mark_of(&delivered.entries[0]);
-        assert_eq!(mark, json!({ "v": 1, "spent": 2, "id": letter_id("a"), "first": NOW, "gen": 0 }));
+        let sent = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": NOW, "gen": 0, "passes": 1 });
+        assert_eq!(mark, made_for("message of a", sent));
     }
 
     #[tokio::test]
@@ -229,7 +232,10 @@ mod spill {
         let mark = mark_of(&sent_to_requeue(&world)[0]);
         assert_eq!(
             mark,
-            json!({ "v": 1, "spent": 0, "id": letter_id("a"), "first": NOW, "gen": 0, "dlq": DLQ })
+            made_for(
+                "message of a",
+                json!({ "v": 2, "spent": 0, "id": letter_id("a"), "first": NOW, "gen": 0, "passes": 0, "dlq": DLQ })
+            )
         );
     }
 
@@ -423,7 +429,9 @@ mod in_the_requeue {
     #[tokio::test]
     async fn an_eventbridge_letter_keeps_what_tells_it() {
         let mut event = sample("eventbridge");
-        let world = world("60000");
+        let mut policy = six_hours();
+        policy["origins"] = json!({ DLQ: ["eventbridge"] });
+        let world = world_with(&policy, REQUEUE, "60000", &[]);
         world.cloud.script(|call| match call.op.as_str() {
             "Invoke" => Reply::Fail(503, "ServiceUnavailable", "oh"),
             _ => Reply::Accept,
@@ -495,7 +503,7 @@ mod a_queue_that_feeds_the_function {
     async fn is_no_target_whoever_names_it() {
         let mut event = sample("eventbridge");
         event["Records"][0]["messageAttributes"]["TARGET_ARN"]["stringValue"] = json!(REQUEUE);
-        let world = world("0");
+        let world = world_with(&json!({ "origins": every_origin() }), REQUEUE, "0", &[]);
         up(&world);
         let ran = world.run_event(&event).await;
         assert!(ran.outcomes()[0].ends_with(" archived refused"), "{:?}", ran.outcomes());

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{
-    Attribute, AttributeValue, Attributes, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin, ReplayTarget,
-    Requeued,
+    Attribute, AttributeValue, Attributes, Digest, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin,
+    Origins, ReplayTarget, Requeued, Trust,
 };
 use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
 
@@ -64,7 +64,7 @@ fn mark_reads_back(mark: &Mark) {
 fn by_queue(attributes: &Attributes, body: &str) {
     let message = received(&[record(body, attributes)]).unwrap().remove(0);
     assert!(message.attributes == *attributes, "an attribute changed on its way in");
-    let letter = Letter::parse(message);
+    let letter = Letter::received(message, Trust { requeue: None, origins: &Origins::all() });
     let others = match letter.origin {
         Origin::EventBridge { .. } => Attributes::new(),
         _ => without_mark(attributes),
@@ -116,7 +116,7 @@ fn by_topic(attributes: &Attributes, message: &str) {
         return;
     };
     assert!(parcel.body == message, "a topic gets the message as it was published");
-    carried(&parcel, &others, Some(letter.mark(3)));
+    carried(&parcel, &others, Some(letter.mark_for_topic(3)));
 }
 
 fn carried(parcel: &Parcel<'_>, others: &Attributes, mark: Option<Mark>) {
@@ -161,6 +161,9 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
         id: if flag(0) { bytes.text() } else { format!("d3344452/{SUBSCRIPTION}") },
         first: time(bytes),
         generation: bytes.number(),
+        digest: flag(1).then(|| Digest::of(&bytes.text())),
+        passes: bytes.number(),
+        published: if flag(2) { bytes.number() } else { 0 },
         requeued: Requeued {
             dlq: flag(1).then(|| arn(DLQ)),
             source: flag(2).then(|| arn(QUEUE)),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sns_redrive::archive::{Epitaph, Record};
 use sns_redrive::arn::Arn;
-use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, SqsMessage};
+use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
 use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
 
@@ -31,18 +31,18 @@ fn letter(message: &SqsMessage) {
     let letter = Letter::parse(message.clone());
     assert!(letter == Letter::parse(message.clone()), "read twice");
     assert!(letter.sqs == *message, "a letter keeps its message whole");
-    assert!(letter == Letter::received(message.clone(), None), "no requeue, nothing believed");
-    let requeued = Letter::parse_requeued(message.clone());
-    assert!(
-        requeued == Letter::received(message.clone(), Some(&message.queue)),
-        "the requeue is the requeue"
-    );
+    let trusting = |requeue| Letter::received(message.clone(), Trust { requeue, origins: Origins::none() });
+    assert!(letter == trusting(None), "no requeue, nothing believed");
+    let requeued = Letter::parse_requeued(message.clone(), Origins::none());
+    assert!(requeued == trusting(Some(&message.queue)), "the requeue is the requeue");
     assert!(
         letter.mark.as_ref().is_none_or(|mark| mark.requeued == Default::default()),
         "no requeue, no belief"
     );
     assert!(letter.id == requeued.id, "an id does not depend on the queue");
-    for letter in [&letter, &requeued] {
+    let claiming = Letter::received(message.clone(), Trust { requeue: None, origins: &Origins::all() });
+    assert!(claiming.unlisted.is_none(), "what is listed is believed");
+    for letter in [&letter, &requeued, &claiming] {
         archived(letter);
         if is_id(letter.id.as_str()) {
             travels(letter);
@@ -74,6 +74,7 @@ fn archived(letter: &Letter) {
 fn travels(letter: &Letter) {
     let requeue: Arn = "arn:aws:sqs:eu-central-1:123456789012:requeue".parse().unwrap();
     let due = at(NOW + 900_000);
+    let origins = if letter.unlisted.is_some() { Origins::default() } else { Origins::all() };
     for mark in [letter.mark_for_requeue(7, Some(due)), letter.mark_for_replay(now(), None, true)] {
         let Ok(parcel) = Parcel::for_requeue(letter, &mark, &requeue, 0) else {
             assert!(letter.sqs.attributes.len() >= MAX_ATTRIBUTES, "only ten attributes are in the way");
@@ -81,7 +82,7 @@ fn travels(letter: &Letter) {
         };
         let moved = sent(letter, &parcel);
         assert!(Mark::find(&moved.attributes).as_ref() == Some(&mark), "a mark reads back as written");
-        let moved = Letter::parse_requeued(moved);
+        let moved = Letter::parse_requeued(moved, &origins);
         assert_same(&moved, letter);
         assert_eq!(moved.dead_letter_queue(), letter.dead_letter_queue());
         assert_eq!(moved.spent(), mark.spent);
@@ -101,7 +102,8 @@ fn travels(letter: &Letter) {
         assert!(!parcel.unmarked && parcel.attributes.len() <= MAX_ATTRIBUTES);
         assert_eq!(parcel.deduplication_id.is_some(), queue.is_fifo());
         assert!(parcel.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
-        let back = Letter::parse(sent(letter, &parcel));
+        // A letter of another form than its message's has the same mark wherever it comes back.
+        let back = Letter::received(sent(letter, &parcel), Trust { requeue: None, origins: &origins });
         assert_eq!((back.id.as_str(), back.spent()), (letter.id.as_str(), 3));
         assert_eq!(back.first_arrival(), letter.first_arrival());
     }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
-use crate::letter::{BadEvent, Letter, SqsMessage, is_binary};
+use crate::letter::{BadEvent, Letter, Origins, SqsMessage, Trust, is_binary};
 
 /// Why a line is no record that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,8 +90,8 @@ impl Record {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
     }
 
-    /// The letter as the function had read it. What its mark says of the requeue is believed only where
-    /// the function did so.
+    /// The letter as the function had read it. What its mark says of the requeue, and an origin that it claims, are
+    /// believed only where the function did so.
     ///
     /// # Errors
     ///
@@ -99,7 +99,14 @@ impl Record {
     pub fn to_letter(&self) -> Result<Letter, BadRecord> {
         let message = self.to_message()?;
         let letter = Letter::parse(message);
-        if letter.origin.name() == self.origin { Ok(letter) } else { Ok(Letter::parse_requeued(letter.sqs)) }
+        if letter.origin.name() == self.origin {
+            return Ok(letter);
+        }
+        let letter = Letter::received(letter.sqs, Trust { requeue: None, origins: &Origins::all() });
+        if letter.origin.name() == self.origin {
+            return Ok(letter);
+        }
+        Ok(Letter::parse_requeued(letter.sqs, &Origins::all()))
     }
 
     /// The SQS message as it was, but for its receipt handle, which is empty: it was never stored.

@@ -273,7 +273,7 @@ fn when(text: &str) -> Result<When, String> {
     at.map(When::At).or_else(ago).ok_or_else(|| "must be 2026-11-01T12:00:00Z, 2026-11-01 or 36h".to_owned())
 }
 
-fn reason_names() -> [&'static str; 8] {
+fn reason_names() -> [&'static str; ArchiveReason::ALL.len()] {
     ArchiveReason::ALL.map(ArchiveReason::name)
 }
 

@@ -1,6 +1,6 @@
 //! `redrivectl explain`: what the function would do with an event, and why.
 //!
-//! The answer comes from the function's own [`Letter::parse`] and [`Policy::decide`]. What the function
+//! The answer comes from the function's own [`Policy::read`] and [`Policy::decide`]. What the function
 //! would have to ask AWS for (the queue's retention, the subscription) is taken from the command line,
 //! or said to be asked.
 
@@ -17,12 +17,13 @@ use crate::arn::Arn;
 use crate::failure::FailureClass;
 use crate::letter::{Letter, Origin, SqsMessage};
 use crate::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Rule, Verdict, Way, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Rule, Unmatchable, Verdict, Voucher, Way, plus,
+    seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), desk)?;
-    let letters = read_event(args, desk)?;
+    let letters = read_event(args, &policy, desk)?;
     let now = args.at.unwrap_or_else(|| desk.clock.now());
     let facts = Facts {
         retention: args.retention,
@@ -46,7 +47,14 @@ pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Resul
     Ok(Finished::Whole)
 }
 
-fn read_event(args: &args::Explain, desk: &mut Desk) -> Result<Vec<Letter>, Failed> {
+/// A letter as its rule takes it, with the rule.
+type Sorted<'p> = (Letter, Result<&'p Rule, Unmatchable>);
+
+fn read_event<'p>(
+    args: &args::Explain,
+    policy: &'p Policy,
+    desk: &mut Desk,
+) -> Result<Vec<Sorted<'p>>, Failed> {
     let json = read_file(&args.event, desk)?;
     let bad = |problem: String| Failed::Input(vec![format!("{}: {problem}", args.event.display())]);
     // What serde says of an event can quote it.
@@ -55,11 +63,8 @@ fn read_event(args: &args::Explain, desk: &mut Desk) -> Result<Vec<Letter>, Fail
     })?;
     let messages = SqsMessage::all_of(event).map_err(|problem| bad(problem.to_string()))?;
     // As the function reads them.
-    let parse = |message: SqsMessage| match &args.requeue {
-        Some(requeue) if *requeue == message.queue => Letter::parse_requeued(message),
-        _ => Letter::parse(message),
-    };
-    Ok(messages.into_iter().map(parse).collect())
+    let read = |message| policy.sort(policy.read(message, args.requeue.as_ref()));
+    Ok(messages.into_iter().map(read).collect())
 }
 
 /// One letter with what is decided about it.
@@ -77,20 +82,20 @@ struct Case<'a> {
     behind: Option<&'a Letter>,
 }
 
-fn cases<'a>(policy: &'a Policy, letters: &'a [Letter], facts: &Facts, now: Timestamp) -> Vec<Case<'a>> {
+fn cases<'a>(policy: &'a Policy, letters: &'a [Sorted<'a>], facts: &Facts, now: Timestamp) -> Vec<Case<'a>> {
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
     let mut cases = Vec::new();
-    for letter in letters {
+    for (letter, rule) in letters {
         // Receives are taken off where SQS moved the letter, and nowhere else.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
         let facts = &Facts { source_max_receives, ..facts.clone() };
-        let verdict = policy.decide(letter, facts, now);
+        let verdict =
+            rule.map_or_else(|_| policy.decide(letter, facts, now), |rule| rule.decide(letter, facts, now));
         let if_it_fails = match &verdict.decision {
             Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
             Decision::Defer(_) | Decision::Archive(..) => None,
         };
-        let search = facts.discovered.is_none()
-            && policy.rule_for(letter).is_ok_and(|rule| rule.asks_for_subscription(letter));
+        let search = facts.discovered.is_none() && rule.is_ok_and(|rule| rule.asks_for_subscription(letter));
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
@@ -271,6 +276,7 @@ fn origin(origin: &Origin) -> String {
         Origin::LambdaAsync => format!("{name}: from the dead-letter queue of a function"),
         Origin::LambdaDestination { function } => format!("{name}: {function} failed"),
         Origin::EventBridge { rule, target } => format!("{name}: {rule} could not reach {target}"),
+        Origin::EventBusRecord => format!("{name}: a record of events that a custom event bus keeps itself"),
         Origin::Raw => format!("{name}: nothing in it tells where it comes from"),
     }
 }
@@ -281,7 +287,18 @@ fn way(way: &Way) -> String {
         Way::ThroughSubscription(arn) => {
             format!("the endpoint of {arn}, if SNS confirms that it names this queue")
         }
-        Way::ToTopicOf(arn) => format!("the topic of {arn}, if SNS confirms that it names this queue"),
+        Way::ToTopicOf(arn, voucher) => {
+            let that = match voucher {
+                Voucher::DeadLetters => "it names this queue".to_owned(),
+                Voucher::DeliversTo(endpoint) => format!("it delivers to {endpoint}"),
+                Voucher::Exists => "it exists".to_owned(),
+            };
+            format!("the topic of {arn}, if SNS confirms that {that}")
+        }
+        Way::Returned { subscription, again } => {
+            let or = if *again { ", or where only SNS delivers to it the topic once more" } else { "" };
+            format!("the endpoint of {subscription}, where a published copy failed{or}")
+        }
         Way::Nowhere(_, why) => format!("nowhere: it {why}"),
     }
 }
@@ -289,8 +306,8 @@ fn way(way: &Way) -> String {
 fn way_json(way: &Way) -> Option<Value> {
     let (kind, arn) = match way {
         Way::To(arn) => ("arn", arn),
-        Way::ThroughSubscription(arn) => ("subscription", arn),
-        Way::ToTopicOf(arn) => ("topicOfSubscription", arn),
+        Way::ThroughSubscription(arn) | Way::Returned { subscription: arn, .. } => ("subscription", arn),
+        Way::ToTopicOf(arn, _) => ("topicOfSubscription", arn),
         Way::Nowhere(..) => return None,
     };
     Some(json!({ "kind": kind, "arn": arn }))

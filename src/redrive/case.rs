@@ -51,7 +51,7 @@ pub(super) enum Fate {
 impl<'p> Case<'p> {
     /// A letter under its rule; one that cannot be matched against the rules is for the archive.
     pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
-        let rule = policy.rule_for(&letter);
+        let (letter, rule) = policy.sort(letter);
         let mut case = Self {
             letter,
             rule: rule.unwrap_or(policy.default_rule()),

@@ -144,8 +144,9 @@ impl Redrive {
     /// Handles a batch; the reports are in its order. Never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
         let time = Budget::until(invocation.deadline, messages.len());
+        let requeue = self.requeue.as_ref();
         let letters: Vec<_> =
-            messages.into_iter().map(|message| Letter::received(message, self.requeue.as_ref())).collect();
+            messages.into_iter().map(|message| self.policy.read(message, requeue)).collect();
         let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) else {
             return Vec::new();
         };
@@ -230,7 +231,7 @@ impl Redrive {
         let ways: Vec<_> = cases.iter().map(way).collect();
         let known = self.subscriptions.look_up(subscriptions(ways.iter().flatten()), until).await;
         for (case, way) in cases.iter_mut().zip(&ways) {
-            let Some(Way::ThroughSubscription(arn) | Way::ToTopicOf(arn)) = way else { continue };
+            let Some(arn) = way.as_ref().and_then(Way::subscription) else { continue };
             let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
             let json = subscription.delivery_policy.as_deref();
             case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);

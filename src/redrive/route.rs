@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, DeliveryPolicy, Verdict, Way};
-use crate::target::{Check, Destination, Endpoint, Known, Refusal, Sent, Through};
+use crate::target::{Check, Destination, Endpoint, Known, Refusal, Sent, Subscription, Through};
 
 /// What came out of looking for a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +20,7 @@ pub(super) enum Route {
 
 /// The subscriptions that must be asked about.
 pub(super) fn subscriptions<'a>(ways: impl Iterator<Item = &'a Way>) -> BTreeSet<&'a Arn> {
-    ways.filter_map(|way| match way {
-        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn) => Some(arn),
-        Way::To(_) | Way::Nowhere(..) => None,
-    })
-    .collect()
+    ways.filter_map(Way::subscription).collect()
 }
 
 /// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
@@ -32,7 +28,7 @@ pub(super) fn subscriptions<'a>(ways: impl Iterator<Item = &'a Way>) -> BTreeSet
 /// is called.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
 pub(super) fn refusal_at_sight(way: &Way, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
-    let (Way::ThroughSubscription(subscription) | Way::ToTopicOf(subscription)) = way else { return None };
+    let subscription = way.subscription()?;
     let of_topic = |topic: &Arn| {
         let rest = subscription.as_str().strip_prefix(topic.as_str());
         rest.is_some_and(|rest| rest.starts_with(':'))
@@ -63,31 +59,33 @@ pub(super) fn route(
             Some(endpoint) => Destination { endpoint, subscription: None },
             None => return undeliverable("the target is of a kind that is not delivered to".to_owned()),
         },
-        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn) => {
-            let attributes = match known.get(arn) {
+        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn, _) | Way::Returned { subscription: arn, .. } => {
+            let subscription = match known.get(arn) {
                 None => return Route::Unknown(Sent::NotStarted),
                 Some(Err(sent)) => return Route::Unknown(sent.clone()),
                 Some(Ok(None)) => return refused(Refusal::Unknown.detail()),
-                Some(Ok(Some(attributes))) => attributes,
+                Some(Ok(Some(subscription))) => subscription,
             };
-            match (attributes.check(letter.topic(), dlq), letter.topic()) {
-                (Check::Refused(refusal), _) => return refused(refusal.detail()),
-                (_, Some(topic)) if matches!(verdict.way, Way::ToTopicOf(_)) => {
-                    Destination { endpoint: Endpoint::Topic(topic.clone()), subscription: None }
-                }
-                (Check::Undeliverable(why), _) => return undeliverable(why),
-                (Check::Endpoint(endpoint), _) => {
-                    let content_type = verdict.delivery.content_type.clone();
-                    let own = || {
-                        DeliveryPolicy::from_effective(attributes.delivery_policy.as_deref()?)?.content_type
-                    };
-                    let through = Through {
-                        subscription: arn.clone(),
-                        topic: attributes.topic.clone(),
-                        content_type: content_type.or_else(own),
-                    };
-                    Destination { endpoint, subscription: Some(through) }
-                }
+            let its_topic = || {
+                letter
+                    .topic()
+                    .map(|topic| Destination { endpoint: Endpoint::Topic(topic.clone()), subscription: None })
+            };
+            let checked = match &verdict.way {
+                Way::ToTopicOf(_, voucher) => match subscription.vouches(letter.topic(), dlq, voucher) {
+                    Err(refusal) => return refused(refusal.detail()),
+                    Ok(()) => its_topic().ok_or_else(|| "names no topic".to_owned()),
+                },
+                way => match (subscription.check(letter.topic(), dlq), way) {
+                    (Check::Refused(refusal), _) => return refused(refusal.detail()),
+                    (Check::Endpoint(endpoint), _) => Ok(through(verdict, arn, subscription, endpoint)),
+                    (Check::Undeliverable(why), Way::Returned { again: true, .. }) => its_topic().ok_or(why),
+                    (Check::Undeliverable(why), _) => Err(why),
+                },
+            };
+            match checked {
+                Ok(destination) => destination,
+                Err(why) => return undeliverable(why),
             }
         }
     };
@@ -100,4 +98,16 @@ pub(super) fn route(
         return refused("the target is not in the rule's allowTargets");
     }
     Route::Send(destination)
+}
+
+/// The endpoint of a subscription.
+fn through(verdict: &Verdict<'_>, arn: &Arn, subscription: &Subscription, endpoint: Endpoint) -> Destination {
+    let content_type = verdict.delivery.content_type.clone();
+    let own = || DeliveryPolicy::from_effective(subscription.delivery_policy.as_deref()?)?.content_type;
+    let through = Through {
+        subscription: arn.clone(),
+        topic: subscription.topic.clone(),
+        content_type: content_type.or_else(own),
+    };
+    Destination { endpoint, subscription: Some(through) }
 }

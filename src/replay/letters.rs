@@ -11,7 +11,7 @@ use super::store::Ledgers;
 use crate::archive::{Archived, Found as Walked, Identity, Record, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
 use crate::failure::Failure;
-use crate::letter::Letter;
+use crate::letter::{Letter, Origins, Trust};
 use crate::policy::{Action, Policy, Way};
 use crate::target::{MAX_MESSAGE_BYTES, Parcel};
 
@@ -181,7 +181,8 @@ impl<'a> Letters<'a> {
             return Found::Unfit(at, Unfit::InDoubt);
         }
         // Only what lay in the requeue says by its mark where it comes from.
-        let mut letter = Letter::received(message, Some(self.terms.requeue));
+        let origins = self.terms.policy.map_or(Origins::none(), Policy::origins);
+        let mut letter = Letter::received(message, Trust { requeue: Some(self.terms.requeue), origins });
         match self.terms.unfit(&mut letter, edited) {
             Some(unfit) => Found::Unfit(at, unfit),
             None => Found::Fit(Box::new(Fit { at, record, letter, edited })),

@@ -36,9 +36,11 @@ pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &
     let event: Value = serde_json::from_str(event).ok()?;
     let mut event = match letter.origin {
         Origin::LambdaAsync | Origin::LambdaDestination { .. } => event,
-        Origin::Sns | Origin::Sqs { .. } | Origin::EventBridge { .. } | Origin::Raw => {
-            from_envelope(event, subscription.or(letter.subscription()))
-        }
+        Origin::Sns
+        | Origin::Sqs { .. }
+        | Origin::EventBridge { .. }
+        | Origin::EventBusRecord
+        | Origin::Raw => from_envelope(event, subscription.or(letter.subscription())),
     };
     let sns = event.pointer_mut("/Records/0/Sns")?.as_object_mut()?;
     let attributes = sns.entry("MessageAttributes").or_insert(Value::Null);

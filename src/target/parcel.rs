@@ -71,7 +71,12 @@ impl<'a> Parcel<'a> {
             Origin::EventBridge { .. } => Vec::new(),
             _ => without_mark(attributes),
         };
-        let mark = letter.mark(retry);
+        let mark = match to.kind() {
+            ArnKind::Topic => letter.mark_for_topic(retry),
+            ArnKind::Queue | ArnKind::Subscription | ArnKind::Function | ArnKind::Stream | ArnKind::Other => {
+                letter.mark(retry)
+            }
+        };
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
         // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
         // a mark it would go there for ever.

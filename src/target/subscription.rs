@@ -24,6 +24,7 @@ use super::endpoint::{Endpoint, HttpUrl};
 use crate::arn::Arn;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
+use crate::policy::Voucher;
 
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
@@ -78,6 +79,8 @@ pub enum Refusal {
     OtherRegion,
     /// It does not name this queue as its dead-letter target.
     OtherDeadLetterQueue,
+    /// It delivers elsewhere than where the letter came from.
+    OtherEndpoint,
 }
 
 impl Subscription {
@@ -94,6 +97,29 @@ impl Subscription {
             return Check::Refused(Refusal::Pending);
         }
         self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
+    }
+
+    /// Whether this subscription vouches for the topic that a letter from `dlq` names.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] of the first check that fails.
+    pub fn vouches(&self, topic: Option<&Arn>, dlq: &Arn, voucher: &Voucher) -> Result<(), Refusal> {
+        if topic.is_none_or(|topic| topic.as_str() != self.topic) {
+            return Err(Refusal::OtherTopic);
+        }
+        let vouches = match voucher {
+            Voucher::Exists => Ok(()),
+            Voucher::DeadLetters => {
+                let names = self.dead_letter_target.as_deref() == Some(dlq.as_str());
+                names.then_some(()).ok_or(Refusal::OtherDeadLetterQueue)
+            }
+            Voucher::DeliversTo(arn) => {
+                let endpoint = self.endpoint.parse::<Arn>().ok().map(Arn::without_latest);
+                (endpoint.as_ref() == Some(arn)).then_some(()).ok_or(Refusal::OtherEndpoint)
+            }
+        };
+        vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
     }
 
     /// The endpoint by its protocol.
@@ -145,6 +171,9 @@ impl Refusal {
             Self::OtherRegion => "the subscription is in another region than this queue",
             Self::OtherDeadLetterQueue => {
                 "the subscription does not name this queue as its dead-letter target"
+            }
+            Self::OtherEndpoint => {
+                "the subscription does not deliver to the queue or function that the letter came from"
             }
         }
     }

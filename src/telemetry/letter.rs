@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::arn::Arn;
+use crate::letter::Claim;
 use crate::policy::{Decision, Deferral};
 use crate::redrive::{Outcome, Report};
 use crate::target::Endpoint;
@@ -37,6 +38,7 @@ pub fn letter(report: &Report, request_id: &str) {
                 detail = report.detail.as_deref(),
                 letter.id = letter.id.as_str(),
                 letter.origin = letter.origin.name(),
+                letter.unlisted_origin = letter.unlisted.map(Claim::name),
                 sqs.message_id = letter.sqs.message_id,
                 sqs.receive_count = letter.sqs.receive_count,
                 queue.arn = letter.sqs.queue.as_str(),

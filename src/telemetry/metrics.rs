@@ -67,6 +67,10 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     archived_unmarkable: u64,
     #[metrics(unit = Count)]
+    archived_returned: u64,
+    #[metrics(unit = Count)]
+    archived_loop: u64,
+    #[metrics(unit = Count)]
     failures_throttling: u64,
     #[metrics(unit = Count)]
     failures_transient: u64,
@@ -137,6 +141,8 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         archived_refused: archived(ArchiveReason::Refused),
         archived_permanent: archived(ArchiveReason::Permanent),
         archived_unmarkable: archived(ArchiveReason::Unmarkable),
+        archived_returned: archived(ArchiveReason::Returned),
+        archived_loop: archived(ArchiveReason::Loop),
         failures_throttling: failed(FailureClass::Throttling),
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use serde_json::{Value, json};
-use sns_redrive::letter::{Letter, SqsMessage};
+use sns_redrive::letter::{Letter, Origins, SqsMessage, Trust};
 
 /// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 pub const NOW: i64 = 1_793_534_400_000;
@@ -78,17 +78,22 @@ pub fn received(record: &Value) -> SqsMessage {
     received_all(std::slice::from_ref(record)).remove(0)
 }
 
-/// The letter in one record.
+/// The letter in one record, whatever origin it claims.
 pub fn letter(record: &Value) -> Letter {
-    Letter::parse(received(record))
+    claiming(received(record))
 }
 
-/// The letters of a file of `events/`.
+/// A letter, whatever origin it claims.
+pub fn claiming(message: SqsMessage) -> Letter {
+    Letter::received(message, Trust { requeue: None, origins: &Origins::all() })
+}
+
+/// The letters of a file of `events/`, whatever origin they claim.
 pub fn sample(file: &str) -> Vec<Letter> {
     let path = format!("{}/events/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let event: SqsEvent = serde_json::from_str(&text).unwrap();
-    SqsMessage::all_of(event).unwrap().into_iter().map(Letter::parse).collect()
+    SqsMessage::all_of(event).unwrap().into_iter().map(claiming).collect()
 }
 
 /// Tries a law on many random inputs. A failure prints the smallest input that breaks it, and the

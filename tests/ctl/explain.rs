@@ -41,18 +41,17 @@ async fn every_sample_is_explained_as_its_table_says() {
     let (worker, fifo) = ("43fe80b0-b10c-4081-9e18-5bdb8f9824e6", "c741ca07-c97a-40d7-b428-731c4aeebc23");
     let fifo = format!("1 of 12 {ORDERS}.fifo:{fifo}");
     let to = |arn: &str| format!("1 of 12 arn:aws:{arn}");
-    let notifier = to("lambda:eu-central-1:123456789012:function:orders-notifier");
-    let projector = to("lambda:eu-central-1:123456789012:function:orders-projector");
     let billing = to("sqs:eu-central-1:123456789012:orders-billing");
     let unrecognised = || "unrecognised".to_owned();
     let expected: Vec<(&str, Vec<String>)> = vec![
         ("envelope.json", vec![through(worker)]),
-        ("eventbridge.json", vec![projector.clone()]),
+        ("event-bus.json", vec!["undeliverable_protocol".to_owned()]),
+        ("eventbridge.json", vec![unrecognised()]),
         ("exhausted.json", vec!["exhausted".to_owned()]),
         ("fifo.json", vec![fifo; 4]),
         ("garbage.json", vec![unrecognised(); 10]),
         ("lambda-async.json", vec![unrecognised()]),
-        ("lambda-destination.json", vec![notifier.clone()]),
+        ("lambda-destination.json", vec![unrecognised()]),
         ("late-retry.json", vec![format!("9 of 12 {ORDERS}:{worker}")]),
         (
             "mixed.json",
@@ -61,9 +60,9 @@ async fn every_sample_is_explained_as_its_table_says() {
                 format!("2 of 12 {ORDERS}:{worker}"),
                 unrecognised(),
                 unrecognised(),
-                notifier,
+                unrecognised(),
                 billing.clone(),
-                projector,
+                unrecognised(),
                 unrecognised(),
                 "early".to_owned(),
                 "exhausted".to_owned(),

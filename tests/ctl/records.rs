@@ -45,7 +45,8 @@ fn every_sample_comes_back_from_its_record_byte_for_byte() {
             assert_eq!(Record::from_line(&line), Ok(record.clone()), "{name}");
             let message = Record::from_line(&line).unwrap().to_message().unwrap();
             assert!(message == stored(&letter.sqs), "{name}: {}", letter.sqs.message_id);
-            assert_eq!(Letter::parse(message).id, letter.id, "{name}");
+            assert_eq!(Letter::parse(message.clone()).sqs, message);
+            assert_eq!(record.to_letter().unwrap().id, letter.id, "{name}");
             letters += 1;
         }
     }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use serde_json::json;
-use sns_redrive::letter::{Attribute, Letter, MARK_ATTRIBUTE, SqsMessage};
+use sns_redrive::letter::{Attribute, Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{Facts, Jitter, Policy, Schedule};
 
 use super::function::{Case, Fate, Instance, Reach, Run, SOURCE_RECEIVES, Settings, Subscriber, Trouble};
@@ -513,7 +513,7 @@ impl<'w> Simulation<'w> {
             return Letter { sqs, mark: Some(mark.clone()), ..letter.clone() };
         }
         sqs.attributes.insert(MARK_ATTRIBUTE.to_owned(), mark.to_attribute());
-        Letter::parse_requeued(sqs)
+        Letter::parse_requeued(sqs, Origins::none())
     }
 
     fn hide(&mut self, cases: &[Case], requeue: bool) {

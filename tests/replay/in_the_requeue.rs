@@ -44,8 +44,12 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
     let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
     assert_eq!(call.to, "orders-worker", "nothing goes to the dead-letter queue");
-    let mark = json!({ "v": 1, "spent": 2, "id": letter_id("a"), "first": START, "gen": 3 });
-    assert_eq!(mark_of(&call.entries[0]), mark, "what only the requeue says stays there");
+    let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": START, "gen": 3, "passes": 1 });
+    assert_eq!(
+        mark_of(&call.entries[0]),
+        made_for("message of a", mark),
+        "what only the requeue says stays there"
+    );
 }
 
 #[tokio::test]

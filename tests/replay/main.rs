@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use sns_redrive::archive::{Epitaph, Record};
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Answer, Function};
-use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, SqsMessage};
+use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
     At, Control, Given, Manifest, Parts, Replay, ReplayError, Request, Source, Status,
@@ -34,7 +34,7 @@ use sns_redrive::replay::{
 use sns_redrive::settings::Settings;
 use support::{
     BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_REQUEUE, NOW, Post, REQUEUE, Reply, TOPIC, WORKER,
-    World, arn, at, letter_id,
+    World, arn, at, digest, letter_id, made_for,
 };
 use tokio::sync::Notify;
 
@@ -225,8 +225,11 @@ fn plain(id: &str) -> Post {
 fn record_at(post: &Post, archived: i64) -> Record {
     let event = serde_json::from_value(support::event([post])).unwrap();
     let message = SqsMessage::all_of(event).unwrap().remove(0);
-    let letter =
-        if post.queue.contains("requeue") { Letter::parse_requeued(message) } else { Letter::parse(message) };
+    let letter = if post.queue.contains("requeue") {
+        Letter::parse_requeued(message, Origins::none())
+    } else {
+        Letter::parse(message)
+    };
     let epitaph = Epitaph {
         reason: ArchiveReason::Exhausted,
         detail: None,

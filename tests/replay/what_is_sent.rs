@@ -11,8 +11,11 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
     desk.archive("a", std::slice::from_ref(&post));
     let done = desk.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.sent, done.counts.selected), (Status::Done, 1, 1));
-    let mark =
-        format!(r#"{{"v":1,"spent":0,"id":"{}","first":{START},"gen":1,"dlq":"{DLQ}"}}"#, letter_id("a"));
+    let mark = format!(
+        r#"{{"v":2,"spent":0,"id":"{}","first":{START},"gen":1,"msg":"{}","passes":0,"dlq":"{DLQ}"}}"#,
+        letter_id("a"),
+        digest("message of a"),
+    );
     let expected = Entry {
         body: post.body(),
         attributes: BTreeMap::from([
@@ -42,9 +45,9 @@ async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_
         "source": BILLING, "due": 9, "to": "topic", "edited": true });
     desk.archive("a", &[plain("a").queue(REQUEUE).sqs_mark(&mark)]);
     desk.run(json!({})).await.unwrap();
-    let expected = json!({ "v": 1, "spent": 0, "id": "life-long", "first": START, "gen": 5, "dlq": DLQ,
-        "source": BILLING, "edited": true });
-    assert_eq!(mark_of(&desk.sent()[0]), expected);
+    let expected = json!({ "v": 2, "spent": 0, "id": "life-long", "first": START, "gen": 5, "passes": 0,
+        "dlq": DLQ, "source": BILLING, "edited": true });
+    assert_eq!(mark_of(&desk.sent()[0]), made_for("a", expected));
 }
 
 #[tokio::test]

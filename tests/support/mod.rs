@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sns_redrive::archive::Epitaph;
 use sns_redrive::arn::Arn;
-use sns_redrive::letter::{Letter, SqsMessage};
+use sns_redrive::letter::{Digest, Letter, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
 
 /// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
@@ -70,10 +70,12 @@ pub fn letters<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Vec<Letter> {
     letters_of(&event(posts))
 }
 
-/// The letters of an event.
+/// The letters of an event, whatever origin they claim.
 pub fn letters_of(event: &Value) -> Vec<Letter> {
     let event = serde_json::from_value(event.clone()).unwrap();
-    SqsMessage::all_of(event).unwrap().into_iter().map(Letter::parse).collect()
+    let origins = Origins::all();
+    let letter = |message| Letter::received(message, Trust { requeue: None, origins: &origins });
+    SqsMessage::all_of(event).unwrap().into_iter().map(letter).collect()
 }
 
 /// The letter in one message.
@@ -86,9 +88,25 @@ pub fn letter_id(id: &str) -> String {
     format!("sns-{id}/{SUBSCRIPTION}")
 }
 
-/// Our mark as it is written.
+/// Our mark on a letter that was sent by each of its retries; [`Post::mark`] adds the message's digest.
 pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
-    json!({ "v": 1, "spent": spent, "id": letter_id, "first": first, "gen": 0 })
+    json!({ "v": 2, "spent": spent, "id": letter_id, "first": first, "gen": 0, "passes": spent })
+}
+
+/// A mark that was made for this message.
+pub fn made_for(message: &str, mut mark: Value) -> Value {
+    mark["msg"] = digest(message).into();
+    mark
+}
+
+/// What a policy says to believe every origin that a letter claims.
+pub fn every_origin() -> Value {
+    json!({ "*": ["lambda-async", "lambda-destination", "eventbridge"] })
+}
+
+/// The digest of a message, as marks hold it.
+pub fn digest(message: &str) -> String {
+    Digest::of(message).into()
 }
 
 /// The names of the operations in a journal, in the order of the requests.
@@ -103,9 +121,22 @@ pub fn archived(cloud: &Cloud) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The text of our mark, in the order of its fields.
-pub fn mark_text(spent: u32, letter_id: &str, first: i64) -> String {
-    format!(r#"{{"v":1,"spent":{spent},"id":"{letter_id}","first":{first},"gen":0}}"#)
+/// The text of our mark on a message that we send for the first time, in the order of its fields.
+pub fn mark_text(spent: u32, letter_id: &str, first: i64, message: &str) -> String {
+    mark_again(spent, 1, letter_id, first, message)
+}
+
+/// The same on a message that we have sent so often.
+pub fn mark_again(spent: u32, passes: u32, letter_id: &str, first: i64, message: &str) -> String {
+    let msg = digest(message);
+    format!(
+        r#"{{"v":2,"spent":{spent},"id":"{letter_id}","first":{first},"gen":0,"msg":"{msg}","passes":{passes}}}"#
+    )
+}
+
+/// A mark of one that was published so often.
+pub fn published(mark: &str, times: u32) -> String {
+    format!(r#"{},"pub":{times}}}"#, mark.strip_suffix('}').unwrap())
 }
 
 /// Of a letter that nobody knows what to do with.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
-use super::{DLQ, NOW, SUBSCRIPTION, TOPIC};
+use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, digest};
 
 /// One record of an SQS event, received for the first time, just now.
 #[derive(Debug, Clone)]
@@ -100,15 +100,30 @@ impl Post {
 
     /// Our mark, in the envelope if there is one.
     pub fn mark(self, mark: &Value) -> Self {
+        let text = self.mark_text(mark);
         match self.content {
-            Content::Envelope(_) => self.sns_attribute("sns-redrive", "String", &mark.to_string()),
-            Content::Body(_) => self.attribute("sns-redrive", "String", &mark.to_string()),
+            Content::Envelope(_) => self.sns_attribute("sns-redrive", "String", &text),
+            Content::Body(_) => self.attribute("sns-redrive", "String", &text),
         }
     }
 
     /// Our mark as an attribute of the SQS message.
     pub fn sqs_mark(self, mark: &Value) -> Self {
-        self.attribute("sns-redrive", "String", &mark.to_string())
+        let text = self.mark_text(mark);
+        self.attribute("sns-redrive", "String", &text)
+    }
+
+    /// The mark, made for the message that this is now, unless it names another or is too old to name any.
+    fn mark_text(&self, mark: &Value) -> String {
+        let mut mark = mark.clone();
+        let message = match &self.content {
+            Content::Body(body) => body,
+            Content::Envelope(fields) => fields["Message"].as_str().unwrap(),
+        };
+        if mark["v"] != 1 && mark["msg"].is_null() {
+            mark["msg"] = digest(message).into();
+        }
+        mark.to_string()
     }
 
     pub fn queue(mut self, queue: &str) -> Self {

@@ -6,14 +6,18 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::LetterId;
+use super::digest::Digest;
 use super::message::{Attribute, Attributes};
 use crate::arn::{Arn, ArnKind};
 
 /// The attribute's name.
 pub const MARK_ATTRIBUTE: &str = "sns-redrive";
 
-/// The format that this version writes, and the only one so far.
-const VERSION: u8 = 1;
+/// The format that this version writes. A version may add fields and never changes the meaning of one, so marks of
+/// other versions, which instances of an older or a newer release write during a deployment, are read as far as
+/// this one knows their fields. Version 1 had neither `msg` nor `passes`.
+const VERSION: u8 = 2;
 
 /// Longer ids are none of ours. What is no longer than this travels in a mark and is read back; a
 /// letter with a longer one would start afresh each time it returns, and circulate for ever.
@@ -37,6 +41,12 @@ pub struct Mark {
     pub first: Timestamp,
     /// How often it was replayed from the archive.
     pub generation: u32,
+    /// The digest of the message that it was made for; none in marks of version 1.
+    pub digest: Option<Digest>,
+    /// How often we have sent what carried it, on whatever message it was.
+    pub passes: u32,
+    /// How often the letter was published to a topic.
+    pub published: u32,
     /// What only the requeue's letters say.
     pub requeued: Requeued,
 }
@@ -106,6 +116,12 @@ struct Wire {
     #[serde(rename = "gen", default)]
     generation: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    msg: Option<Digest>,
+    #[serde(default)]
+    passes: Option<u32>,
+    #[serde(rename = "pub", default, skip_serializing_if = "is_zero")]
+    published: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     dlq: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<Arn>,
@@ -125,12 +141,12 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Mark {
-    /// Reads the mark among a message's attributes. A mark of another version, or one that cannot
-    /// be read, counts as none: the letter starts afresh, and the next delivery replaces it.
+    /// Reads the mark among a message's attributes, whatever message it was made for. One that cannot be read counts
+    /// as none: the letter starts afresh, and the next delivery replaces it.
     #[must_use]
     pub fn find(attributes: &Attributes) -> Option<Self> {
         let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
-        if wire.v != VERSION || !is_id(&wire.id) {
+        if wire.v == 0 || !is_id(&wire.id) {
             return None;
         }
         Some(Self {
@@ -138,6 +154,10 @@ impl Mark {
             id: wire.id,
             first: Timestamp::from_millisecond(wire.first).ok()?,
             generation: wire.generation,
+            digest: wire.msg,
+            // Each retry of version 1 may have been a pass.
+            passes: wire.passes.unwrap_or(wire.spent),
+            published: wire.published,
             requeued: Requeued {
                 dlq: wire.dlq,
                 source: wire.source,
@@ -154,6 +174,13 @@ impl Mark {
         Self { requeued: Requeued::default(), ..self }
     }
 
+    /// The mark of a letter in the requeue whose message is another than the one that it was made for: where the
+    /// letter came from stays true, what was done with the other message does not count.
+    pub(super) fn on_other_message(self, id: &LetterId) -> Self {
+        let requeued = Requeued { due: None, earlier: 0, ..self.requeued };
+        Self { spent: 0, id: id.as_str().to_owned(), published: 0, requeued, ..self }
+    }
+
     /// The mark as the attribute that travels.
     #[must_use]
     pub fn to_attribute(&self) -> Attribute {
@@ -163,6 +190,9 @@ impl Mark {
             id: self.id.clone(),
             first: self.first.as_millisecond(),
             generation: self.generation,
+            msg: self.digest,
+            passes: Some(self.passes),
+            published: self.published,
             dlq: self.requeued.dlq.clone(),
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
@@ -185,6 +215,9 @@ mod tests {
             id: "abc".into(),
             first: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
             generation: 0,
+            digest: Some(Digest::of("message")),
+            passes: 4,
+            published: 0,
             requeued: Requeued::default(),
         }
     }
@@ -196,7 +229,9 @@ mod tests {
     #[test]
     fn a_mark_reads_back_as_written_and_is_compact() {
         let text = mark().to_attribute();
-        assert_eq!(text.text(), Some(r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#));
+        let expected =
+            r#"{"v":2,"spent":3,"id":"abc","first":1700000000000,"gen":0,"msg":"q1MKE-RZFJg","passes":4}"#;
+        assert_eq!(text.text(), Some(expected));
         assert_eq!(Mark::find(&attributes(text.text().unwrap())), Some(mark()));
     }
 
@@ -210,8 +245,17 @@ mod tests {
             to: Some(ReplayTarget::Topic),
             edited: true,
         };
-        let full = Mark { requeued, ..mark() };
+        let full = Mark { published: 2, requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
+    }
+
+    /// What instances of an older and a newer release write while one replaces the other.
+    #[test]
+    fn marks_of_other_versions_are_read_as_far_as_their_fields_are_known() {
+        let older = r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#;
+        assert_eq!(Mark::find(&attributes(older)), Some(Mark { digest: None, passes: 3, ..mark() }));
+        let newer = mark().to_attribute().text().unwrap().replace("\"v\":2", "\"v\":3,\"more\":{}");
+        assert_eq!(Mark::find(&attributes(&newer)), Some(mark()));
     }
 
     #[test]
@@ -220,7 +264,8 @@ mod tests {
         for text in [
             "",
             "3",
-            r#"{"v":2,"spent":3,"id":"abc","first":0}"#,
+            r#"{"v":0,"spent":3,"id":"abc","first":0}"#,
+            r#"{"v":2,"spent":3,"id":"abc","first":0,"msg":"?"}"#,
             r#"{"v":1,"spent":-3,"id":"abc","first":0}"#,
             r#"{"v":1,"spent":3,"id":"","first":0}"#,
             r#"{"v":1,"spent":3,"id":"abc","first":9223372036854775807}"#,

@@ -10,12 +10,15 @@
 //! | origin | how it is told |
 //! |---|---|
 //! | `sqs` | system attribute `DeadLetterQueueSourceArn`, whatever the body |
-//! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN` |
-//! | `lambda-async` | message attributes `RequestID` and `ErrorCode` |
-//! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload` |
 //! | `sns` | body is an SNS envelope |
+//! | `eventbridge-bus` | body is a record of events that a custom event bus could not deliver |
+//! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN`, where the policy lists the origin |
+//! | `lambda-async` | message attributes `RequestID` and `ErrorCode`, where the policy lists the origin |
+//! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload`, where the policy lists the origin |
 //! | `raw` | everything else, raw deliveries of SNS among it |
 
+mod claim;
+mod digest;
 mod mark;
 mod message;
 mod notification;
@@ -25,8 +28,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+pub use claim::{Claim, Origins};
+pub use digest::Digest;
 pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
 pub use message::is_binary;
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
@@ -52,8 +58,12 @@ pub struct Letter {
     pub notification: Option<Notification>,
     /// The original error, where the origin tells it.
     pub cause: Option<Cause>,
-    /// Our mark, where the letter was sent by us before.
+    /// Our mark, where this very message was sent by us before.
     pub mark: Option<Mark>,
+    /// How often we have sent what carried its mark, also where that was another message.
+    pub passes: u32,
+    /// The origin that it claims and that the policy does not list for its queue.
+    pub unlisted: Option<Claim>,
     /// The letter's id, the same each time it comes back.
     pub id: LetterId,
 }
@@ -82,8 +92,19 @@ pub enum Origin {
         /// The target it could not reach.
         target: Arn,
     },
+    /// A custom event bus of `EventBridge` could not deliver events, and keeps them itself.
+    EventBusRecord,
     /// Anything else: a raw delivery of SNS, or something nobody knows.
     Raw,
+}
+
+/// Whom the reader of a message believes, beyond SQS itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Trust<'a> {
+    /// The queue where the mark says which dead-letter queue a letter came from.
+    pub requeue: Option<&'a Arn>,
+    /// The origins that a letter may claim.
+    pub origins: &'a Origins,
 }
 
 /// What made the letter a dead one, as its origin tells it.
@@ -101,36 +122,56 @@ pub struct Cause {
 pub struct LetterId(String);
 
 impl Letter {
-    /// Understands a message of a dead-letter queue as far as it can be. Never fails. Anybody may have
-    /// sent it there, so what its mark says of the requeue is not believed.
+    /// Understands a message of a dead-letter queue as far as it can be. Never fails. Anybody may have sent it there,
+    /// so neither what its mark says of the requeue nor an origin that it claims is believed.
     #[must_use]
     pub fn parse(sqs: SqsMessage) -> Self {
-        Self::read(sqs, false)
+        Self::read(sqs, false, Origins::none())
     }
 
-    /// Understands a message of one of the queues that feed the function; `requeue` is the one where marks are
-    /// believed.
+    /// Understands a message of one of the queues that feed the function.
     #[must_use]
-    pub fn received(sqs: SqsMessage, requeue: Option<&Arn>) -> Self {
-        let in_requeue = requeue == Some(&sqs.queue);
-        Self::read(sqs, in_requeue)
+    pub fn received(sqs: SqsMessage, trust: Trust<'_>) -> Self {
+        let in_requeue = trust.requeue == Some(&sqs.queue);
+        Self::read(sqs, in_requeue, trust.origins)
     }
 
     /// Understands a message of the requeue, where only this software sends.
     #[must_use]
-    pub fn parse_requeued(sqs: SqsMessage) -> Self {
-        Self::read(sqs, true)
+    pub fn parse_requeued(sqs: SqsMessage, origins: &Origins) -> Self {
+        Self::read(sqs, true, origins)
     }
 
-    fn read(sqs: SqsMessage, in_requeue: bool) -> Self {
+    fn read(sqs: SqsMessage, in_requeue: bool, origins: &Origins) -> Self {
         let own = Mark::find(&sqs.attributes);
         let own = own.map(|mark| if in_requeue { mark } else { mark.outside_requeue() });
-        let source = own.as_ref().and_then(|mark| mark.requeued.source.clone());
-        let Reading { origin, notification, cause } = Reading::of(&sqs, source);
-        let inside = || Some(Mark::find(&notification.as_ref()?.attributes)?.outside_requeue());
+        let requeued = own.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
+        let dlq = requeued.dlq.as_ref().unwrap_or(&sqs.queue);
+        let Reading { origin, notification, cause, unlisted } =
+            Reading::of(&sqs, requeued.source, |claim| origins.list(dlq, claim));
+        let inside = || {
+            let mark = Mark::find(&notification.as_ref()?.attributes)?.outside_requeue();
+            // Only what is published has attributes in an envelope; an event for a function gets them otherwise too.
+            let published = u32::from(matches!(origin, Origin::Sns | Origin::Sqs { .. }));
+            Some(Mark { published: mark.published.max(published), ..mark })
+        };
         let mark = own.or_else(inside);
+        let passes = mark.as_ref().map_or(0, |mark| mark.passes);
+        let mark = mark.and_then(|mark| match mark.digest {
+            Some(digest) if !is_of(digest, &sqs.body, notification.as_ref()) => {
+                let id = LetterId::of(&sqs, notification.as_ref(), None);
+                in_requeue.then(|| mark.on_other_message(&id))
+            }
+            Some(_) | None => Some(mark),
+        });
         let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref());
-        Self { sqs, origin, notification, cause, mark, id }
+        Self { sqs, origin, notification, cause, mark, passes, unlisted, id }
+    }
+
+    /// The letter without the origin that it claims: as a raw delivery, which any sender can write.
+    #[must_use]
+    pub fn into_raw(self) -> Self {
+        Self { origin: Origin::Raw, notification: None, cause: None, ..self }
     }
 
     /// The mark for its way into the requeue, with so many retries behind it.
@@ -143,17 +184,20 @@ impl Letter {
         let dlq = Some(self.dead_letter_queue().clone());
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
-        Mark { requeued, ..self.mark(spent) }
+        // Moving is no pass: it leads to no target.
+        Mark { passes: self.passes, requeued, ..self.mark(spent) }
     }
 
-    /// The mark of a letter that is replayed `now`: its retries and its retention begin afresh. The
-    /// generation tells its deliveries from those before.
+    /// The mark of a letter that is replayed `now`: its retries, passes and retention begin afresh, and where the
+    /// replay names a target, publishing it does too. The generation tells its deliveries from those before.
     #[must_use]
     pub fn mark_for_replay(&self, now: Timestamp, to: Option<ReplayTarget>, edited: bool) -> Mark {
         let mark = self.mark_for_requeue(0, None);
         let edited = edited || mark.requeued.edited;
+        let published = if to.is_some() { 0 } else { mark.published };
         let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
-        Mark { first: now, generation: mark.generation.saturating_add(1), requeued, ..mark }
+        let generation = mark.generation.saturating_add(1);
+        Mark { first: now, generation, passes: 0, published, requeued, ..mark }
     }
 
     /// The mark for its way to a target, with so many retries behind it.
@@ -164,8 +208,35 @@ impl Letter {
             id: self.id.as_str().to_owned(),
             first: self.first_arrival(),
             generation: self.generation(),
+            digest: Some(self.digest()),
+            passes: self.passes.saturating_add(1),
+            published: self.published(),
             requeued: Requeued::default(),
         }
+    }
+
+    /// The mark for its way to a topic.
+    #[must_use]
+    pub fn mark_for_topic(&self, spent: u32) -> Mark {
+        Mark { published: self.published().saturating_add(1), ..self.mark(spent) }
+    }
+
+    /// The digest of its message.
+    fn digest(&self) -> Digest {
+        self.notification.as_ref().map_or_else(|| Digest::of_body(&self.sqs.body), |sns| sns.digest)
+    }
+
+    /// How often it was published to a topic, by its mark: more than never, and it is a copy that our own
+    /// publishing made.
+    #[must_use]
+    pub fn published(&self) -> u32 {
+        self.mark.as_ref().map_or(0, |mark| mark.published)
+    }
+
+    /// Passes that its retries do not account for: what carried its mark was another message then.
+    #[must_use]
+    pub fn uncounted_passes(&self) -> u32 {
+        self.passes.saturating_sub(self.spent())
     }
 
     /// The queue that it was dead-lettered to: the one that it lies in, unless that is the requeue.
@@ -191,9 +262,14 @@ impl Letter {
             (Some(_), Origin::LambdaAsync | Origin::LambdaDestination { .. }) => {
                 notification::message_of_lambda_event(original_event(self))
             }
-            (Some(_), Origin::Sns | Origin::Sqs { .. } | Origin::EventBridge { .. } | Origin::Raw) => {
-                notification::message_of_envelope(&self.sqs.body)
-            }
+            (
+                Some(_),
+                Origin::Sns
+                | Origin::Sqs { .. }
+                | Origin::EventBridge { .. }
+                | Origin::EventBusRecord
+                | Origin::Raw,
+            ) => notification::message_of_envelope(&self.sqs.body),
         };
         message.unwrap_or(Cow::Borrowed(&self.sqs.body))
     }
@@ -243,13 +319,26 @@ impl Letter {
 pub fn original_event(letter: &Letter) -> &str {
     let body = letter.sqs.body.as_str();
     match letter.origin {
-        Origin::LambdaDestination { .. } => {
-            notification::object::<Destination<'_>>(body).map_or(body, |wire| wire.request_payload.get())
-        }
-        Origin::Sns | Origin::Sqs { .. } | Origin::LambdaAsync | Origin::EventBridge { .. } | Origin::Raw => {
-            body
-        }
+        Origin::LambdaDestination { .. } => payload_of_destination(body).unwrap_or(body),
+        Origin::Sns
+        | Origin::Sqs { .. }
+        | Origin::LambdaAsync
+        | Origin::EventBridge { .. }
+        | Origin::EventBusRecord
+        | Origin::Raw => body,
     }
+}
+
+/// The event in the record of a Lambda destination.
+fn payload_of_destination(body: &str) -> Option<&str> {
+    notification::object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
+}
+
+/// Whether a mark was made for this message. A raw delivery of a message that is an envelope itself is told as an
+/// envelope, so the body as it stands counts as well.
+fn is_of(digest: Digest, body: &str, sns: Option<&Notification>) -> bool {
+    let message = sns.map_or_else(|| Digest::of_body(body), |sns| sns.digest);
+    message == digest || Digest::of(body) == digest
 }
 
 /// What can be told of a message's form.
@@ -257,36 +346,42 @@ struct Reading {
     origin: Origin,
     notification: Option<Notification>,
     cause: Option<Cause>,
+    unlisted: Option<Claim>,
 }
 
 impl Reading {
-    /// The order matters: what SQS itself says cannot be forged by a body, and attributes are
-    /// cheaper to read than bodies.
-    fn of(sqs: &SqsMessage, source: Option<Arn>) -> Self {
+    /// The order matters: what SQS itself says cannot be forged, what an envelope says is checked with SNS, and what
+    /// is left can be written by any sender, so it must be `listed`.
+    fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(Claim) -> bool) -> Self {
+        let plain = |origin, notification| Self { origin, notification, cause: None, unlisted: None };
         if let Some(source) = sqs.source_queue().or(source) {
-            return Self {
-                origin: Origin::Sqs { source },
-                notification: Notification::from_envelope(&sqs.body),
-                cause: None,
-            };
+            return plain(Origin::Sqs { source }, Notification::from_envelope(&sqs.body));
         }
-        Self::of_eventbridge(sqs)
-            .or_else(|| Self::of_lambda_async(sqs))
-            .or_else(|| Self::of_envelope(sqs))
-            .or_else(|| Self::of_lambda_destination(sqs))
-            .unwrap_or(Self { origin: Origin::Raw, notification: None, cause: None })
+        if let Some(notification) = Notification::from_envelope(&sqs.body) {
+            return plain(Origin::Sns, Some(notification));
+        }
+        if EventBusRecord::is_in(&sqs.body) {
+            return plain(Origin::EventBusRecord, None);
+        }
+        match Self::claimed(sqs) {
+            Some((claim, claimed)) if listed(claim) => claimed,
+            claimed => Self { unlisted: claimed.map(|(claim, _)| claim), ..plain(Origin::Raw, None) },
+        }
     }
 
-    fn of_envelope(sqs: &SqsMessage) -> Option<Self> {
-        let notification = Notification::from_envelope(&sqs.body)?;
-        Some(Self { origin: Origin::Sns, notification: Some(notification), cause: None })
+    /// The origin that it claims. Attributes are cheaper to read than bodies.
+    fn claimed(sqs: &SqsMessage) -> Option<(Claim, Self)> {
+        let claimed = |claim, reading: Option<Self>| reading.map(|reading| (claim, reading));
+        claimed(Claim::EventBridge, Self::of_eventbridge(sqs))
+            .or_else(|| claimed(Claim::LambdaAsync, Self::of_lambda_async(sqs)))
+            .or_else(|| claimed(Claim::LambdaDestination, Self::of_lambda_destination(sqs)))
     }
 
     fn of_eventbridge(sqs: &SqsMessage) -> Option<Self> {
         let arn = |name| sqs.text_attribute(name)?.parse().ok();
         let origin = Origin::EventBridge { rule: arn("RULE_ARN")?, target: arn("TARGET_ARN")? };
         let cause = Cause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
-        Some(Self { origin, notification: None, cause })
+        Some(Self { origin, notification: None, cause, unlisted: None })
     }
 
     fn of_lambda_async(sqs: &SqsMessage) -> Option<Self> {
@@ -296,6 +391,7 @@ impl Reading {
             origin: Origin::LambdaAsync,
             notification: Notification::from_lambda_event(&sqs.body),
             cause: Cause::new(Some(code), sqs.text_attribute("ErrorMessage")),
+            unlisted: None,
         })
     }
 
@@ -314,7 +410,31 @@ impl Reading {
             },
             notification: Notification::from_lambda_event(wire.request_payload.get()),
             cause: Cause::new(Some(&code), response.error_message.as_deref()),
+            unlisted: None,
         })
+    }
+}
+
+/// The record of events that a custom event bus could not deliver. The events are not in it.
+/// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-retry.html>
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventBusRecord {
+    bus_arn: Arn,
+    #[serde(rename = "subscriberArn")]
+    _subscriber_arn: IgnoredAny,
+    #[serde(rename = "failedMessages")]
+    _failed_messages: Vec<IgnoredAny>,
+}
+
+impl EventBusRecord {
+    /// What the resource of such a bus begins with.
+    const BUS: &str = "event-busv2/";
+
+    /// Whether a body is such a record. Few are, so it is not parsed without need.
+    fn is_in(body: &str) -> bool {
+        let record = body.contains(Self::BUS).then(|| notification::object::<Self>(body)).flatten();
+        record.is_some_and(|record| record.bus_arn.resource().starts_with(Self::BUS))
     }
 }
 
@@ -397,7 +517,8 @@ impl fmt::Display for LetterId {
 
 impl Origin {
     /// Every name that [`Origin::name`] gives, in the order of the docs.
-    pub const NAMES: [&str; 6] = ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "raw"];
+    pub const NAMES: [&str; 7] =
+        ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "eventbridge-bus", "raw"];
 
     /// The name in logs, metrics, patterns and archived records.
     #[must_use]
@@ -405,9 +526,10 @@ impl Origin {
         match self {
             Self::Sns => "sns",
             Self::Sqs { .. } => "sqs",
-            Self::LambdaAsync => "lambda-async",
-            Self::LambdaDestination { .. } => "lambda-destination",
-            Self::EventBridge { .. } => "eventbridge",
+            Self::LambdaAsync => Claim::LambdaAsync.name(),
+            Self::LambdaDestination { .. } => Claim::LambdaDestination.name(),
+            Self::EventBridge { .. } => Claim::EventBridge.name(),
+            Self::EventBusRecord => "eventbridge-bus",
             Self::Raw => "raw",
         }
     }

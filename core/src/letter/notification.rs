@@ -19,6 +19,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
+use super::digest::Digest;
 use super::message::{Attribute, AttributeValue, Attributes, is_binary};
 use crate::arn::{Arn, ArnKind};
 
@@ -35,6 +36,8 @@ pub struct Notification {
     pub subject: Option<String>,
     /// The message attributes with their types.
     pub attributes: Attributes,
+    /// The digest of the message.
+    pub digest: Digest,
 }
 
 /// The fields that both spellings share.
@@ -45,8 +48,7 @@ struct Wire {
     message_id: String,
     topic_arn: Arn,
     subject: Option<String>,
-    #[serde(rename = "Message")]
-    _message: Text,
+    message: Text,
     message_attributes: Option<BTreeMap<String, WireAttribute>>,
     #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
     unsubscribe_url: Option<String>,
@@ -59,24 +61,26 @@ struct WireAttribute {
     value: String,
 }
 
-/// A text that must be one, and stays where it stands.
-struct Text;
+/// A text that stays where it stands; its digest is all that is kept of it.
+struct Text(Digest);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(Digesting)
     }
 }
 
-impl Visitor<'_> for Text {
-    type Value = Self;
+struct Digesting;
+
+impl Visitor<'_> for Digesting {
+    type Value = Text;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
+    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(Digest::of(text)))
     }
 }
 
@@ -156,6 +160,7 @@ impl Notification {
             subscription,
             subject: wire.subject,
             attributes,
+            digest: wire.message.0,
         })
     }
 }

@@ -83,11 +83,15 @@ pub enum ArchiveReason {
     Permanent,
     /// The mark would be its eleventh attribute.
     Unmarkable,
+    /// It is a copy that our own publishing made, and nothing tells where it failed.
+    Returned,
+    /// What carried its mark has been sent too often.
+    Loop,
 }
 
 impl ArchiveReason {
     /// Every reason, in the order of the docs.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Exhausted,
         Self::Expiring,
         Self::Rule,
@@ -96,6 +100,8 @@ impl ArchiveReason {
         Self::Refused,
         Self::Permanent,
         Self::Unmarkable,
+        Self::Returned,
+        Self::Loop,
     ];
 
     /// The name in logs and archived records.
@@ -110,6 +116,8 @@ impl ArchiveReason {
             Self::Refused => "refused",
             Self::Permanent => "permanent",
             Self::Unmarkable => "unmarkable",
+            Self::Returned => "returned",
+            Self::Loop => "loop",
         }
     }
 }

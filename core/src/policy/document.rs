@@ -9,6 +9,7 @@ use super::matcher::Matcher;
 use super::schedule::Schedule;
 use super::{Action, DeliverySpec, Fifo, Policy, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
+use crate::letter::{Claim, Origins};
 
 /// The name by which logs and archived records know the default.
 pub const DEFAULT_RULE: &str = "default";
@@ -59,8 +60,36 @@ fn read(document: &Value, faults: &Faults) -> Policy {
         given.finish();
         rules.push(rule);
     }
+    let origins = read_origins(&fields, faults);
     fields.finish();
-    Policy { default, rules, matcher }
+    Policy { default, rules, matcher, origins }
+}
+
+/// `{"<ARN of a queue, or *>": ["lambda-async", ...]}`.
+fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
+    let mut origins = Origins::default();
+    let Some(value) = fields.value("origins") else { return origins };
+    let Some(map) = value.as_object() else {
+        fields.note("origins", "must be an object of queue ARNs, or *, with a list of origins each");
+        return origins;
+    };
+    for (key, list) in map {
+        let path = format!("{}.{key}", fields.path("origins"));
+        let queue = key.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
+        if queue.is_none() && key != "*" {
+            faults.note(&path, "must be the ARN of a dead-letter queue, or * for every queue");
+        }
+        let claim = |name: &Value| Claim::ALL.into_iter().find(|claim| Some(claim.name()) == name.as_str());
+        let claims = list.as_array().and_then(|names| names.iter().map(claim).collect::<Option<Vec<_>>>());
+        match claims.filter(|claims| !claims.is_empty()) {
+            Some(claims) => origins.add(queue, claims),
+            None => {
+                let names = Claim::ALL.map(Claim::name).join(", ");
+                faults.note(&path, format!("must be a list of one or more of {names}"));
+            }
+        }
+    }
+    origins
 }
 
 fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {

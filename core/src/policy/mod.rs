@@ -26,11 +26,11 @@ pub use fields::Fault;
 pub use rule::{Action, DeliverySpec, Fifo, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
 pub use waiting::{Crowd, IN_FLIGHT_LIMIT, MAX_DELAY, Place};
-pub use way::Way;
+pub use way::{Voucher, Way};
 
 use crate::arn::Arn;
 use crate::failure::FailureClass;
-use crate::letter::Letter;
+use crate::letter::{Letter, Origins, SqsMessage, Trust};
 use matcher::Matcher;
 pub use matcher::Unmatchable;
 
@@ -40,11 +40,19 @@ pub struct Policy {
     default: Rule,
     rules: Vec<Rule>,
     matcher: Matcher,
+    origins: Origins,
 }
 
 /// What SQS keeps messages for when nobody says otherwise: four days.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
+
+/// Passes after which a letter is archived, beyond those that its retries account for. A consumer that copies our mark
+/// onto messages of its own makes a new letter each time, with no retry behind it.
+pub const MAX_PASSES: u32 = 100;
+
+const LOOP: &str = "carries a mark that was sent a hundred times on other messages: does a consumer copy attributes onto \
+                    messages of its own?";
 
 /// What is known of a letter from elsewhere: its queues and its subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +108,24 @@ impl Policy {
     /// The policy of a function that is given none.
     #[must_use]
     pub fn built_in() -> Self {
-        Self { default: Rule::built_in(), rules: Vec::new(), matcher: Matcher::default() }
+        Self {
+            default: Rule::built_in(),
+            rules: Vec::new(),
+            matcher: Matcher::default(),
+            origins: Origins::default(),
+        }
+    }
+
+    /// The origins that letters may claim.
+    #[must_use]
+    pub fn origins(&self) -> &Origins {
+        &self.origins
+    }
+
+    /// Understands a message of one of the queues that feed the function, believing what this policy lists.
+    #[must_use]
+    pub fn read(&self, sqs: SqsMessage, requeue: Option<&Arn>) -> Letter {
+        Letter::received(sqs, Trust { requeue, origins: &self.origins })
     }
 
     /// The rule for a letter: the first that matches, else the default.
@@ -112,6 +137,17 @@ impl Policy {
     pub fn rule_for(&self, letter: &Letter) -> Result<&Rule, Unmatchable> {
         let first = self.matcher.first(letter)?;
         Ok(first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default))
+    }
+
+    /// The letter as its rule takes it, with the rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmatchable`], as in [`Policy::rule_for`].
+    pub fn sort(&self, letter: Letter) -> (Letter, Result<&Rule, Unmatchable>) {
+        let rule = self.rule_for(&letter);
+        let as_raw = rule.is_ok_and(|rule| rule.takes_as_raw(&letter));
+        (if as_raw { letter.into_raw() } else { letter }, rule)
     }
 
     /// The rule for letters that no other rule matches.
@@ -172,6 +208,9 @@ impl Rule {
                     now,
                     next_retry(where_it_stands(schedule, letter, facts, &clock, now), letter, schedule),
                 )
+            }
+            (Action::Redrive, _) if letter.uncounted_passes() >= MAX_PASSES => {
+                Decision::Archive(ArchiveReason::Loop, Some(LOOP))
             }
             (Action::Redrive, Way::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
             (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),

@@ -13,21 +13,65 @@ pub enum Way {
     To(Arn),
     /// To the endpoint of this subscription.
     ThroughSubscription(Arn),
-    /// To the topic of this subscription, which vouches for it: a letter alone could name any.
-    ToTopicOf(Arn),
+    /// To the topic of this subscription, once SNS confirms it: a letter alone could name any topic.
+    ToTopicOf(Arn, Voucher),
+    /// Back to the endpoint of this subscription, where a copy failed that our own publishing made.
+    Returned {
+        /// The subscription.
+        subscription: Arn,
+        /// Whether the letter may be published once more where only SNS can deliver to that endpoint.
+        again: bool,
+    },
     /// Nowhere: why, as the reason it is archived for and in words.
     Nowhere(ArchiveReason, &'static str),
 }
 
+/// What SNS must say of a subscription that is to vouch for a letter's topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Voucher {
+    /// It names the letter's dead-letter queue: SNS itself put the letter there.
+    DeadLetters,
+    /// It delivers to this queue or function, from which the letter came.
+    DeliversTo(Arn),
+    /// It is one of that topic.
+    Exists,
+}
+
+impl Way {
+    /// The subscription that SNS must be asked about.
+    #[must_use]
+    pub fn subscription(&self) -> Option<&Arn> {
+        match self {
+            Self::ThroughSubscription(arn)
+            | Self::ToTopicOf(arn, _)
+            | Self::Returned { subscription: arn, .. } => Some(arn),
+            Self::To(_) | Self::Nowhere(..) => None,
+        }
+    }
+}
+
 impl Rule {
+    /// Whether a letter counts as raw under this rule, whatever origin it claims: a rule that names a subscription
+    /// is about raw deliveries, and any publisher of its topic can write such a claim.
+    #[must_use]
+    pub fn takes_as_raw(&self, letter: &Letter) -> bool {
+        let claimed = match letter.origin {
+            Origin::LambdaAsync | Origin::LambdaDestination { .. } | Origin::EventBridge { .. } => true,
+            Origin::Sns | Origin::Sqs { .. } | Origin::EventBusRecord | Origin::Raw => false,
+        };
+        claimed && matches!(self.subscription, SubscriptionSpec::Named(_)) && letter.subscription().is_none()
+    }
+
     /// Whether the letter goes through a subscription that neither it nor the rule names, and the rule
     /// asks to look for it.
     #[must_use]
     pub fn asks_for_subscription(&self, letter: &Letter) -> bool {
-        let through_subscription = match self.target_of(letter).as_ref() {
-            TargetSpec::Subscription => true,
-            TargetSpec::Origin => matches!(letter.origin, Origin::Sns | Origin::Raw),
-            TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_) => false,
+        let through_subscription = match (self.target_of(letter).as_ref(), &letter.origin) {
+            (_, Origin::EventBusRecord) => false,
+            (TargetSpec::Subscription, _) | (TargetSpec::Origin, Origin::Sns | Origin::Raw) => true,
+            (TargetSpec::Origin, _) | (TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_), _) => {
+                false
+            }
         };
         self.action == Action::Redrive
             && self.subscription == SubscriptionSpec::Discover
@@ -50,31 +94,25 @@ impl Rule {
     /// queue, where the rule asks for it and it was found.
     #[must_use]
     pub fn way(&self, letter: &Letter, discovered: Option<&Arn>) -> Way {
-        let through_subscription = || {
-            let given = match &self.subscription {
-                SubscriptionSpec::None => None,
-                SubscriptionSpec::Named(arn) => Some(arn),
-                SubscriptionSpec::Discover => discovered,
-            };
-            let arn = letter.subscription().or(given);
-            arn.cloned().map_or(nowhere("names no subscription"), Way::ThroughSubscription)
-        };
-        match (self.target_of(letter).as_ref(), &letter.origin) {
+        if self.takes_as_raw(letter) {
+            return self.way(&letter.clone().into_raw(), discovered);
+        }
+        if letter.origin == Origin::EventBusRecord {
+            return Way::Nowhere(
+                ArchiveReason::UndeliverableProtocol,
+                "is a record of events that an EventBridge custom event bus could not deliver, not the events: these \
+                 are in the archive of that bus (busArn), which can send them again",
+            );
+        }
+        let way = match (self.target_of(letter).as_ref(), &letter.origin) {
+            (TargetSpec::Arn(arn), _) if arn.kind() == ArnKind::Topic => self.to_topic(letter, Some(arn)),
             (TargetSpec::Arn(arn), _) => to(arn),
-            (TargetSpec::Topic, origin) => match (letter.subscription(), letter.topic()) {
-                (Some(subscription), _) if is_by_product(letter) => {
-                    Way::ThroughSubscription(subscription.clone())
-                }
-                (Some(subscription), Some(_)) if *origin == Origin::Sns => {
-                    Way::ToTopicOf(subscription.clone())
-                }
-                (None, Some(_)) if *origin == Origin::Sns => nowhere("names no subscription"),
-                (_, topic) => topic.map_or(nowhere("names no topic"), to),
-            },
+            (TargetSpec::Topic, _) => self.to_topic(letter, None),
             (TargetSpec::Origin | TargetSpec::Source, Origin::Sqs { source }) => to(source),
             (TargetSpec::Source, _) => nowhere("was not moved here by SQS, so it has no source queue"),
-            (TargetSpec::Subscription, _) | (TargetSpec::Origin, Origin::Sns | Origin::Raw) => {
-                through_subscription()
+            (TargetSpec::Subscription, _)
+            | (TargetSpec::Origin, Origin::Sns | Origin::Raw | Origin::EventBusRecord) => {
+                self.through_subscription(letter, discovered)
             }
             (TargetSpec::Origin, Origin::LambdaAsync) => {
                 nowhere("does not name the function that failed: give its rule that function as target")
@@ -87,16 +125,89 @@ impl Rule {
                     "failed at a target that is neither a function nor a queue",
                 ),
             },
+        };
+        match (way, letter.unlisted) {
+            (Way::Nowhere(ArchiveReason::Unrecognised, _), Some(claim)) => nowhere(claim.advice()),
+            (way, _) => way,
+        }
+    }
+
+    fn through_subscription(&self, letter: &Letter, discovered: Option<&Arn>) -> Way {
+        let given = match &self.subscription {
+            SubscriptionSpec::None => None,
+            SubscriptionSpec::Named(arn) => Some(arn),
+            SubscriptionSpec::Discover => discovered,
+        };
+        let arn = letter.subscription().or(given);
+        arn.cloned().map_or(nowhere("names no subscription"), Way::ThroughSubscription)
+    }
+
+    /// The way to the letter's own topic, or to the one that is `named`.
+    ///
+    /// Every subscriber gets a copy of what is published, and copies can fail as the first message did. A letter that is
+    /// such a copy goes back to what failed and is not published again: with two failing subscribers each retry would
+    /// make two letters of one, 4,096 of each after twelve retries, and as many copies for every healthy subscriber.
+    fn to_topic(&self, letter: &Letter, named: Option<&Arn>) -> Way {
+        if letter.published() > 0 {
+            return self.returned(letter);
+        }
+        if let Some(topic) = named {
+            return to(topic);
+        }
+        let Some(_) = letter.topic() else { return nowhere("names no topic") };
+        let Some(subscription) = letter.subscription() else {
+            return match letter.origin {
+                Origin::Sns => nowhere("names no subscription"),
+                _ => Way::Nowhere(
+                    ArchiveReason::Refused,
+                    "names a topic and no subscription of it that SNS could confirm",
+                ),
+            };
+        };
+        let voucher = match &letter.origin {
+            Origin::Sns => Voucher::DeadLetters,
+            Origin::Sqs { source } => Voucher::DeliversTo(source.clone()),
+            Origin::LambdaDestination { function } => Voucher::DeliversTo(function.clone()),
+            Origin::LambdaAsync | Origin::EventBridge { .. } | Origin::EventBusRecord | Origin::Raw => {
+                Voucher::Exists
+            }
+        };
+        Way::ToTopicOf(subscription.clone(), voucher)
+    }
+
+    /// The way of a copy that our own publishing made, back to what failed.
+    fn returned(&self, letter: &Letter) -> Way {
+        match (&letter.origin, letter.subscription(), &self.subscription) {
+            (Origin::Sqs { source }, ..) => to(source),
+            (Origin::LambdaDestination { function }, ..) => to(function),
+            (_, Some(subscription), _) => {
+                let again = is_first(letter, subscription);
+                if !again && letter.published() > 1 {
+                    return Way::Nowhere(
+                        ArchiveReason::Returned,
+                        "is a copy that publishing another subscriber's letter again made: an earlier copy is on \
+                         its way to this subscriber",
+                    );
+                }
+                Way::Returned { subscription: subscription.clone(), again }
+            }
+            (_, None, SubscriptionSpec::Named(subscription)) => {
+                Way::ThroughSubscription(subscription.clone())
+            }
+            (_, None, SubscriptionSpec::None | SubscriptionSpec::Discover) => Way::Nowhere(
+                ArchiveReason::Returned,
+                "is a copy that our own publishing made, and does not say at which subscriber it failed: give its \
+                 rule the subscription",
+            ),
         }
     }
 }
 
-/// Whether our own republishing made this letter: it carries the mark of a letter of another
-/// subscription. Published once more it would multiply, with each retry of each copy, so it goes
-/// back to the one subscription that failed.
-fn is_by_product(letter: &Letter) -> bool {
-    let (Some(mark), Some(subscription)) = (&letter.mark, letter.subscription()) else { return false };
-    mark.id.split_once('/').is_some_and(|(_, original)| original != subscription.as_str())
+/// Whether a letter is the one that was published, come back from its own subscription, and not the copy of another
+/// subscriber.
+fn is_first(letter: &Letter, subscription: &Arn) -> bool {
+    let id = letter.id.as_str().split_once('/');
+    id.is_some_and(|(_, original)| original == subscription.as_str())
 }
 
 fn nowhere(why: &'static str) -> Way {

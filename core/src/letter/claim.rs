@@ -1,0 +1,95 @@
+//! The origins that a letter can only claim.
+//!
+//! SQS's own word (`DeadLetterQueueSourceArn`) cannot be written by a sender, and what an SNS envelope says of its
+//! subscription is checked with SNS. Everything else that tells an origin is text of whoever wrote the message:
+//! with raw delivery a publisher sets every attribute and every byte of the body. So these origins count only where
+//! the policy lists them for the letter's dead-letter queue.
+//! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+
+use std::collections::BTreeMap;
+
+use crate::arn::Arn;
+
+/// An origin that a letter claims by attributes or by its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// The dead-letter queue of a function: attributes `RequestID` and `ErrorCode`.
+    LambdaAsync,
+    /// The on-failure destination of a function: a body with `requestContext` and `requestPayload`.
+    LambdaDestination,
+    /// The dead-letter queue of an `EventBridge` rule: attributes `RULE_ARN` and `TARGET_ARN`.
+    EventBridge,
+}
+
+impl Claim {
+    /// Every claim, in the order of the docs.
+    pub const ALL: [Self; 3] = [Self::LambdaAsync, Self::LambdaDestination, Self::EventBridge];
+
+    /// The origin's name in policies, logs and archived records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LambdaAsync => "lambda-async",
+            Self::LambdaDestination => "lambda-destination",
+            Self::EventBridge => "eventbridge",
+        }
+    }
+
+    /// The reason why the claim was not followed, and what to write into the policy if it should be.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::LambdaAsync => {
+                "looks like a letter of Lambda, which any sender can write, and the policy's origins do not list it: \
+                 add \"origins\": {\"<ARN of its queue>\": [\"lambda-async\"]} to the policy if Lambda writes to this queue"
+            }
+            Self::LambdaDestination => {
+                "looks like a letter of a Lambda destination, which any sender can write, and the policy's origins do \
+                 not list it: add \"origins\": {\"<ARN of its queue>\": [\"lambda-destination\"]} to the policy if \
+                 Lambda writes to this queue"
+            }
+            Self::EventBridge => {
+                "looks like a letter of EventBridge, which any sender can write, and the policy's origins do not list \
+                 it: add \"origins\": {\"<ARN of its queue>\": [\"eventbridge\"]} to the policy if EventBridge writes to \
+                 this queue"
+            }
+        }
+    }
+}
+
+/// The claims that are believed, by dead-letter queue; none by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins {
+    everywhere: Vec<Claim>,
+    by_queue: BTreeMap<Arn, Vec<Claim>>,
+}
+
+impl Origins {
+    /// Believes no claim.
+    #[must_use]
+    pub fn none() -> &'static Self {
+        static NONE: Origins = Origins { everywhere: Vec::new(), by_queue: BTreeMap::new() };
+        &NONE
+    }
+
+    /// Believes every claim in every queue. For records of the archive, whose origin was judged before.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { everywhere: Claim::ALL.to_vec(), by_queue: BTreeMap::new() }
+    }
+
+    /// Adds claims that are believed in one queue, or in all of them where none is named.
+    pub fn add(&mut self, queue: Option<Arn>, claims: Vec<Claim>) {
+        match queue {
+            None => self.everywhere.extend(claims),
+            Some(queue) => self.by_queue.entry(queue).or_default().extend(claims),
+        }
+    }
+
+    /// Whether a claim of a letter in this dead-letter queue is believed.
+    #[must_use]
+    pub fn list(&self, queue: &Arn, claim: Claim) -> bool {
+        let here = self.by_queue.get(queue).is_some_and(|claims| claims.contains(&claim));
+        here || self.everywhere.contains(&claim)
+    }
+}

@@ -1,0 +1,101 @@
+//! The digest by which a mark knows its message.
+//!
+//! A consumer that copies attributes onto a message of its own copies our mark too. The mark says how many retries
+//! are behind a message, so it must not speak for another one. The digest is that of the message as it was published,
+//! whatever AWS wraps around it on the way: the same message has one digest in an envelope, in an event for a
+//! function, in the record of a destination, and raw.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{Notification, payload_of_destination};
+
+/// Bytes that are kept of the hash. A mark on the wrong message costs it retries and nothing else, and nobody gains
+/// by a collision: who can write a mark can copy its digest as well.
+const BYTES: usize = 8;
+
+/// A short digest of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; BYTES]);
+
+/// A text that is no digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a digest of {BYTES} bytes in base64url")]
+pub struct NotADigest;
+
+impl Digest {
+    /// The digest of exactly this text.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let hash = Sha256::digest(text);
+        let mut bytes = [0; BYTES];
+        bytes.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
+        Self(bytes)
+    }
+
+    /// The digest of the message in a body: what SNS published, else the body itself.
+    pub(super) fn of_body(body: &str) -> Self {
+        let event = payload_of_destination(body).unwrap_or(body);
+        let sns = Notification::from_envelope(event).or_else(|| Notification::from_lambda_event(event));
+        sns.map_or_else(|| Self::of(body), |sns| sns.digest)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = NotADigest;
+
+    fn try_from(text: String) -> Result<Self, NotADigest> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotADigest)?;
+        bytes.try_into().map(Self).map_err(|_| NotADigest)
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        URL_SAFE_NO_PAD.encode(digest.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_has_one_digest_however_it_is_wrapped() {
+        let arn = "arn:aws:sns:eu-central-1:123456789012:orders";
+        let sns = json!({ "Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "h\u{e9}llo \"1\"" });
+        let event =
+            json!({ "Records": [{ "EventSource": "aws:sns", "EventSubscriptionArn": arn, "Sns": sns }] });
+        let context =
+            json!({ "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "x" });
+        let record = json!({ "requestContext": context, "requestPayload": event });
+        let message = Digest::of("h\u{e9}llo \"1\"");
+        for body in ["h\u{e9}llo \"1\"".to_owned(), sns.to_string(), event.to_string(), record.to_string()] {
+            assert_eq!(Digest::of_body(&body), message, "{body}");
+        }
+        assert_ne!(Digest::of_body("hello"), message);
+    }
+
+    #[test]
+    fn a_digest_is_eleven_characters_and_reads_back() {
+        let text = String::from(Digest::of("message"));
+        assert_eq!(text.len(), 11);
+        assert_eq!(Digest::try_from(text), Ok(Digest::of("message")));
+        for bad in ["", "AAAA", "?", "AAAAAAAAAAAAAAAA"] {
+            assert_eq!(Digest::try_from(bad.to_owned()), Err(NotADigest), "{bad:?}");
+        }
+    }
+}
