@@ -38,7 +38,7 @@ async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> V
     let Some(first) = letters.first() else { return Vec::new() };
     let batch = Batch { queue: &first.sqs.queue, request_id: "req-1", now: at(NOW), until };
     let doomed: Vec<_> = letters.iter().map(|letter| (letter, unrecognised())).collect();
-    archive.store(&doomed, batch).await
+    archive.store(&doomed, batch, None).await
 }
 
 fn raws(count: usize) -> Vec<Letter> {
@@ -113,7 +113,7 @@ mod s3 {
         };
         let until = Instant::now() + Duration::from_secs(10);
         let batch = Batch { queue: &arn(DLQ), request_id: "req-1", now: at(NOW + 1), until };
-        assert_eq!(in_s3(&cloud).store(&[(&letter, epitaph)], batch).await, [Ok(())]);
+        assert_eq!(in_s3(&cloud).store(&[(&letter, epitaph)], batch, None).await, [Ok(())]);
         assert_eq!(
             lines(&cloud),
             [json!({
@@ -147,7 +147,7 @@ mod s3 {
                     "messageAttributes": {
                         "sns-redrive": {
                             "dataType": "String",
-                            "stringValue": mark(2, "life-long-id", NOW).to_string(),
+                            "stringValue": made_for("message of a", mark(2, "life-long-id", NOW)).to_string(),
                         },
                         "checksum": { "dataType": "Binary", "binaryValue": "AAECA/3+/w==" },
                     },
@@ -359,7 +359,7 @@ mod queue {
         let attributes = [
             ("tenant", ("String", "gold".to_owned())),
             ("checksum", ("Binary", "base64 AAECA/3+/w==".to_owned())),
-            ("sns-redrive", ("String", mark(3, "r", NOW).to_string())),
+            ("sns-redrive", ("String", made_for(&post.body(), mark(3, "r", NOW)).to_string())),
         ];
         let attributes = attributes.map(|(name, (kind, value))| (name.to_owned(), (kind.to_owned(), value)));
         assert_eq!(
@@ -466,7 +466,10 @@ mod whole_function {
             [&line["level"], &line["undone.code"], &line["undone.class"], &line["undone.message"]],
             [&json!("ERROR"), &json!("AccessDenied"), &json!("mendable"), &json!("no s3:PutObject")]
         );
-        assert_eq!(world.cloud.calls("ChangeMessageVisibilityBatch"), [], "it is left as it is");
+        // A quarter of an hour, unless little time is left.
+        let hidden = [("handle-r".to_owned(), 900), ("handle-s".to_owned(), 900)];
+        assert_eq!(world.cloud.hidden(), hidden.into());
+        assert_eq!([&line["reason"], &line["delay_s"]], [&json!("archive"), &json!(900)]);
     }
 
     #[tokio::test]
@@ -508,6 +511,7 @@ mod whole_function {
                 { "name": "topic", "match": { "messageAttributes": { "to": ["topic"] } }, "target": "topic" },
                 { "name": "closed", "match": { "messageAttributes": { "to": ["closed"] } },
                   "target": "topic", "allowTargets": [BILLING] },
+                { "name": "any", "match": { "messageAttributes": { "to": ["any"] } }, "target": TOPIC },
             ],
         });
         let world = World::with_policy(&policy);
@@ -525,6 +529,13 @@ mod whole_function {
             Post::envelope("refused").sns_attribute("to", "String", "closed"),
             Post::envelope("permanent"),
             full,
+            Post::raw("returned", "x")
+                .attribute("to", "String", "any")
+                .mark(&json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "passes": 1, "pub": 1 })),
+            Post::envelope("loop").mark(&made_for(
+                "another",
+                json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "passes": 100 }),
+            )),
         ];
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "email", "orders@example.com", DLQ);
         world.cloud.script(|call| match call.op.as_str() {

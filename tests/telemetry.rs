@@ -223,6 +223,7 @@ mod lines {
                 "outcome": "failed",
                 "reason": "archive",
                 "detail": "names no subscription",
+                "delay_s": 900,
                 "letter.id": "r",
                 "letter.origin": "raw",
                 "sqs.message_id": "r",
@@ -301,7 +302,8 @@ mod lines {
     #[tokio::test]
     async fn each_origin_has_its_name() {
         let origins: Vec<_> = {
-            let ran = World::new(&[]).run_event(&sample("mixed")).await;
+            let ran =
+                World::with_policy(&json!({ "origins": every_origin() })).run_event(&sample("mixed")).await;
             ran.letters().into_iter().map(|line| line["letter.origin"].clone()).collect()
         };
         let expected = ["sns", "sns", "raw", "lambda-async", "lambda-destination", "sqs", "eventbridge"];
@@ -341,6 +343,9 @@ mod metrics {
             "ArchivedRefused",
             "ArchivedPermanent",
             "ArchivedUnmarkable",
+            "ArchivedReturned",
+            "ArchivedLoop",
+            "ArchiveRefusals",
             "FailuresThrottling",
             "FailuresTransient",
             "FailuresPermanent",
@@ -380,7 +385,8 @@ mod metrics {
 
     #[tokio::test]
     async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
-        let ran = World::new(&[]).run_event(&sample("mixed")).await;
+        let world = World::with_policy(&json!({ "origins": every_origin() }));
+        let ran = world.run_event(&sample("mixed")).await;
         assert!(ran.metrics.ends_with("}\n"));
         assert_eq!(
             ran.metrics(),

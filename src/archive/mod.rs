@@ -64,11 +64,13 @@ pub struct Batch<'a> {
 }
 
 impl Archive {
-    /// Stores letters; the answers are in their order, `Ok` where the letter is safe.
+    /// Stores letters; the answers are in their order, `Ok` where the letter is safe. A queue takes messages of
+    /// `limit` bytes, where that is known.
     pub async fn store(
         &self,
         letters: &[(&Letter, Epitaph<'_>)],
         batch: Batch<'_>,
+        limit: Option<usize>,
     ) -> Vec<Result<(), Failure>> {
         if letters.is_empty() {
             return Vec::new();
@@ -82,7 +84,7 @@ impl Archive {
                     .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
                 vec![answer; letters.len()]
             }
-            Self::Queue { courier, queue } => queue::store(courier, queue, letters, batch).await,
+            Self::Queue { courier, queue } => queue::store(courier, queue, letters, batch, limit).await,
         }
     }
 
@@ -90,7 +92,16 @@ impl Archive {
     /// leave it.
     #[must_use]
     pub fn is(&self, arn: &Arn) -> bool {
-        matches!(self, Self::Queue { queue, .. } if queue == arn)
+        self.queue() == Some(arn)
+    }
+
+    /// The queue, where it is one.
+    #[must_use]
+    pub fn queue(&self) -> Option<&Arn> {
+        match self {
+            Self::S3 { .. } => None,
+            Self::Queue { queue, .. } => Some(queue),
+        }
     }
 }
 

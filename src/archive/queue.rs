@@ -16,19 +16,48 @@ use crate::target::{
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 
-pub(super) async fn store<'l>(
+/// Sends the letters with their records, as far as there is room, and once more without where the queue refuses that:
+/// its limit may have changed, or not be known.
+pub(super) async fn store(
     courier: &Courier,
     queue: &Arn,
-    letters: &[(&'l Letter, Epitaph<'_>)],
+    letters: &[(&Letter, Epitaph<'_>)],
+    batch: Batch<'_>,
+    limit: Option<usize>,
+) -> Vec<Result<(), Failure>> {
+    let limit = limit.unwrap_or(MAX_MESSAGE_BYTES);
+    let with_record = letters.iter().map(|(letter, epitaph)| {
+        let alone = parcel(letter, queue);
+        let summary = Record::of(letter, epitaph, batch.now).to_summary();
+        add_record(alone, summary, limit)
+    });
+    let parcels: Vec<_> = with_record.collect();
+    let mut answers = send(courier, queue, parcels.iter(), batch).await;
+    let refused = |answer: &Result<(), Failure>| {
+        answer.as_ref().is_err_and(|failure| failure.class == FailureClass::Permanent)
+    };
+    let again: Vec<_> = (0..letters.len())
+        .filter(|index| refused(&answers[*index]))
+        .filter(|index| parcels[*index].attributes.iter().any(|(name, _)| *name == RECORD_ATTRIBUTE))
+        .collect();
+    if !again.is_empty() {
+        let alone: Vec<_> = again.iter().map(|index| parcel(letters[*index].0, queue)).collect();
+        let answered = send(courier, queue, alone.iter(), batch).await;
+        again.into_iter().zip(answered).for_each(|(index, answer)| answers[index] = answer);
+    }
+    answers
+}
+
+async fn send<'p>(
+    courier: &Courier,
+    queue: &Arn,
+    parcels: impl Iterator<Item = &'p Parcel<'p>>,
     batch: Batch<'_>,
 ) -> Vec<Result<(), Failure>> {
     let to = Endpoint::Queue(queue.clone());
-    let pack = |(letter, epitaph): &(&'l Letter, Epitaph<'_>)| {
-        Shipment::Message(parcel(letter, &Record::of(letter, epitaph, batch.now), queue))
-    };
-    let parcels: Vec<_> = letters.iter().map(pack).collect();
+    let shipments: Vec<_> = parcels.cloned().map(Shipment::Message).collect();
     let not_before = Instant::now();
-    let waiting: Vec<_> = parcels
+    let waiting: Vec<_> = shipments
         .iter()
         .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
         .collect();
@@ -45,10 +74,11 @@ pub(super) async fn store<'l>(
         .collect()
 }
 
-fn parcel<'a>(letter: &'a Letter, record: &Record, queue: &Arn) -> Parcel<'a> {
+/// The letter as it is.
+fn parcel<'a>(letter: &'a Letter, queue: &Arn) -> Parcel<'a> {
     let sqs = &letter.sqs;
     let fifo = queue.is_fifo();
-    let mut parcel = Parcel {
+    Parcel {
         body: Cow::Borrowed(&sqs.body),
         subject: None,
         attributes: sqs
@@ -62,10 +92,14 @@ fn parcel<'a>(letter: &'a Letter, record: &Record, queue: &Arn) -> Parcel<'a> {
         trace_header: sqs.system("AWSTraceHeader"),
         delay: 0,
         unmarked: false,
-    };
-    let summary = Attribute::string(record.to_summary());
+    }
+}
+
+/// Adds the record where there is room for it.
+fn add_record(mut parcel: Parcel<'_>, summary: String, limit: usize) -> Parcel<'_> {
+    let summary = Attribute::string(summary);
     let fits = parcel.attributes.len() < MAX_ATTRIBUTES
-        && parcel.size() + RECORD_ATTRIBUTE.len() + summary.size() <= MAX_MESSAGE_BYTES;
+        && parcel.size() + RECORD_ATTRIBUTE.len() + summary.size() <= limit;
     if fits {
         // Of an archived letter that somebody put back, the request keeps the last of two.
         parcel.attributes.push((RECORD_ATTRIBUTE, Cow::Owned(summary)));

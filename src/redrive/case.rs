@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::unarchived::Unarchived;
 use super::{NotDone, Outcome, Report};
 use crate::archive::Epitaph;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Rule, Verdict, Way,
+    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Rule, Verdict, Way, plus,
 };
 use crate::target::{Endpoint, Sent};
 
@@ -29,6 +30,12 @@ pub(super) struct Case<'p> {
     pub(super) target: Option<Endpoint>,
     pub(super) failure: Option<Failure>,
     pub(super) detail: Option<String>,
+    /// In how many seconds it shows again if nobody hides it otherwise.
+    pub(super) shows_in: u64,
+    /// What the archive did not take before, in an earlier invocation.
+    pub(super) unarchived: Option<Unarchived>,
+    /// For how many seconds it is hidden since the archive did not take it.
+    pub(super) hidden: Option<u64>,
 }
 
 /// What is to become of a letter.
@@ -64,11 +71,28 @@ impl<'p> Case<'p> {
             target: None,
             failure: None,
             detail: None,
+            shows_in: 0,
+            unarchived: None,
+            hidden: None,
         };
         if let Err(unmatchable) = rule {
             case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
         }
         case
+    }
+
+    /// Goes on where the archive did not take the letter: nothing more is attempted.
+    pub(super) fn resume(&mut self, unarchived: Unarchived) {
+        if self.fate == Fate::Open {
+            self.archive(unarchived.reason, unarchived.detail.clone());
+            self.target.clone_from(&unarchived.target);
+            self.unarchived = Some(unarchived);
+        }
+    }
+
+    /// When its queue drops it.
+    pub(super) fn end(&self) -> Timestamp {
+        plus(self.letter.kept_since(), self.facts.retention)
     }
 
     /// Whether the letter's subscription must be looked for.
@@ -132,13 +156,14 @@ impl<'p> Case<'p> {
 
     pub(super) fn epitaph(&self) -> Option<Epitaph<'_>> {
         let Fate::Archive(reason) = self.fate else { return None };
+        let before = self.unarchived.as_ref();
         Some(Epitaph {
             reason,
             detail: self.detail.as_deref(),
             rule: &self.rule.name,
             target: self.target.as_ref(),
-            retry: self.retry,
-            failure: self.failure.as_ref(),
+            retry: self.retry.or(before.and_then(|before| before.retry)),
+            failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())),
         })
     }
 
@@ -162,7 +187,7 @@ impl<'p> Case<'p> {
             None if moved => true,
             brought_along => receives.saturating_sub(brought_along.unwrap_or(0)) <= 1,
         };
-        let expires = self.letter.kept_since().as_second().saturating_add_unsigned(self.facts.retention);
+        let expires = self.end().as_second();
         Report {
             rule: self.rule.name.clone(),
             outcome,
@@ -172,6 +197,7 @@ impl<'p> Case<'p> {
             failure: self.failure,
             undone: undone.map(|(_, failure)| failure),
             detail: self.detail,
+            hidden: self.hidden,
             arrived: self.letter.mark.is_none() && first,
             expires_in: expires.saturating_sub(now.as_second()),
             letter: self.letter,

@@ -46,6 +46,7 @@ impl Redrive {
                 format!("it has a RedrivePolicy itself: SQS moves letters away after {most} receives")
             }),
             visibility(attributes, deadline),
+            too_late(attributes),
             self.kinds(queue, in_requeue),
         ];
         let rules = self.policy.all_rules().filter_map(|rule| schedule(rule, attributes.retention?));
@@ -75,6 +76,19 @@ fn visibility(attributes: &QueueAttributes, deadline: Instant) -> Option<String>
         format!(
             "its visibility timeout of {timeout} s is shorter than the function's timeout (over {run} s): \
              letters are handled twice"
+        )
+    })
+}
+
+/// A letter that cannot be hidden shows again when the visibility timeout ends: too late, if that is longer than the
+/// time in which letters are archived before their queue drops them.
+fn too_late(attributes: &QueueAttributes) -> Option<String> {
+    let (timeout, retention) = (attributes.visibility_timeout?, attributes.retention?);
+    let margin = expiry_margin(retention);
+    (timeout > margin).then(|| {
+        format!(
+            "its visibility timeout of {timeout} s is longer than the last {margin} s of its retention, in which letters \
+             are archived: one that cannot be hidden then is lost. Six times the function's timeout is enough"
         )
     })
 }

@@ -11,12 +11,14 @@
 mod case;
 mod checkup;
 mod deliver;
+mod ending;
 mod outcome;
 mod queues;
 mod requeue;
 mod route;
 mod signatures;
 mod throttle;
+mod unarchived;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
@@ -32,9 +34,7 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
-use crate::policy::{
-    ArchiveReason, Decision, DeliveryPolicy, Facts, Policy, Way, is_expiring, plus, seconds_until,
-};
+use crate::policy::{Decision, DeliveryPolicy, Facts, Policy, Way, plus, seconds_until};
 use crate::settings::Mode;
 use crate::signature::Certificates;
 use crate::target::{Courier, Reach, Subscriptions};
@@ -44,6 +44,7 @@ use queues::{QueueAttributes, Queues};
 use requeue::Crowds;
 use route::{refusal_at_sight, subscriptions};
 use throttle::Throttle;
+use unarchived::{Memory, Unarchived, patience};
 
 /// Everything that handling a batch takes.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ pub struct Redrive {
     ceiling: u64,
     crowds: Crowds,
     checked: Mutex<HashSet<Arn>>,
+    unarchived: Memory,
     sqs: aws_sdk_sqs::Client,
     courier: Courier,
     subscriptions: Subscriptions,
@@ -119,6 +121,7 @@ impl Redrive {
             ceiling,
             crowds: Crowds::new(in_flight_limit, deliverers),
             checked: Mutex::default(),
+            unarchived: Memory::default(),
             courier,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
@@ -156,6 +159,10 @@ impl Redrive {
             .into_iter()
             .map(|letter| Case::new(&self.policy, self.facts(&letter, &attributes), letter))
             .collect();
+        let of_queue = attributes.get(&queue).copied().unwrap_or_default();
+        let early = half_of(time.deliver);
+        self.hide_for_invocation(&mut cases, &queue, of_queue, invocation.deadline, early).await;
+        self.resume(&mut cases);
         self.discover(&mut cases, half_of(time.deliver)).await;
         self.read_delivery_policies(&mut cases, half_of(time.deliver)).await;
         let (mut blocked, mut requeue_works) = (HashSet::new(), true);
@@ -167,14 +174,17 @@ impl Redrive {
             }
             blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));
         }
+        self.archive_what_ends(&mut cases);
+        // What the archive does not take is hidden afterwards, so it does not get all of the time.
         let batch = Batch {
             queue: &queue,
             request_id: invocation.request_id,
             now: self.clock.now(),
-            until: time.finish,
+            until: half_of(time.finish),
         };
         let (archived, hidden) =
             tokio::join!(self.archive(&cases, batch), self.hide(&cases, &queue, time.finish));
+        self.hide_unarchived(&mut cases, &archived, &queue, time.finish).await;
         let now = self.clock.now();
         let reports = cases.into_iter().enumerate().map(|(index, case)| {
             let failed = archived.get(&index).or(hidden.get(&index));
@@ -195,9 +205,50 @@ impl Redrive {
         }
     }
 
+    /// Takes up what the archive did not take before.
+    fn resume(&self, cases: &mut [Case<'_>]) {
+        if self.mode == Mode::Active {
+            for case in cases {
+                if let Some(unarchived) = self.unarchived.of(&case.letter.sqs) {
+                    case.resume(unarchived);
+                }
+            }
+        }
+    }
+
+    /// Remembers and hides what the archive did not take, and forgets what it took. Within a FIFO group only the first
+    /// is hidden: while the others were in flight they would block it.
+    async fn hide_unarchived(
+        &self,
+        cases: &mut [Case<'_>],
+        undone: &HashMap<usize, (NotDone, Failure)>,
+        queue: &Arn,
+        until: Instant,
+    ) {
+        let now = self.clock.now();
+        let mut blocked: HashSet<&str> = HashSet::new();
+        let (mut indexes, mut hidings) = (Vec::new(), Vec::new());
+        for (index, case) in cases.iter().enumerate() {
+            let first = case.blocks().is_none_or(|group| blocked.insert(group));
+            let Some(epitaph) = case.epitaph() else { continue };
+            if !undone.contains_key(&index) {
+                self.unarchived.forget(&case.letter.sqs);
+                continue;
+            }
+            self.unarchived.keep(&case.letter.sqs, Unarchived::of(&epitaph), now);
+            let seconds = if first { patience(now, case.end()) } else { 0 };
+            indexes.push(index);
+            hidings.push(Hiding { receipt_handle: &case.letter.sqs.receipt_handle, seconds });
+        }
+        let answers = hide(&self.sqs, queue, &hidings, until).await;
+        let hidden: Vec<_> = hidings.iter().map(|hiding| hiding.seconds).collect();
+        for ((index, seconds), answer) in indexes.into_iter().zip(hidden).zip(answers) {
+            cases[index].hidden = answer.is_ok().then_some(seconds);
+        }
+    }
+
     /// Finds the subscription of letters that name none, where their rule asks for it. Letters for
-    /// which nobody can say yet stay in their queue untouched, as long as that keeps them: the search
-    /// goes on next time.
+    /// which nobody can say yet stay in their queue untouched: the search goes on next time.
     async fn discover(&self, cases: &mut [Case<'_>], until: Instant) {
         let mut unfinished: Option<Failure> = None;
         for case in cases.iter_mut().filter(|case| case.needs_discovery()) {
@@ -212,12 +263,8 @@ impl Redrive {
             if unfinished.is_none() || self.mode == Mode::Observe {
                 continue;
             }
-            if is_expiring(&case.letter, &case.facts, self.clock.now()) {
-                let why = "its subscription could not be searched for in time";
-                case.archive(ArchiveReason::Expiring, Some(why.to_owned()));
-            } else {
-                case.fate = Fate::OutOfTime;
-            }
+            case.fate = Fate::OutOfTime;
+            case.detail = Some("its subscription could not be searched for in time".to_owned());
         }
     }
 
@@ -280,10 +327,50 @@ impl Redrive {
         };
         let (round, doomed): (Vec<_>, Vec<_>) =
             doomed.into_iter().partition(|(_, (letter, _))| goes_round(letter));
-        let (indexes, letters): (Vec<_>, Vec<_>) = doomed.into_iter().unzip();
-        let mut undone = failures(indexes, self.archive.store(&letters, batch).await, NotDone::Archive);
+        let mut undone = self.store(cases, doomed, batch).await;
         let failure = Failure::ours(FailureClass::Mendable, "ArchiveIsDeadLetterQueue");
         undone.extend(round.into_iter().map(|(index, _)| (index, (NotDone::Archive, failure.clone()))));
+        undone
+    }
+
+    /// Stores letters. An archive in S3 takes all of them or none; of one in SQS a letter may be refused, and then
+    /// nothing of its FIFO group is stored after it.
+    async fn store<'c>(
+        &self,
+        cases: &[Case<'_>],
+        mut left: Vec<(usize, (&'c Letter, Epitaph<'c>))>,
+        batch: Batch<'_>,
+    ) -> HashMap<usize, (NotDone, Failure)> {
+        let limit = match self.archive.queue() {
+            None => None,
+            Some(queue) => {
+                let known = self.queues.look_up([queue.clone()].into(), half_of(batch.until)).await;
+                known.get(queue).and_then(|attributes| attributes.max_message_bytes)
+            }
+        };
+        let one_by_one = self.archive.queue().is_some() && batch.queue.is_fifo();
+        let mut undone = HashMap::new();
+        let mut blocked: HashMap<&str, Failure> = HashMap::new();
+        while !left.is_empty() {
+            let mut met = HashSet::new();
+            let group = |index: &usize| cases[*index].fifo_group().filter(|_| one_by_one);
+            let (now, later): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(index, _)| group(index).is_none_or(|group| met.insert(group)));
+            left = later;
+            let (held, now): (Vec<_>, Vec<_>) = now
+                .into_iter()
+                .partition(|(index, _)| group(index).is_some_and(|group| blocked.contains_key(group)));
+            undone.extend(held.into_iter().filter_map(|(index, _)| {
+                let failure = blocked.get(group(&index)?)?.clone();
+                Some((index, (NotDone::Archive, failure)))
+            }));
+            let (indexes, letters): (Vec<_>, Vec<_>) = now.into_iter().unzip();
+            let answers = self.archive.store(&letters, batch, limit).await;
+            for (index, (what, failure)) in failures(indexes, answers, NotDone::Archive) {
+                blocked.extend(group(&index).map(|group| (group, failure.clone())));
+                undone.insert(index, (what, failure));
+            }
+        }
         undone
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Decision, Deferral, Retry};
 use crate::target::Endpoint;
@@ -60,10 +60,21 @@ pub struct Report {
     pub undone: Option<Failure>,
     /// More about it, in words.
     pub detail: Option<String>,
+    /// For how many seconds it is hidden, where the archive did not take it.
+    pub hidden: Option<u64>,
     /// Whether this is its first receive, and it was never sent by us.
     pub arrived: bool,
     /// Seconds until its queue drops it.
     pub expires_in: i64,
+}
+
+impl Report {
+    /// Whether the archive refused the letter for good, so that it is lost unless somebody acts.
+    #[must_use]
+    pub fn is_refused_by_archive(&self) -> bool {
+        let permanent = |failure: &Failure| failure.class == FailureClass::Permanent;
+        self.outcome == Outcome::Failed(NotDone::Archive) && self.undone.as_ref().is_some_and(permanent)
+    }
 }
 
 impl Outcome {

@@ -1,5 +1,5 @@
-//! What the function must know of queues: how long they keep messages, how many are in flight, and
-//! how often a source queue lets a message be received before SQS moves it away.
+//! What the function must know of queues: how long they keep messages, how large these may be, how many are in flight,
+//! and how often a source queue lets a message be received before SQS moves it away.
 //!
 //! Which queue feeds the function shows with the first event, so attributes are read then and read
 //! again when they are old. While a queue will not tell, what it said last holds; where it never
@@ -42,6 +42,8 @@ pub(super) struct QueueAttributes {
     pub(super) max_receives: Option<u32>,
     /// `VisibilityTimeout`, seconds.
     pub(super) visibility_timeout: Option<u64>,
+    /// `MaximumMessageSize`, bytes.
+    pub(super) max_message_bytes: Option<usize>,
     /// `ApproximateNumberOfMessagesNotVisible`; 0 where it is not told.
     pub(super) in_flight: u64,
 }
@@ -137,6 +139,7 @@ impl Queues {
             .attribute_names(QueueAttributeName::MessageRetentionPeriod)
             .attribute_names(QueueAttributeName::RedrivePolicy)
             .attribute_names(QueueAttributeName::VisibilityTimeout)
+            .attribute_names(QueueAttributeName::MaximumMessageSize)
             .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
             .customize()
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
@@ -153,6 +156,8 @@ impl Queues {
             retention: Some(retention.ok_or_else(unread)?),
             max_receives: redrive.and_then(|json| max_receives(json)),
             visibility_timeout: number(QueueAttributeName::VisibilityTimeout),
+            max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
+                .and_then(|bytes| usize::try_from(bytes).ok()),
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
         })
     }

@@ -51,7 +51,7 @@ pub fn letter(report: &Report, request_id: &str) {
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
                 attempt_ms = report.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-                delay_s = ending.delay_s,
+                delay_s = ending.delay_s.or(report.hidden),
                 due = ending.due.map(tracing::field::display),
                 cause.code = letter.cause.as_ref().and_then(|cause| cause.code.as_deref()),
                 error.code = failure.map(|failure| failure.code.as_str()),

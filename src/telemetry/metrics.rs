@@ -71,6 +71,8 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     archived_loop: u64,
     #[metrics(unit = Count)]
+    archive_refusals: u64,
+    #[metrics(unit = Count)]
     failures_throttling: u64,
     #[metrics(unit = Count)]
     failures_transient: u64,
@@ -143,6 +145,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         archived_unmarkable: archived(ArchiveReason::Unmarkable),
         archived_returned: archived(ArchiveReason::Returned),
         archived_loop: archived(ArchiveReason::Loop),
+        archive_refusals: count(&Report::is_refused_by_archive),
         failures_throttling: failed(FailureClass::Throttling),
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sns_redrive::archive::{Archive, Batch, Epitaph, Found, Pattern, Selection, Walk};
-use sns_redrive::letter::Letter;
+use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
 
@@ -45,7 +45,7 @@ async fn bury_letters(
         bucket: "graveyard".to_owned(),
         prefix: "dead-letters".to_owned(),
     };
-    assert_eq!(archive.store(&doomed, batch).await, vec![Ok(()); letters.len()]);
+    assert_eq!(archive.store(&doomed, batch, None).await, vec![Ok(()); letters.len()]);
 }
 
 /// Four invocations: two days, two queues, three reasons.
@@ -159,7 +159,7 @@ mod walk {
         mark["source"] = json!(BILLING);
         let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
         let message = letter(&post).sqs;
-        let seen = Letter::parse_requeued(message);
+        let seen = Letter::parse_requeued(message, Origins::none());
         bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
         let with =
             |json: &str| Selection { pattern: Some(Pattern::parse(json).unwrap()), ..Selection::default() };

@@ -1,0 +1,99 @@
+//! Letters that the archive did not take, remembered until it does.
+//!
+//! Such a letter comes back as if nothing had been done: its last attempt would be made again, as often as it shows.
+//! An instance that has seen the archive fail knows better. It hides the letter for a while, and hands it to the
+//! archive without another attempt when it comes back.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::archive::Epitaph;
+use crate::failure::Failure;
+use crate::letter::SqsMessage;
+use crate::policy::{ArchiveReason, Retry, seconds_until};
+use crate::target::Endpoint;
+
+/// The longest that such a letter is hidden, seconds. An archive that is back gets it no later.
+const MAX_HIDE: u64 = 900;
+
+/// Letters remembered at most, some hundred bytes each. One that is forgotten is attempted once more.
+const MAX_KEPT: usize = 10_000;
+
+/// How long a letter is remembered that did not come back: another instance has archived it.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Why a letter was to be archived, and the attempt that came before.
+#[derive(Debug, Clone)]
+pub(super) struct Unarchived {
+    pub(super) reason: ArchiveReason,
+    pub(super) detail: Option<String>,
+    pub(super) target: Option<Endpoint>,
+    pub(super) retry: Option<Retry>,
+    pub(super) failure: Option<Failure>,
+}
+
+impl Unarchived {
+    pub(super) fn of(epitaph: &Epitaph<'_>) -> Self {
+        Self {
+            reason: epitaph.reason,
+            detail: epitaph.detail.map(str::to_owned),
+            target: epitaph.target.cloned(),
+            retry: epitaph.retry,
+            failure: epitaph.failure.cloned(),
+        }
+    }
+}
+
+/// The memory of one instance, by SQS's message ids.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<HashMap<String, (Timestamp, Unarchived)>>);
+
+impl Memory {
+    /// What is remembered of a letter, if the archive did not take it before.
+    pub(super) fn of(&self, message: &SqsMessage) -> Option<Unarchived> {
+        self.kept().get(&message.message_id).map(|(_, unarchived)| unarchived.clone())
+    }
+
+    pub(super) fn keep(&self, message: &SqsMessage, unarchived: Unarchived, now: Timestamp) {
+        let mut kept = self.kept();
+        if kept.len() >= MAX_KEPT {
+            kept.retain(|_, (since, _)| now.duration_since(*since) < MAX_AGE);
+        }
+        if kept.len() < MAX_KEPT {
+            kept.insert(message.message_id.clone(), (now, unarchived));
+        }
+    }
+
+    pub(super) fn forget(&self, message: &SqsMessage) {
+        let mut kept = self.kept();
+        // Nearly always nothing is remembered at all.
+        if !kept.is_empty() {
+            kept.remove(&message.message_id);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, (Timestamp, Unarchived)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a letter is hidden that the archive did not take, seconds: half of the time that it has left, so that
+/// it comes back however little that is.
+pub(super) fn patience(now: Timestamp, end: Timestamp) -> u64 {
+    (seconds_until(now, end) / 2).clamp(1, MAX_HIDE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_hidden_for_a_quarter_of_an_hour_and_at_most_half_of_its_time() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (end, hidden) in [(86_400, 900), (1_800, 900), (1_799, 899), (10, 5), (1, 1), (0, 1), (-5, 1)] {
+            assert_eq!(patience(at(0), at(end)), hidden, "{end} s left");
+        }
+    }
+}
