@@ -27,7 +27,12 @@ fn elsewhere(to: &str) -> Destination {
 
 /// The endpoint of the letter's own subscription.
 fn endpoint(to: &str) -> Destination {
-    let through = Through { subscription: arn(SUBSCRIPTION), topic: TOPIC.to_owned(), content_type: None };
+    let through = Through {
+        subscription: arn(SUBSCRIPTION),
+        topic: TOPIC.to_owned(),
+        content_type: None,
+        record_delimiter: "",
+    };
     Destination { subscription: Some(through), ..elsewhere(to) }
 }
 

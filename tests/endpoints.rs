@@ -185,8 +185,15 @@ mod firehose {
     const DENIED: EntryFate = EntryFate::Failed("InternalFailure", "S3CR3T", false);
     const SLOW: EntryFate = EntryFate::Failed("ServiceUnavailableException", "Slow down.", false);
 
+    /// The records of the only request.
+    fn records(world: &World) -> Vec<String> {
+        let calls = world.cloud.calls("PutRecordBatch");
+        assert_eq!(calls.len(), 1);
+        calls[0].entries.iter().map(|entry| entry.body.clone()).collect()
+    }
+
     #[tokio::test]
-    async fn a_stream_gets_the_stored_bodies_as_they_are_in_one_request() {
+    async fn a_stream_gets_each_stored_body_as_a_line_all_in_one_request() {
         let world = world_of(&json!({}), "firehose", STREAM);
         let posts = [
             Post::raw("envelope", &body_of("envelope")),
@@ -202,8 +209,44 @@ mod firehose {
             (calls[0].to.as_str(), calls[0].host.as_str()),
             ("orders", "firehose.eu-central-1.amazonaws.com")
         );
-        let sent: Vec<_> = calls[0].entries.iter().map(|entry| entry.body.clone()).collect();
-        assert_eq!(sent, posts.map(|post| post.body()));
+        assert_eq!(records(&world), posts.map(|post| post.body() + "\n"));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_ends_with_a_line_break_gets_no_second_one() {
+        let world = world_of(&default(&json!({ "subscription": SUBSCRIPTION })), "firehose", STREAM);
+        let posts = [("a", "unix\n"), ("b", "windows\r\n"), ("c", "two lines\n\n"), ("d", "one\ntwo")];
+        world.run(&posts.map(|(id, body)| Post::raw(id, body))).await;
+        assert_eq!(records(&world), ["unix\n", "windows\r\n", "two lines\n\n", "one\ntwo\n"]);
+    }
+
+    #[tokio::test]
+    async fn a_rule_decides_whether_its_records_end_with_a_line_break() {
+        let gold = json!({ "messageAttributes": { "tenant": ["gold"] } });
+        let rule = json!({ "name": "gold", "match": gold, "recordDelimiter": "newline" });
+        let policy = json!({ "default": { "recordDelimiter": "none" }, "rules": [rule] });
+        let world = world_of(&policy, "firehose", STREAM);
+        let posts = [Post::envelope("a"), Post::envelope("b").sns_attribute("tenant", "String", "gold")];
+        world.run(&posts).await;
+        let [a, b] = posts.map(|post| post.body());
+        assert_eq!(records(&world), [a, b + "\n"]);
+    }
+
+    /// Five records fill a request to its last byte; with a line break each they are too many for one.
+    #[tokio::test]
+    async fn a_line_break_counts_for_the_size_of_a_request() {
+        const MOST: usize = 4 * 1024 * 1024;
+        let around = Post::envelope("a").message("").body().len();
+        let sized = |id: &str, bytes: usize| Post::envelope(id).message(&"x".repeat(bytes - around));
+        for (delimiter, requests) in [("none", vec![5]), ("newline", vec![4, 1])] {
+            let world = world_of(&default(&json!({ "recordDelimiter": delimiter })), "firehose", STREAM);
+            let full = ["a", "b", "c", "d"].map(|id| sized(id, 1_000_000));
+            let rest = sized("e", MOST - 4_000_000);
+            let ran = world.run(full.iter().chain([&rest])).await;
+            assert_eq!(ran.kept, [""; 0]);
+            let calls = world.cloud.calls("PutRecordBatch");
+            assert_eq!(calls.iter().map(|call| call.entries.len()).collect::<Vec<_>>(), requests);
+        }
     }
 
     /// Firehose answers 200 and says of each record what became of it.

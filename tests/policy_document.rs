@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sns_redrive::letter::{Claim, Letter, Origins};
 use sns_redrive::policy::{
     Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy,
-    Rule, Schedule, SubscriptionSpec, TargetSpec,
+    RecordDelimiter, Rule, Schedule, SubscriptionSpec, TargetSpec,
 };
 
 /// The example of the contract, whose `default` is the built-in policy.
@@ -93,6 +93,7 @@ fn built_in_rule() -> Rule {
         subscription: SubscriptionSpec::None,
         verify_signature: false,
         fifo: Fifo::Block,
+        record_delimiter: RecordDelimiter::Newline,
     }
 }
 
@@ -135,12 +136,13 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let given = json!({
         "target": "topic", "action": "hold", "jitter": 0.5, "allowTargets": [TOPIC], "retryPermanent": true,
         "subscription": SUBSCRIPTION, "verifySignature": true, "deliveryPolicy": "http-default",
-        "fifo": "step-aside",
+        "fifo": "step-aside", "recordDelimiter": "none",
     });
     let default = default_of(&given);
     assert_eq!(default.subscription, SubscriptionSpec::Named(SUBSCRIPTION.parse().unwrap()));
     assert!(default.verify_signature);
     assert_eq!(default.fifo, Fifo::StepAside);
+    assert_eq!(default.record_delimiter, RecordDelimiter::None);
     let pattern = json!({ "origin": ["sns"] });
     let inheriting = json!({ "default": given, "rules": [{ "name": "r", "match": pattern }] });
     assert_eq!(rules(&parsed(&inheriting))[1], Rule { name: "r".into(), ..default });
@@ -148,7 +150,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let contrary = json!({ "default": given, "rules": [{
         "name": "r", "match": pattern, "target": "source", "action": "redrive", "jitter": 0, "allowTargets": [],
         "retryPermanent": false, "subscription": "discover", "verifySignature": false,
-        "deliveryPolicy": "aws-managed", "fifo": "block",
+        "deliveryPolicy": "aws-managed", "fifo": "block", "recordDelimiter": "newline",
     }] });
     let expected = Rule {
         name: "r".into(),
@@ -161,6 +163,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
         subscription: SubscriptionSpec::Discover,
         verify_signature: false,
         fifo: Fifo::Block,
+        record_delimiter: RecordDelimiter::Newline,
     };
     assert_eq!(rules(&parsed(&contrary))[1], expected);
 }
@@ -361,8 +364,8 @@ fn a_bad_value_is_shown_where_it_is_short() {
 
 #[test]
 fn every_fault_of_a_document_is_told_at_once_with_its_path() {
-    let known_rule = "action, allowTargets, deliveryPolicy, fifo, jitter, match, name, retryPermanent, \
-        subscription, target, verifySignature";
+    let known_rule = "action, allowTargets, deliveryPolicy, fifo, jitter, match, name, recordDelimiter, \
+        retryPermanent, subscription, target, verifySignature";
     let known_default = known_rule.replace("match, name, ", "");
     let delivery = "default.deliveryPolicy.healthyRetryPolicy";
     let expected = [
@@ -516,6 +519,7 @@ fn each_of_these_documents_has_one_fault() {
         (json!({ "default": { "verifySignature": "yes" } }), "default.verifySignature"),
         (json!({ "default": { "subscription": "Discover" } }), "default.subscription"),
         (json!({ "default": { "fifo": "sometimes" } }), "default.fifo"),
+        (json!({ "default": { "recordDelimiter": "\n" } }), "default.recordDelimiter"),
         (
             healthy(json!({ "minDelayTarget": 21 })),
             "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",

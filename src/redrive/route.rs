@@ -108,6 +108,7 @@ fn through(verdict: &Verdict<'_>, arn: &Arn, subscription: &Subscription, endpoi
         subscription: arn.clone(),
         topic: subscription.topic.clone(),
         content_type: content_type.or_else(own),
+        record_delimiter: verdict.rule.record_delimiter.text(),
     };
     Destination { endpoint, subscription: Some(through) }
 }

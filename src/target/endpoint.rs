@@ -39,6 +39,8 @@ pub struct Through {
     pub topic: String,
     /// `Content-Type` of HTTP/S posts.
     pub content_type: Option<String>,
+    /// The text that ends a record for a stream; empty for none.
+    pub record_delimiter: &'static str,
 }
 
 /// The URL of an HTTP/S endpoint that can be posted to.

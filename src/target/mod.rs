@@ -33,6 +33,7 @@ pub use http::{HttpClient, Post};
 pub use packing::{MAX_ENTRIES, runs};
 pub use parcel::{DEFAULT_GROUP, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, Parcel, Unmarkable};
 pub use shipment::{CannotPack, Shipment};
+pub use stream::Record;
 pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 
 use crate::clients::Clients;
@@ -238,7 +239,7 @@ impl Courier {
             }
             (Endpoint::Stream(stream), _) => {
                 let records = shipments.iter().filter_map(|shipment| match shipment {
-                    Shipment::Record(body) => Some(body.as_ref()),
+                    Shipment::Record(record) => Some(record),
                     _ => None,
                 });
                 stream::put(&self.firehose, stream, &records.collect::<Vec<_>>()).await

@@ -1,11 +1,10 @@
 //! What is sent, in the form that its destination takes.
 
-use std::borrow::Cow;
-
 use super::endpoint::{Destination, Endpoint};
 use super::event::{Invoke, invoke};
 use super::http::Post;
 use super::parcel::{Parcel, Unmarkable};
+use super::stream::Record;
 use crate::letter::Letter;
 
 /// A letter, packed for one kind of endpoint.
@@ -17,8 +16,8 @@ pub enum Shipment<'a> {
     Event(Invoke<'a>),
     /// For a web server.
     Post(Post<'a>),
-    /// For a stream: the stored body as it is.
-    Record(Cow<'a, str>),
+    /// For a stream.
+    Record(Record<'a>),
 }
 
 /// Why a letter cannot be packed.
@@ -49,7 +48,7 @@ impl<'a> Shipment<'a> {
                 let event = invoke(letter, subscription, &letter.mark(retry));
                 event.map(Self::Event).ok_or(CannotPack::NotJson)
             }
-            Endpoint::Stream(_) => Ok(Self::Record(Cow::Borrowed(&letter.sqs.body))),
+            Endpoint::Stream(_) => Ok(Self::Record(Record::pack(letter, to.subscription.as_ref()))),
             Endpoint::Http(_) => Ok(Self::Post(Post::pack(letter, to.subscription.as_ref()))),
         }
     }
@@ -61,7 +60,7 @@ impl<'a> Shipment<'a> {
             Self::Message(parcel) => parcel.size(),
             Self::Event(event) => event.payload.len(),
             Self::Post(post) => post.body.len(),
-            Self::Record(body) => body.len(),
+            Self::Record(record) => record.size(),
         }
     }
 

@@ -3,11 +3,18 @@
 
 use aws_sdk_firehose::config::Region;
 use aws_sdk_firehose::primitives::Blob;
-use aws_sdk_firehose::types::Record;
+use aws_sdk_firehose::types;
 
 use super::Sent;
+use super::endpoint::Through;
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
+use crate::letter::Letter;
+
+/// Ends a record where no rule says otherwise. Firehose puts records together as they come, so without a
+/// line break two of them stand in one line, and a reader of lines sees the first or none.
+/// <https://docs.aws.amazon.com/firehose/latest/dev/basic-deliver.html>
+const LINE_BREAK: &str = "\n";
 
 /// Records a request.
 pub(super) const MAX_REQUEST_RECORDS: usize = 500;
@@ -15,16 +22,41 @@ pub(super) const MAX_REQUEST_RECORDS: usize = 500;
 /// Bytes a request.
 pub(super) const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 
+/// A record of one letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The stored body.
+    pub body: &'a str,
+    /// What follows it; empty where the body ends with it already.
+    pub delimiter: &'static str,
+}
+
+impl<'a> Record<'a> {
+    /// Packs a letter.
+    pub(super) fn pack(letter: &'a Letter, through: Option<&Through>) -> Self {
+        let body = letter.sqs.body.as_str();
+        let delimiter = through.map_or(LINE_BREAK, |through| through.record_delimiter);
+        Self { body, delimiter: if body.ends_with(delimiter) { "" } else { delimiter } }
+    }
+
+    /// What the record counts for in the size limit of a request, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.body.len() + self.delimiter.len()
+    }
+}
+
 /// One request; an answer per record, or one failure of the whole request.
 pub(super) async fn put(
     firehose: &aws_sdk_firehose::Client,
     stream: &Arn,
-    records: &[&str],
+    records: &[&Record<'_>],
 ) -> Result<Vec<Sent>, Failure> {
     let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
     let data: Vec<_> = records
         .iter()
-        .map(|record| Record::builder().data(Blob::new(record.as_bytes())).build())
+        .map(|record| Blob::new([record.body, record.delimiter].concat()))
+        .map(|data| types::Record::builder().data(data).build())
         .collect::<Result<_, _>>()
         .map_err(not_buildable)?;
     let region = Region::new(stream.region().to_owned());

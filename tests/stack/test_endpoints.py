@@ -198,7 +198,7 @@ def test_function_that_is_not_granted_is_not_invoked(world):
     assert notifier.posts() == []
 
 
-def test_stream_gets_the_stored_envelope(world):
+def test_stream_gets_the_stored_envelopes_and_a_line_break_after_each(world):
     topic = world.topic()
     s3, firehose = world.stack.client("s3"), world.stack.client("firehose")
     bucket, name = f"records-{world.prefix}", world.name("stream")
@@ -221,8 +221,8 @@ def test_stream_gets_the_stored_envelope(world):
         assert outcome(deployment, letter, "delivered")["target.arn"] == stream
     keys = [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]]
     stored = "".join(s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode() for key in keys)
-    assert sorted(stored.count(body) for body in bodies) == [1, 1, 1]
-    assert len(stored) == sum(map(len, bodies))
+    assert sorted(stored.count(body + "\n") for body in bodies) == [1, 1, 1]
+    assert len(stored) == sum(len(body + "\n") for body in bodies)
 
 
 def test_raw_letters_find_their_subscription_only_with_the_grant(world):

@@ -7,7 +7,7 @@ use super::delivery::DeliveryPolicy;
 use super::fields::{Fault, Faults, Fields};
 use super::matcher::Matcher;
 use super::schedule::Schedule;
-use super::{Action, DeliverySpec, Fifo, Policy, Rule, SubscriptionSpec, TargetSpec};
+use super::{Action, DeliverySpec, Fifo, Policy, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Claim, Origins};
 
@@ -113,6 +113,7 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
 fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
     let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
     let fifo = [("block", Fifo::Block), ("step-aside", Fifo::StepAside)];
+    let delimiters = [("newline", RecordDelimiter::Newline), ("none", RecordDelimiter::None)];
     Rule {
         name: base.name.clone(),
         action: given.choice("action", &actions).unwrap_or(base.action),
@@ -124,6 +125,7 @@ fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
         subscription: read_subscription(given).unwrap_or_else(|| base.subscription.clone()),
         verify_signature: given.flag("verifySignature").unwrap_or(base.verify_signature),
         fifo: given.choice("fifo", &fifo).unwrap_or(base.fifo),
+        record_delimiter: given.choice("recordDelimiter", &delimiters).unwrap_or(base.record_delimiter),
     }
 }
 
@@ -198,6 +200,7 @@ impl Rule {
             subscription: SubscriptionSpec::None,
             verify_signature: false,
             fifo: Fifo::Block,
+            record_delimiter: RecordDelimiter::Newline,
         }
     }
 }

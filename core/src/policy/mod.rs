@@ -23,7 +23,7 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::DeliveryPolicy;
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
-pub use rule::{Action, DeliverySpec, Fifo, Rule, SubscriptionSpec, TargetSpec};
+pub use rule::{Action, DeliverySpec, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
 pub use waiting::{Crowd, IN_FLIGHT_LIMIT, MAX_DELAY, Place};
 pub use way::{Voucher, Way};

@@ -26,6 +26,28 @@ pub struct Rule {
     pub verify_signature: bool,
     /// What becomes of a FIFO group whose head fails.
     pub fifo: Fifo,
+    /// What ends a record for a Firehose stream.
+    pub record_delimiter: RecordDelimiter,
+}
+
+/// What ends a record for a Firehose stream, which puts records together without anything between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordDelimiter {
+    /// A line break, unless the body ends with one.
+    Newline,
+    /// Nothing: the record is the stored body.
+    None,
+}
+
+impl RecordDelimiter {
+    /// The text that ends a record.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Newline => "\n",
+            Self::None => "",
+        }
+    }
 }
 
 /// What becomes of a FIFO group whose head fails.

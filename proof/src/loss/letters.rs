@@ -330,6 +330,9 @@ impl Letter {
                 unmarked(&entry.attributes, &sns.attributes)
             }
             "Invoke" if self.kind != Kind::Plain => self.event(&entry.body),
+            "PutRecordBatch" => {
+                same("record", &entry.body.as_str(), &[&self.body, "\n"].concat().as_str()).map(|()| None)
+            }
             _ => same("body", &entry.body, &self.body).map(|()| None),
         }
     }
