@@ -815,9 +815,12 @@ mod failures {
         let missing = "the target does not exist";
         let denied = "the function's role or the target's policy does not allow it";
         let key = "the target's key cannot be used: see the key's policy and state";
+        let address = "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \
+            variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS";
         let nonexistent = "AWS.SimpleQueueService.NonExistentQueue";
         for (op, target, code, detail) in [
             ("SendMessageBatch", "origin", nonexistent, missing),
+            ("SendMessageBatch", "origin", "InvalidAddress", address),
             ("SendMessageBatch", "origin", "AccessDenied", denied),
             ("SendMessageBatch", "origin", "KMS.DisabledException", key),
             ("SendMessageBatch", "origin", "KmsAccessDenied", key),

@@ -323,6 +323,11 @@ mod the_certificate_url {
             ("sns.ap-southeast-7.amazonaws.com", "arn:aws:sns:ap-southeast-7:123456789012:orders"),
             ("sns.us-gov-east-1.amazonaws.com", "arn:aws-us-gov:sns:us-gov-east-1:123456789012:orders"),
             ("sns.cn-northwest-1.amazonaws.com.cn", "arn:aws-cn:sns:cn-northwest-1:123456789012:orders"),
+            ("sns.eusc-de-east-1.amazonaws.eu", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:orders"),
+            ("sns.us-iso-east-1.c2s.ic.gov", "arn:aws-iso:sns:us-iso-east-1:123456789012:orders"),
+            ("sns.us-isob-east-1.sc2s.sgov.gov", "arn:aws-iso-b:sns:us-isob-east-1:123456789012:orders"),
+            ("sns.eu-isoe-west-1.cloud.adc-e.uk", "arn:aws-iso-e:sns:eu-isoe-west-1:123456789012:orders"),
+            ("sns.us-isof-south-1.csp.hci.ic.gov", "arn:aws-iso-f:sns:us-isof-south-1:123456789012:orders"),
         ] {
             let text = format!("https://{host}/{NAME}");
             let url = CertificateUrl::of(&text, &arn(topic)).unwrap();

@@ -30,6 +30,21 @@ pub struct Arn {
 #[error("not an ARN of the form arn:partition:service:region:account:resource")]
 pub struct NotAnArn;
 
+/// Every partition of AWS with the domain in which its services have their hosts. In another one nobody
+/// could say where a queue is, so what names another is no ARN.
+/// <https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json>, which is the table
+/// in `src/endpoint_lib.rs` of every crate of the SDK
+const DOMAINS: [(&str, &str); 8] = [
+    ("aws", "amazonaws.com"),
+    ("aws-cn", "amazonaws.com.cn"),
+    ("aws-us-gov", "amazonaws.com"),
+    ("aws-eusc", "amazonaws.eu"),
+    ("aws-iso", "c2s.ic.gov"),
+    ("aws-iso-b", "sc2s.sgov.gov"),
+    ("aws-iso-e", "cloud.adc-e.uk"),
+    ("aws-iso-f", "csp.hci.ic.gov"),
+];
+
 impl Arn {
     /// The whole ARN.
     #[must_use]
@@ -41,6 +56,14 @@ impl Arn {
     #[must_use]
     pub fn partition(&self) -> &str {
         self.part(1)
+    }
+
+    /// The domain of its partition, `amazonaws.com` in `aws`. A service's host is
+    /// `<service>.<region>.<domain>`.
+    #[must_use]
+    pub fn domain(&self) -> &'static str {
+        // An ARN in another partition was not parsed.
+        domain_of(self.partition()).unwrap_or_default()
     }
 
     /// `sqs`, `sns`, `lambda`.
@@ -115,9 +138,8 @@ impl Arn {
     /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
     #[must_use]
     pub fn queue_url(&self) -> String {
-        let suffix = if self.partition() == "aws-cn" { ".cn" } else { "" };
         let (region, account, name) = (self.region(), self.account(), self.resource());
-        format!("https://sqs.{region}.amazonaws.com{suffix}/{account}/{name}")
+        format!("https://sqs.{region}.{}/{account}/{name}", self.domain())
     }
 
     fn part(&self, index: usize) -> &str {
@@ -157,12 +179,18 @@ impl std::str::FromStr for Arn {
         let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let is_word = |part: &str| part.bytes().all(word);
         let whole = arn.part(0) == "arn"
-            && [arn.partition(), arn.service()].iter().all(|part| !part.is_empty() && is_word(part))
+            && domain_of(arn.partition()).is_some()
+            && !arn.service().is_empty()
+            && is_word(arn.service())
             && is_word(arn.region())
             && arn.account().bytes().all(|byte| byte.is_ascii_digit())
             && !arn.resource().is_empty();
         if fits && whole { Ok(arn) } else { Err(NotAnArn) }
     }
+}
+
+fn domain_of(partition: &str) -> Option<&'static str> {
+    DOMAINS.iter().find(|(known, _)| *known == partition).map(|(_, domain)| *domain)
 }
 
 /// Where the first five colons are, if they are near enough to the beginning for an ARN.
@@ -230,6 +258,11 @@ mod tests {
             "arn:::::",
             "arn:aws:sqs:r:1:b c",
             "arn:aws:sqs:r:1:b\u{2003}c",
+            // Nobody knows the domain of a queue in a partition that does not exist.
+            "arn:evil:sqs:r:1:q",
+            "arn:aws-:sqs:r:1:q",
+            "arn:aws-iso-z:sqs:r:1:q",
+            "arn:AWS:sqs:r:1:q",
         ] {
             assert_eq!(text.parse::<Arn>(), Err(NotAnArn), "{text:?}");
         }
@@ -237,14 +270,19 @@ mod tests {
 
     #[test]
     fn queue_urls_follow_the_partition() {
-        let url = |text: &str| text.parse::<Arn>().map(|arn| arn.queue_url());
-        assert_eq!(
-            url("arn:aws:sqs:eu-central-1:123456789012:q.fifo").as_deref(),
-            Ok("https://sqs.eu-central-1.amazonaws.com/123456789012/q.fifo")
-        );
-        assert_eq!(
-            url("arn:aws-cn:sqs:cn-north-1:123456789012:q").as_deref(),
-            Ok("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q")
-        );
+        for (partition, region, domain) in [
+            ("aws", "eu-central-1", "amazonaws.com"),
+            ("aws-cn", "cn-north-1", "amazonaws.com.cn"),
+            ("aws-us-gov", "us-gov-west-1", "amazonaws.com"),
+            ("aws-iso", "us-iso-east-1", "c2s.ic.gov"),
+            ("aws-iso-b", "us-isob-east-1", "sc2s.sgov.gov"),
+            ("aws-iso-e", "eu-isoe-west-1", "cloud.adc-e.uk"),
+            ("aws-iso-f", "us-isof-south-1", "csp.hci.ic.gov"),
+            ("aws-eusc", "eusc-de-east-1", "amazonaws.eu"),
+        ] {
+            let text = format!("arn:{partition}:sqs:{region}:123456789012:q.fifo");
+            let url = text.parse::<Arn>().map(|arn| arn.queue_url());
+            assert_eq!(url, Ok(format!("https://sqs.{region}.{domain}/123456789012/q.fifo")));
+        }
     }
 }

@@ -61,7 +61,6 @@ const PERMANENT: &[&str] = &[
     "PlatformApplicationDisabled",
     "InvalidMessageContents",
     "UnsupportedOperation",
-    "InvalidAddress",
     "InvalidArgumentException",
     "MessageTooLong",
     "BatchRequestTooLong",
@@ -84,6 +83,9 @@ const MENDABLE: &[&str] = &[
     "AccessDeniedException",
     "InvalidSecurity",
     "InvalidSecurityException",
+    // The queue's URL does not fit the endpoint: never a matter of what was sent.
+    // <https://github.com/aws/aws-sdk-net/issues/437>
+    "InvalidAddress",
 ];
 
 /// Query-protocol codes of SQS begin with it.
@@ -117,6 +119,10 @@ impl Failure {
             | "AuthorizationErrorException" => {
                 Some("the function's role or the target's policy does not allow it")
             }
+            "InvalidAddress" => Some(
+                "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \
+                 variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS",
+            ),
             "NoRootCertificates" => Some("the system has no root certificates"),
             _ if self.class == FailureClass::Mendable && is_kms(code) => {
                 Some("the target's key cannot be used: see the key's policy and state")

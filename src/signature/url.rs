@@ -10,8 +10,8 @@ use super::SignatureFault;
 use crate::arn::{Arn, ArnKind};
 
 /// The URL of one of SNS's signing certificates:
-/// `https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem`, in China with
-/// `.com.cn`. No value of this type leads to any other host, path, scheme or port.
+/// `https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem`, in other partitions with
+/// the domain of theirs. No value of this type leads to any other host, path, scheme or port.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CertificateUrl(String);
 
@@ -23,14 +23,13 @@ impl CertificateUrl {
     ///
     /// # Errors
     ///
-    /// [`SignatureFault::ForeignCertificateUrl`] for every other text, and for topics in partitions
-    /// where SNS has other hosts than `amazonaws.com` and `amazonaws.com.cn`.
+    /// [`SignatureFault::ForeignCertificateUrl`] for every other text.
     pub fn of(text: &str, topic: &Arn) -> Result<Self, SignatureFault> {
-        let digits = Place::of(topic).and_then(|Place { region, suffix }| {
+        let digits = Place::of(topic).and_then(|Place { region, domain }| {
             text.strip_prefix("https://sns.")?
                 .strip_prefix(region)?
                 .strip_prefix('.')?
-                .strip_prefix(suffix)?
+                .strip_prefix(domain)?
                 .strip_prefix("/SimpleNotificationService-")?
                 .strip_suffix(".pem")
         });
@@ -65,32 +64,27 @@ impl fmt::Debug for CertificateUrl {
 /// The region of a topic and the domain of its partition, both fit to stand in a host name.
 pub(super) struct Place<'a> {
     region: &'a str,
-    suffix: &'static str,
+    domain: &'static str,
 }
 
 impl<'a> Place<'a> {
     pub(super) fn of(topic: &'a Arn) -> Option<Self> {
-        let suffix = match topic.partition() {
-            "aws" | "aws-us-gov" => "amazonaws.com",
-            "aws-cn" => "amazonaws.com.cn",
-            _ => return None,
-        };
-        let region = topic.region();
-        (topic.kind() == ArnKind::Topic && is_region(region)).then_some(Self { region, suffix })
+        let (region, domain) = (topic.region(), topic.domain());
+        (topic.kind() == ArnKind::Topic && is_region(region)).then_some(Self { region, domain })
     }
 
     /// The names to which AWS issues SNS's signing certificates: the global one, the regional ones
-    /// of opt-in regions, and the older regional ones of China and `GovCloud`, whose two regions
-    /// share one.
+    /// of opt-in regions, and the older regional ones of China, of isolated regions and of `GovCloud`, whose
+    /// two regions share one.
     /// <https://github.com/aws/aws-sdk-java-v2/blob/master/services-custom/sns-message-manager/src/main/java/software/amazon/awssdk/messagemanager/sns/internal/SnsHostProvider.java>
     pub(super) fn certificate_names(&self) -> [String; 4] {
-        let Self { region, suffix } = self;
+        let Self { region, domain } = self;
         let old = if *region == "us-gov-east-1" { "us-gov-west-1" } else { region };
         [
-            format!("sns.{suffix}"),
-            format!("sns.{region}.{suffix}"),
-            format!("sns-signing.{region}.{suffix}"),
-            format!("sns-{old}.{suffix}"),
+            format!("sns.{domain}"),
+            format!("sns.{region}.{domain}"),
+            format!("sns-signing.{region}.{domain}"),
+            format!("sns-{old}.{domain}"),
         ]
     }
 }
