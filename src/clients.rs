@@ -9,6 +9,11 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextMut;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
 use aws_types::app_name::AppName;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
@@ -92,14 +97,52 @@ impl Clients {
     /// since such endpoints have no name for every bucket.
     #[must_use]
     pub fn from_config(config: &SdkConfig, path_style: bool) -> Self {
-        let s3 = aws_sdk_s3::config::Builder::from(config).force_path_style(path_style).build();
+        use aws_sdk_firehose::config::Builder as Firehose;
+        use aws_sdk_lambda::config::Builder as Lambda;
+        use aws_sdk_s3::config::Builder as S3;
+        use aws_sdk_sns::config::Builder as Sns;
+        use aws_sdk_sqs::config::Builder as Sqs;
+
+        let s3 = S3::from(config).force_path_style(path_style).interceptor(NoTrace);
         Self {
-            sns: aws_sdk_sns::Client::new(config),
-            sqs: aws_sdk_sqs::Client::new(config),
-            s3: aws_sdk_s3::Client::from_conf(s3),
-            lambda: aws_sdk_lambda::Client::new(config),
-            firehose: aws_sdk_firehose::Client::new(config),
+            sns: aws_sdk_sns::Client::from_conf(Sns::from(config).interceptor(NoTrace).build()),
+            sqs: aws_sdk_sqs::Client::from_conf(Sqs::from(config).interceptor(NoTrace).build()),
+            s3: aws_sdk_s3::Client::from_conf(s3.build()),
+            lambda: aws_sdk_lambda::Client::from_conf(Lambda::from(config).interceptor(NoTrace).build()),
+            firehose: aws_sdk_firehose::Client::from_conf(
+                Firehose::from(config).interceptor(NoTrace).build(),
+            ),
         }
+    }
+}
+
+/// The header of a request that names its trace.
+pub(crate) const TRACE_HEADER: &str = "x-amzn-trace-id";
+
+/// Takes the function's own trace off each request.
+///
+/// In a Lambda function the SDK adds it. It counts the passes of a loop, and what is sent with it counts as one
+/// pass more of the function's: after sixteen Lambda would stop a subscriber that only gets its retries. The
+/// SDK's `RecursionDetectionInterceptor` cannot be disabled, but it comes before those of a client; a
+/// letter's own trace, which belongs to one request, is added after them.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>
+#[derive(Debug)]
+struct NoTrace;
+
+#[dyn_dispatch_hint]
+impl Intercept for NoTrace {
+    fn name(&self) -> &'static str {
+        "NoTrace"
+    }
+
+    fn modify_before_signing(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        context.request_mut().headers_mut().remove(TRACE_HEADER);
+        Ok(())
     }
 }
 

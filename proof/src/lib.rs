@@ -31,7 +31,7 @@ pub mod protocol;
 pub mod wire;
 
 pub use circumstances::{circumstances, put};
-pub use sandbox::{Ended, Killer, Sandbox};
+pub use sandbox::{Ended, Killer, Sandbox, TRACE};
 pub use server::{Reply, Server};
 pub use sink::{Count, Sink, Subscribed};
 

@@ -15,6 +15,9 @@ use crate::{Reply, Server};
 const NEXT: &str = "/2018-06-01/runtime/invocation/next";
 const INVOCATION: &str = "/2018-06-01/runtime/invocation/";
 
+/// The trace of every invocation, which nothing that the function sends may carry.
+pub const TRACE: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:fc3b4ff1:15";
+
 /// Invocations so far.
 static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
@@ -261,6 +264,7 @@ impl Shared {
                 return response(200, event.body)
                     .with("lambda-runtime-aws-request-id", &request_id(state.invocation))
                     .with("lambda-runtime-deadline-ms", &event.deadline_ms.to_string())
+                    .with("lambda-runtime-trace-id", TRACE)
                     .with(
                         "lambda-runtime-invoked-function-arn",
                         "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive",

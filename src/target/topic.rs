@@ -6,7 +6,7 @@ use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
 use super::{Parcel, Sent, in_order};
 use crate::arn::Arn;
-use crate::clients::elsewhere;
+use crate::clients::{TRACE_HEADER, elsewhere};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
@@ -15,12 +15,11 @@ use crate::letter::{Attribute, AttributeValue};
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub(super) const MAX_REQUEST_BYTES: usize = 256 * 1024;
 
-/// SNS knows no system attributes: it takes the trace from this header of the request, and hands it on.
+/// The trace that a message belongs to, if anybody records it. SNS knows no system attributes: it takes the
+/// trace from a header of the request, and hands it on.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-active-tracing.html>
-const TRACE_HEADER: &str = "x-amzn-trace-id";
-
-/// The trace that a message belongs to, if anybody records it. It is one for all messages of a request,
-/// so messages of recorded traces share requests only with their like; those of others share them freely.
+///
+/// It is one for all messages of a request, so messages of recorded traces share requests only with their like; those of others share them freely.
 pub(super) fn trace<'a>(parcel: &Parcel<'a>) -> Option<&'a str> {
     parcel.trace_header.filter(|header| !header.contains("Sampled=0"))
 }

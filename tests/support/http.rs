@@ -52,7 +52,7 @@ pub struct Server {
     connections: Arc<Mutex<usize>>,
 }
 
-type Script = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
+type Script = Arc<dyn Fn(usize, &Request) -> Answer + Send + Sync>;
 
 impl Server {
     /// A server that answers every request with this status.
@@ -62,13 +62,18 @@ impl Server {
 
     /// A server that answers by the number of the request, from 0.
     pub fn scripted(script: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
-        Self::start(Arc::new(script), Some)
+        Self::start(Arc::new(move |number, _: &Request| script(number)), Some)
+    }
+
+    /// A server that answers by what it is asked.
+    pub fn asked(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start(Arc::new(move |_, request: &Request| script(request)), Some)
     }
 
     /// The same with TLS. `chain` and `key` are PEM.
     pub fn with_tls(chain: &str, key: &str, status: u16) -> Self {
         let config = wire::tls(chain, key);
-        Self::start(Arc::new(move |_| Answer::Status(status)), move |mut stream| {
+        Self::start(Arc::new(move |_, _: &Request| Answer::Status(status)), move |mut stream| {
             let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             // A client that does not trust the certificate ends the handshake.
             while tls.is_handshaking() {
@@ -134,10 +139,10 @@ impl Server {
             let stream = stream.get_mut();
             let number = {
                 let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.push(request);
+                seen.push(request.clone());
                 seen.len() - 1
             };
-            let answer = match script(number) {
+            let answer = match script(number, &request) {
                 Answer::Late(time, status) => {
                     std::thread::sleep(time);
                     Answer::Status(status)

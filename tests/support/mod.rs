@@ -8,8 +8,8 @@
 mod cloud;
 mod http;
 mod post;
-mod protocol;
-mod wire;
+pub mod protocol;
+pub mod wire;
 mod world;
 
 pub use cloud::{Cloud, Reply};

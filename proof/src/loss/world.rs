@@ -378,6 +378,9 @@ impl World {
             Some(name) => post(name, raw),
             None => crate::call(raw),
         };
+        if raw.header("x-amzn-trace-id") == Some(crate::TRACE) {
+            self.complain(format!("{} {} carries the function's own trace", call.op, call.to));
+        }
         let site = self.site(&call);
         let fault = {
             let mut state = self.state();
