@@ -900,6 +900,26 @@ mod failures {
         }
     }
 
+    /// A server that only lets SNS's addresses in, for instance.
+    #[tokio::test]
+    async fn of_a_server_that_does_not_let_the_function_in_say_what_to_do() {
+        let refused = "the server does not let this function in: allow the address that it calls from, or give it \
+            the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile";
+        for (status, detail) in [(401, json!(refused)), (403, json!(refused)), (404, Value::Null)] {
+            let server = Server::answering(status);
+            let world = world_of(&json!({}), "http", &server.url());
+            let ran = world.run([&Post::envelope("a")]).await;
+            let expected = [json!("archived"), json!("permanent"), detail.clone()];
+            assert_eq!(told(&ran, "a")[..3], expected, "{status}");
+            assert_eq!(archived(&world.cloud)[0]["detail"], detail, "{status}");
+
+            let world = world_of(&default(&json!({ "retryPermanent": true })), "http", &server.url());
+            let ran = world.run([&Post::envelope("a")]).await;
+            let expected = [json!("deferred"), json!("failed"), detail];
+            assert_eq!(told(&ran, "a")[..3], expected, "{status}");
+        }
+    }
+
     #[tokio::test]
     async fn that_are_permanent_exhaust_the_schedule_where_the_rule_retries_them() {
         let server = Server::answering(410);

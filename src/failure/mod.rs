@@ -103,7 +103,7 @@ impl Failure {
         Self::of_service(Some(code), message, Some(status))
     }
 
-    /// What an operator can do about it, for failures that somebody has to mend.
+    /// What an operator can do about it, for failures that somebody can mend.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
@@ -127,6 +127,11 @@ impl Failure {
             _ if self.class == FailureClass::Mendable && is_kms(code) => {
                 Some("the target's key cannot be used: see the key's policy and state")
             }
+            // Of a web server; permanent, as SNS has it. But SNS calls from addresses of its own.
+            "Http401" | "Http403" if self.class == FailureClass::Permanent => Some(
+                "the server does not let this function in: allow the address that it calls from, or give it \
+                 the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile",
+            ),
             _ if self.class == FailureClass::Mendable && code.starts_with("Http3") => {
                 Some("the endpoint redirects, and SNS follows no redirects")
             }
