@@ -169,6 +169,49 @@ mod throttle {
     }
 }
 
+/// Plain events are handed to functions by calls that wait for them.
+mod functions {
+    use super::*;
+
+    /// The rounds of a FIFO group take their time one after the other. Each letter is run once, in as many
+    /// invocations as it takes.
+    #[tokio::test]
+    async fn no_letter_of_a_group_is_run_twice_because_the_time_is_over() {
+        let world = World::with_policy(&json!({ "default": { "target": NOTIFIER } }))
+            .with_time(Duration::from_secs(6));
+        world.cloud.script(|call| match call.op.as_str() {
+            "Invoke" => Reply::Slow(Duration::from_millis(2_600)),
+            _ => Reply::Accept,
+        });
+        let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
+        let ran = world.run(&["a", "b", "c"].map(post)).await;
+        // 4.8 seconds for deliveries: a second call could begin in time, and would not end in time.
+        assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time", "c held"]);
+        let ran = world.run(&["b", "c"].map(post)).await;
+        assert_eq!(ran.outcomes(), ["b delivered", "c failed out_of_time"]);
+        let runs: Vec<_> = world.cloud.entries("Invoke").into_iter().map(|event| event.body).collect();
+        assert_eq!(runs, [r#"{"id":"a"}"#, r#"{"id":"b"}"#]);
+    }
+
+    /// The moment by which calls begin at the latest is that of the invocation, not of a round.
+    #[tokio::test]
+    async fn a_late_round_begins_no_call_of_a_function_that_nobody_has_called_yet() {
+        let rules =
+            json!([{ "name": "first", "match": { "message": { "id": ["a"] } }, "target": PROJECTOR }]);
+        let world = World::with_policy(&json!({ "default": { "target": NOTIFIER }, "rules": rules }))
+            .with_time(Duration::from_secs(1));
+        world.cloud.script(|call| match call.op.as_str() {
+            "Invoke" => Reply::Slow(Duration::from_millis(500)),
+            _ => Reply::Accept,
+        });
+        let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
+        // 0.8 seconds for deliveries, in the first half of which they begin.
+        let ran = world.run(&["a", "b"].map(post)).await;
+        assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time"]);
+        assert_eq!(world.cloud.calls("Invoke").len(), 1);
+    }
+}
+
 mod from_subscription {
     use super::*;
 

@@ -25,8 +25,14 @@ struct Ready {
 }
 
 impl Redrive {
-    /// Sends the letters of a round that are due.
-    pub(super) async fn deliver(&self, cases: &mut [Case<'_>], round: &[usize], until: Instant) {
+    /// Sends the letters of a round that are due. `begun` is when the first round of the invocation was sent.
+    pub(super) async fn deliver(
+        &self,
+        cases: &mut [Case<'_>],
+        round: &[usize],
+        until: Instant,
+        begun: &mut Option<Instant>,
+    ) {
         let due: Vec<(usize, Retry)> = round
             .iter()
             .filter_map(|&index| match cases[index].fate {
@@ -38,6 +44,7 @@ impl Redrive {
         let ways = due.iter().filter_map(|(index, _)| way_to_ask(&cases[*index]));
         let known = self.subscriptions.look_up(subscriptions(ways), half_of(until)).await;
         let time = Time::until(until);
+        let time = Time { since: *begun.get_or_insert(time.start), ..time };
         let (mut ready, mut waiting) = (Vec::new(), HashMap::new());
         for (index, retry) in due {
             let Some(destination) = self.address(&mut cases[index], retry, &known) else { continue };

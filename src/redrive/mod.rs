@@ -165,11 +165,11 @@ impl Redrive {
         self.resume(&mut cases);
         self.discover(&mut cases, half_of(time.deliver)).await;
         self.read_delivery_policies(&mut cases, half_of(time.deliver)).await;
-        let (mut blocked, mut requeue_works) = (HashSet::new(), true);
+        let (mut blocked, mut requeue_works, mut begun) = (HashSet::new(), true, None);
         for round in rounds(&cases) {
             self.decide(&mut cases, &round, &blocked);
             if self.mode == Mode::Active {
-                self.deliver(&mut cases, &round, time.deliver).await;
+                self.deliver(&mut cases, &round, time.deliver, &mut begun).await;
                 self.place(&mut cases, &round, &queue, half_of(time.finish), &mut requeue_works).await;
             }
             blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));

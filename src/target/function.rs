@@ -12,6 +12,9 @@ use crate::arn::Arn;
 use crate::clients::CONNECT_TIMEOUT;
 use crate::failure::{Failure, FailureClass};
 
+/// The code of a call whose function ran, and failed.
+pub(super) const FAILED: &str = "FunctionError";
+
 /// One call. A synchronous one waits for the function, which may take longer than any other call,
 /// and is never repeated by the SDK: the function may have done its work.
 pub(super) async fn call(
@@ -42,6 +45,6 @@ pub(super) async fn call(
     match answer.function_error() {
         None => Ok(()),
         // The function ran and failed; what it answered may hold anything and is not kept.
-        Some(_) => Err(Failure::ours(FailureClass::Transient, "FunctionError")),
+        Some(_) => Err(Failure::ours(FailureClass::Transient, FAILED)),
     }
 }

@@ -4,6 +4,7 @@
 //! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
 //! service's request; nothing here knows of policies or schedules.
 
+mod calls;
 mod endpoint;
 mod event;
 mod function;
@@ -36,8 +37,10 @@ pub use shipment::{CannotPack, Shipment};
 pub use stream::Record;
 pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 
+use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::failure::{Failure, FailureClass};
+use calls::{CallTimes, Ended};
 
 /// Requests under way at once: a thousand letters, which need not wait for each other then.
 pub const CONCURRENT_REQUESTS: usize = 100;
@@ -54,6 +57,7 @@ pub struct Courier {
     lambda: aws_sdk_lambda::Client,
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
+    call_times: Arc<CallTimes>,
 }
 
 /// A shipment that waits for its turn.
@@ -72,7 +76,10 @@ pub struct Waiting<'a> {
 /// The time for deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
-    /// When they begin.
+    /// When the deliveries of the invocation began. A call that waits for its function is the first of the invocation
+    /// where none to this function has begun since.
+    pub since: Instant,
+    /// When those of this round begin.
     pub start: Instant,
     /// When they must have ended: what is under way then is cut off.
     pub end: Instant,
@@ -82,7 +89,8 @@ impl Time {
     /// From now until `end`.
     #[must_use]
     pub fn until(end: Instant) -> Self {
-        Self { start: Instant::now(), end }
+        let start = Instant::now();
+        Self { since: start, start, end }
     }
 
     /// The last moment to begin a request. One that begins too late is cut off when the endpoint may
@@ -127,15 +135,16 @@ impl Courier {
             lambda: clients.lambda.clone(),
             firehose: clients.firehose.clone(),
             http: Arc::new(HttpClient::new(reach)),
+            call_times: Arc::default(),
         }
     }
 
     /// Sends every shipment to its endpoint and says what became of each, in the same order.
     ///
     /// Shipments for one endpoint (and, towards topics, of one trace) share requests where the service has
-    /// batches, and keep their order within them; a request waits for the last turn of its shipments. None begins later than
-    /// [`Time::latest_start`];
-    /// one that is under way then counts as timed out. What a service refuses as a whole for reasons
+    /// batches, and keep their order within them; a request waits for the last turn of its shipments. None begins
+    /// later than [`Time::latest_start`], and a call that waits for its function only if it is likely to end in time;
+    /// one that is under way at the end counts as timed out. What a service refuses as a whole for reasons
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
     pub async fn deliver(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<Sent> {
@@ -159,12 +168,13 @@ impl Courier {
             let runs = runs(&sizes, entries.min(at_once), bytes);
             runs.into_iter().map(move |run| (to, indexes[run].to_vec()))
         });
+        let singles = waiting.iter().filter(|one| goes_alone(one.to)).count();
+        let share = calls::share(time.end.saturating_duration_since(Instant::now()), singles);
         // Only requests whose turn has come hold a place among those under way.
         let (places, singles) = (Semaphore::new(CONCURRENT_REQUESTS), Semaphore::new(CONCURRENT_SINGLES));
         let under_way: FuturesUnordered<_> = requests
             .map(|(to, indexes)| {
-                let single = matches!(to, Endpoint::Function(_) | Endpoint::Http(_));
-                let (places, singles) = (&places, single.then_some(&singles));
+                let (places, singles) = (&places, goes_alone(to).then_some(&singles));
                 async move {
                     let turn =
                         indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(time.end);
@@ -178,7 +188,7 @@ impl Courier {
                     let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
                     let began = Instant::now();
                     // Boxed, so that those who wait take no more room than a turn and a place.
-                    let answers = self.request(to, &request, time).boxed_local().await;
+                    let answers = self.request(to, &request, time, share).boxed_local().await;
                     let took = began.elapsed();
                     let answers = answers.into_iter().map(|sent| (sent, took));
                     indexes.into_iter().zip(answers).collect::<Vec<_>>()
@@ -194,25 +204,54 @@ impl Courier {
         sent
     }
 
-    async fn request(&self, to: &Endpoint, shipments: &[&Shipment<'_>], time: Time) -> Vec<Sent> {
-        let mut answers = self.request_once(to, shipments, time).await;
+    async fn request(
+        &self,
+        to: &Endpoint,
+        shipments: &[&Shipment<'_>],
+        time: Time,
+        share: Duration,
+    ) -> Vec<Sent> {
+        let mut answers = self.request_once(to, shipments, time, share).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
         if answers.refused_whole && shipments.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
             for shipment in shipments {
-                answers.sent.extend(self.request_once(to, &[shipment], time).await.sent);
+                answers.sent.extend(self.request_once(to, &[shipment], time, share).await.sent);
             }
         }
         answers.sent
     }
 
-    async fn request_once(&self, to: &Endpoint, shipments: &[&Shipment<'_>], time: Time) -> Answers {
-        let until = time.end;
-        if Instant::now() >= time.latest_start(to) {
+    async fn request_once(
+        &self,
+        to: &Endpoint,
+        shipments: &[&Shipment<'_>],
+        time: Time,
+        share: Duration,
+    ) -> Answers {
+        let began = Instant::now();
+        let waits_for = waits_for(to, shipments);
+        // A round that is late has half of its own time for calls that are short. One that waits for its function may
+        // take as long as the round before.
+        let start = waits_for.map_or(time.start, |_| time.since);
+        let fits = |function| self.call_times.begin(function, began, (time.since, time.end), share);
+        if began >= (Time { start, ..time }).latest_start(to)
+            || waits_for.is_some_and(|function| !fits(function))
+        {
             return Answers::all(shipments.len(), &Sent::NotStarted, false);
         }
-        match timeout_at(until, self.call(to, shipments)).await {
+        let answer = timeout_at(time.end, self.call(to, shipments)).await;
+        if let Some(function) = waits_for {
+            let how = match &answer {
+                Ok(Ok(_)) => Ended::Ran,
+                Ok(Err(failure)) if failure.code == function::FAILED => Ended::Ran,
+                Ok(Err(_)) => Ended::Unknown,
+                Err(_) => Ended::CutOff,
+            };
+            self.call_times.ended(function, began.elapsed(), how, Instant::now());
+        }
+        match answer {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
             Ok(Err(failure)) => Answers::all(shipments.len(), &Sent::Failed(failure), true),
             Err(_) => {
@@ -265,6 +304,20 @@ impl Answers {
     fn all(count: usize, sent: &Sent, refused_whole: bool) -> Self {
         Self { sent: vec![sent.clone(); count], refused_whole }
     }
+}
+
+/// Whether each letter for it is a request of its own.
+fn goes_alone(to: &Endpoint) -> bool {
+    match to {
+        Endpoint::Function(_) | Endpoint::Http(_) => true,
+        Endpoint::Topic(_) | Endpoint::Queue(_) | Endpoint::Stream(_) => false,
+    }
+}
+
+/// The function that a request waits for, where it does.
+fn waits_for<'a>(to: &'a Endpoint, shipments: &[&Shipment<'_>]) -> Option<&'a Arn> {
+    let (Endpoint::Function(function), [Shipment::Event(event)]) = (to, shipments) else { return None };
+    event.synchronous.then_some(function)
 }
 
 /// Entries and bytes of one request.

@@ -1,0 +1,248 @@
+//! Whether one more call that waits for its function would end in time.
+//!
+//! Such a call lasts as long as the function works, and cannot be taken back: cut off at the end of the time for
+//! deliveries, it leaves the function working, and has it work once more at the next retry. So a call begins only if
+//! the longest one to this function that was seen lately still fits. While none was seen, the call's share of the
+//! time must fit. The first call to a function in an invocation always begins, else one that is slower than all the
+//! time would never be called.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::CONCURRENT_SINGLES;
+use crate::arn::Arn;
+
+/// A long call counts for half as long after this time, so that one exception does not slow deliveries for ever.
+const HALF_LIFE: Duration = Duration::from_mins(10);
+
+/// Six half-lives: what is left of a long call after them says nothing about the next one.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+
+/// Functions remembered at most; those that were called longest ago are forgotten first.
+const MAX_KEPT: usize = 1_000;
+
+/// How long the calls of each function took lately.
+#[derive(Debug, Default)]
+pub(super) struct CallTimes(Mutex<HashMap<Arn, Called>>);
+
+/// A function that was called.
+#[derive(Debug, Clone, Copy)]
+struct Called {
+    /// When a call to it last began.
+    begun: Instant,
+    longest: Option<Longest>,
+}
+
+/// The longest of some calls, of which later ones count for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Longest {
+    took: Duration,
+    /// When the last of them ended.
+    at: Instant,
+    /// Whether the last of them was cut off.
+    cut_off: bool,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The function has come to an end, with an error or without.
+    Ran,
+    /// The time was over while the function worked.
+    CutOff,
+    /// Nobody can say whether the function ran.
+    Unknown,
+}
+
+impl CallTimes {
+    /// Whether a call to this function begins now, in an invocation whose deliveries began at `since` and must have
+    /// ended by `end`. `share` is the time that it may take as long as nothing is known of the function.
+    pub(super) fn begin(
+        &self,
+        function: &Arn,
+        now: Instant,
+        (since, end): (Instant, Instant),
+        share: Duration,
+    ) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(function).copied();
+        let first = known.is_none_or(|called| called.begun < since);
+        let longest = known.and_then(|called| called.longest?.lately(now));
+        let begins = first || longest.unwrap_or(share) <= end.saturating_duration_since(now);
+        if begins {
+            if known.is_none() && all.len() >= MAX_KEPT {
+                let oldest = all.iter().min_by_key(|(_, called)| called.begun).map(|(arn, _)| arn.clone());
+                oldest.map(|arn| all.remove(&arn));
+            }
+            let longest = known.and_then(|called| called.longest);
+            all.insert(function.clone(), Called { begun: now, longest });
+        }
+        begins
+    }
+
+    /// Takes note of a call that has ended now.
+    pub(super) fn ended(&self, function: &Arn, took: Duration, how: Ended, now: Instant) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(called) = all.get_mut(function) {
+            called.longest = Longest::with(called.longest, took, how, now);
+        }
+    }
+}
+
+impl Longest {
+    /// The longest of the calls so far and one that has ended now.
+    fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Instant) -> Option<Self> {
+        let cut_off = match how {
+            Ended::Ran => false,
+            Ended::CutOff => true,
+            Ended::Unknown => return so_far,
+        };
+        let before = so_far.map_or(Duration::ZERO, |longest| longest.decayed(now));
+        Some(Self { took: took.max(before), at: now, cut_off })
+    }
+
+    /// How long a call may take, by what was seen lately; `None` where that was nothing. One that was cut off would
+    /// have taken longer than it ran. Nobody knows how much longer, so it counts twice until a call comes back.
+    fn lately(self, now: Instant) -> Option<Duration> {
+        let known = now.saturating_duration_since(self.at) < FORGOTTEN_AFTER;
+        let took = self.decayed(now);
+        known.then(|| if self.cut_off { took.saturating_mul(2) } else { took })
+    }
+
+    fn decayed(self, now: Instant) -> Duration {
+        let half_lives = now.saturating_duration_since(self.at).div_duration_f64(HALF_LIFE);
+        self.took.mul_f64(0.5_f64.powf(half_lives))
+    }
+}
+
+/// What each of so many requests to functions and web servers may take, if all are to be made in the whole time:
+/// each place among those under way makes several in a row. Where it makes only one, half of the time must do, since
+/// that one may wait for its turn.
+pub(super) fn share(whole: Duration, requests: usize) -> Duration {
+    let in_a_row = requests.div_ceil(CONCURRENT_SINGLES).max(2);
+    whole / u32::try_from(in_a_row).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn function(number: usize) -> Arn {
+        format!("arn:aws:lambda:eu-central-1:123456789012:function:f{number}").parse().unwrap()
+    }
+
+    /// What is known after calls that took so many seconds, ended so, and so many seconds after the first.
+    fn after(calls: &[(u64, Ended, u64)], first: Instant) -> Option<Longest> {
+        calls.iter().fold(None, |so_far, (took, how, at)| {
+            Longest::with(
+                so_far,
+                SECOND * u32::try_from(*took).unwrap(),
+                *how,
+                first + SECOND * u32::try_from(*at).unwrap(),
+            )
+        })
+    }
+
+    #[test]
+    fn the_longest_call_counts_for_half_as_long_every_ten_minutes() {
+        let began = Instant::now();
+        let longest = after(&[(3, Ended::Ran, 0), (8, Ended::Ran, 0), (1, Ended::Ran, 0)], began).unwrap();
+        for (seconds, expected) in
+            [(0, Some(8)), (600, Some(4)), (1_200, Some(2)), (1_800, Some(1)), (3_600, None)]
+        {
+            let lately = longest.lately(began + Duration::from_secs(seconds));
+            assert_eq!(lately, expected.map(Duration::from_secs), "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_later_call_counts_as_it_is_where_the_longer_one_has_faded() {
+        let began = Instant::now();
+        for (second, expected) in [(3, 4), (5, 5)] {
+            let longest = after(&[(8, Ended::Ran, 0), (second, Ended::Ran, 600)], began).unwrap();
+            assert_eq!(longest.lately(began + SECOND * 600), Some(SECOND * expected));
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_counts_twice_until_one_comes_back() {
+        let began = Instant::now();
+        let longest = |calls| after(calls, began).and_then(|longest| longest.lately(began));
+        assert_eq!(longest(&[(8, Ended::CutOff, 0)]), Some(SECOND * 16));
+        assert_eq!(longest(&[(8, Ended::CutOff, 0), (1, Ended::Ran, 0)]), Some(SECOND * 8));
+        assert_eq!(longest(&[(8, Ended::Ran, 0), (1, Ended::CutOff, 0)]), Some(SECOND * 16));
+    }
+
+    #[test]
+    fn a_call_that_may_not_have_run_says_nothing() {
+        let began = Instant::now();
+        assert_eq!(after(&[(8, Ended::Unknown, 0)], began), None);
+        let seen = after(&[(2, Ended::Ran, 0)], began);
+        assert_eq!(after(&[(2, Ended::Ran, 0), (8, Ended::Unknown, 5)], began), seen);
+    }
+
+    #[test]
+    fn the_time_is_shared_by_the_calls_that_a_place_makes_in_a_row() {
+        for (requests, expected) in
+            [(0, 12), (1, 12), (16, 12), (17, 12), (32, 12), (33, 8), (48, 8), (160, 2)]
+        {
+            assert_eq!(share(SECOND * 24, requests).as_secs(), expected, "{requests}");
+        }
+    }
+
+    #[test]
+    fn a_call_begins_if_the_longest_lately_or_else_its_share_still_fits() {
+        let began = Instant::now();
+        let time = (began, began + SECOND * 24);
+        for (seen, second, begins) in [
+            (Some(10), 14, true),
+            (Some(10), 15, false),
+            (Some(30), 1, false),
+            (None, 12, true),
+            (None, 13, false),
+        ] {
+            let calls = CallTimes::default();
+            assert!(calls.begin(&function(1), began, time, SECOND * 12), "the first one");
+            if let Some(seen) = seen {
+                calls.ended(&function(1), SECOND * seen, Ended::Ran, began);
+            }
+            let later = began + SECOND * second;
+            let answer = calls.begin(&function(1), later, time, SECOND * 12);
+            assert_eq!(answer, begins, "{seen:?} {second}");
+            assert!(calls.begin(&function(2), later, time, SECOND * 12), "the first one of another function");
+        }
+    }
+
+    #[test]
+    fn the_first_call_of_an_invocation_begins_whatever_is_known() {
+        let began = Instant::now();
+        let calls = CallTimes::default();
+        for invocation in 0..3 {
+            let since = began + SECOND * (100 * invocation);
+            let begin = |after: u32| {
+                let now = since + SECOND * after;
+                calls.begin(&function(1), now, (since, since + SECOND * 24), SECOND * 12)
+            };
+            assert!(begin(20));
+            calls.ended(&function(1), SECOND * 24, Ended::CutOff, since + SECOND * 24);
+            assert!(!begin(20));
+        }
+    }
+
+    #[test]
+    fn so_many_functions_are_remembered_and_no_more() {
+        let began = Instant::now();
+        let calls = CallTimes::default();
+        for number in 0..=MAX_KEPT {
+            let now = began + SECOND * u32::try_from(number).unwrap();
+            assert!(calls.begin(&function(number), now, (began, now), SECOND));
+        }
+        let kept = calls.0.lock().unwrap();
+        assert_eq!((kept.len(), kept.contains_key(&function(0))), (MAX_KEPT, false));
+    }
+}
