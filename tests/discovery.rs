@@ -192,6 +192,162 @@ async fn a_subscription_that_goes_away_during_the_search_does_not_stop_it() {
     assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
 }
 
+/// A search says nothing about subscriptions that are younger than it.
+mod newer_letters {
+    use super::*;
+
+    /// A letter that arrived so many seconds after the first ones.
+    fn later(id: &str, seconds: i64) -> Post {
+        Post::raw(id, "plain").sent(NOW + seconds * 1000)
+    }
+
+    /// A world in which a search was made.
+    async fn searched() -> World {
+        let world = world_of(&discover());
+        assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
+        world.cloud.forget();
+        world.pass(60);
+        world
+    }
+
+    fn second_one(world: &World) {
+        world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
+    }
+
+    /// Pages and subscriptions that were asked for.
+    fn asked(world: &World) -> (usize, usize) {
+        (count(world, "ListSubscriptions"), count(world, "GetSubscriptionAttributes"))
+    }
+
+    #[tokio::test]
+    async fn they_do_not_go_to_the_subscription_that_was_the_only_one_before_them() {
+        let world = searched().await;
+        second_one(&world);
+        let ran = world.run([&later("b", 60)]).await;
+        assert_eq!(ran.outcomes(), ["b archived unrecognised"]);
+        assert_eq!(world.cloud.entries("SendMessageBatch"), []);
+        // All pages again, and of the subscriptions only the new one.
+        assert_eq!(asked(&world), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn they_find_a_subscription_that_was_not_there_before_them() {
+        let world = world_of(&discover());
+        world.cloud.unsubscribe(&subscription(6));
+        world.cloud.unsubscribe(SUBSCRIPTION);
+        let ran = world.run([&Post::raw("a", "plain")]).await;
+        assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
+        second_one(&world);
+        world.pass(60);
+        let ran = world.run([&later("b", 60)]).await;
+        assert_eq!(ran.outcomes(), ["b delivered"]);
+        assert_eq!(ran.letter("b")["target.arn"], BILLING);
+    }
+
+    #[tokio::test]
+    async fn what_is_listed_no_more_is_none_of_those_found() {
+        let world = world_of(&discover());
+        second_one(&world);
+        let ran = world.run([&Post::raw("a", "plain")]).await;
+        assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
+        world.cloud.unsubscribe(OTHER_SUBSCRIPTION);
+        world.cloud.forget();
+        world.pass(60);
+        assert_eq!(world.run([&later("b", 60)]).await.outcomes(), ["b delivered"]);
+        // The one that was found is asked for its check.
+        assert_eq!(asked(&world), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn a_letter_that_arrived_before_the_search_asks_for_none() {
+        let world = searched().await;
+        second_one(&world);
+        let ran = world.run([&later("b", 0)]).await;
+        assert_eq!(ran.outcomes(), ["b delivered"]);
+        assert_eq!(asked(&world), (0, 0));
+        // A search that a newer letter asked for is one for all.
+        world.run([&later("c", 60), &later("d", 59)]).await;
+        assert_eq!(asked(&world).0, 3);
+        world.run([&later("e", 60)]).await;
+        assert_eq!(asked(&world).0, 3);
+    }
+
+    /// Whatever asks for searches: the dead-letter target of an old subscription may have changed.
+    #[tokio::test]
+    async fn after_half_an_hour_every_subscription_is_asked_again() {
+        let world = searched().await;
+        second_one(&world);
+        world.run([&later("b", 60)]).await;
+        world.cloud.resubscribe(OTHER_SUBSCRIPTION, "RedrivePolicy", "{}");
+        world.pass(29 * 60 - 1);
+        world.cloud.forget();
+        assert_eq!(world.run([&later("c", 61)]).await.outcomes(), ["c archived unrecognised"]);
+        assert_eq!(asked(&world), (3, 0));
+        // Half an hour after the first search. The new subscription was asked about a minute later.
+        world.pass(1);
+        world.cloud.forget();
+        assert_eq!(world.run([&later("d", 0)]).await.outcomes(), ["d archived unrecognised"]);
+        assert_eq!(asked(&world), (3, 8));
+        world.pass(60);
+        assert_eq!(world.run([&later("e", 0)]).await.outcomes(), ["e delivered"]);
+    }
+
+    /// Clocks differ, and a mark can say anything: nothing has arrived after the present.
+    #[tokio::test]
+    async fn a_letter_from_the_future_asks_for_one_search_each_time_it_comes() {
+        let world = searched().await;
+        for _ in 0..2 {
+            world.cloud.forget();
+            assert_eq!(world.run([&later("b", 1_000_000)]).await.outcomes(), ["b deferred early"]);
+            assert_eq!(asked(&world), (3, 0));
+            world.pass(1);
+        }
+    }
+
+    /// Pages that were read before the letter came may lack its subscription.
+    #[tokio::test]
+    async fn a_search_under_way_that_is_older_is_finished_and_followed_by_another() {
+        let world = world_of(&discover());
+        let third = Arc::new(AtomicUsize::new(0));
+        world.cloud.script(move |call| {
+            let third = call.op == "ListSubscriptions" && third.fetch_add(1, Ordering::Relaxed) == 2;
+            if third { Reply::Reset } else { Reply::Accept }
+        });
+        assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a failed out_of_time"]);
+        // On a page that was read already.
+        world.cloud.subscribe_endpoint(&subscription(0), TOPIC, "sqs", BILLING, DLQ);
+        let young = "arn:aws:sns:eu-central-1:123456789012:a:00000000-0000-4000-8000-000000000000";
+        world.cloud.subscribe_endpoint(young, TOPIC, "sqs", BILLING, DLQ);
+        world.pass(60);
+        world.cloud.forget();
+        let ran = world.run([&later("b", 60)]).await;
+        assert_eq!(ran.outcomes(), ["b archived unrecognised"]);
+        let pages: Vec<_> = world.cloud.calls("ListSubscriptions").into_iter().map(|call| call.to).collect();
+        assert_eq!(pages, ["8", "", "4", "8"]);
+    }
+
+    /// What is known of older letters stays known while nobody can say of newer ones.
+    #[tokio::test]
+    async fn older_letters_do_not_wait_for_the_search_that_newer_ones_ask_for() {
+        let world = searched().await;
+        world.cloud.reply("ListSubscriptions", Reply::Fail(400, "Throttling", "slow"));
+        let ran = world.run([&later("c", 60), &later("b", 0), &later("d", 60)]).await;
+        assert_eq!(ran.outcomes(), ["c failed out_of_time", "b delivered", "d failed out_of_time"]);
+        for waiting in ["c", "d"] {
+            assert_eq!(ran.letter(waiting)["error.code"], "Throttling");
+        }
+        assert_eq!(asked(&world), (1, 0), "nobody asks twice in an invocation");
+    }
+
+    /// Without end in sight, the letters wait untouched.
+    #[tokio::test]
+    async fn a_search_that_never_ends_ends_with_the_time() {
+        let world = searched().await.with_time(Duration::from_millis(400));
+        world.cloud.reply("ListSubscriptions", Reply::Hang);
+        assert_eq!(world.run([&later("b", 60)]).await.outcomes(), ["b failed out_of_time"]);
+    }
+}
+
 /// One function may drain several queues.
 #[tokio::test]
 async fn each_queue_has_its_own_subscription() {

@@ -252,15 +252,17 @@ impl Redrive {
     async fn discover(&self, cases: &mut [Case<'_>], until: Instant) {
         let mut unfinished: Option<Failure> = None;
         for case in cases.iter_mut().filter(|case| case.needs_discovery()) {
-            if unfinished.is_none() {
-                let dlq = case.letter.dead_letter_queue();
-                match self.subscriptions.discover(dlq, until).await {
-                    Ok(found) => case.facts.discovered = found,
-                    Err(failure) => unfinished = Some(failure),
+            // Once a search has failed nobody goes on with it here; older letters may still be covered.
+            let until = if unfinished.is_none() { until } else { Instant::now() };
+            let (dlq, arrived) = (case.letter.dead_letter_queue(), case.letter.first_arrival());
+            match self.subscriptions.discover(dlq, arrived, until).await {
+                Ok(found) => {
+                    case.facts.discovered = found;
+                    continue;
                 }
+                Err(failure) => case.failure = Some(unfinished.get_or_insert(failure).clone()),
             }
-            case.failure.clone_from(&unfinished);
-            if unfinished.is_none() || self.mode == Mode::Observe {
+            if self.mode == Mode::Observe {
                 continue;
             }
             case.fate = Fate::OutOfTime;

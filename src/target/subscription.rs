@@ -29,7 +29,7 @@ use crate::policy::Voucher;
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long the search through all subscriptions is believed.
+/// How long the search through all subscriptions believes what it was told of each.
 const SEARCH_MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
 
 /// Answers kept at most; a forger of letters cannot fill the memory.
@@ -185,24 +185,104 @@ pub struct Subscriptions {
     sns: aws_sdk_sns::Client,
     clock: Clock,
     kept: Mutex<HashMap<Arn, Kept>>,
-    search: tokio::sync::Mutex<Search>,
+    searches: tokio::sync::Mutex<Searches>,
 }
 
-/// How far the search through all subscriptions has come.
+/// Searches through all subscriptions.
 #[derive(Debug, Default)]
+struct Searches {
+    /// The last one that came to its end.
+    done: Option<Found>,
+    under_way: Option<Search>,
+}
+
+/// A search that has come to its end.
+#[derive(Debug)]
+struct Found {
+    /// When it began: subscriptions that were made later may be missing.
+    began: Timestamp,
+    /// Since when its oldest answer is known.
+    oldest: Timestamp,
+    /// Every subscription that was listed.
+    answers: HashMap<Arn, Answer>,
+    /// Queues that are named as dead-letter targets, with the subscription that names one, if it is the only one.
+    only: HashMap<String, Option<Arn>>,
+}
+
+/// The dead-letter target of a subscription.
+#[derive(Debug, Clone)]
+struct Answer {
+    target: Option<String>,
+    /// When the search that asked came to its end. Were it the moment of asking, a search that takes longer than
+    /// answers are believed would never have an end.
+    since: Timestamp,
+}
+
+/// How far a search has come.
+#[derive(Debug)]
 struct Search {
-    begun: bool,
+    began: Timestamp,
     next_page: Option<String>,
+    listed_all: bool,
+    /// Those of the last page that nobody has asked about.
     waiting: Vec<Arn>,
-    /// Every subscription that has a dead-letter target, with it.
-    found: Vec<(String, Arn)>,
-    /// When it came to its end.
-    done: Option<Timestamp>,
+    /// What an earlier search was told of those listed.
+    known: HashMap<Arn, Answer>,
+    /// The dead-letter targets that this one was told.
+    asked: HashMap<Arn, Option<String>>,
+}
+
+impl Found {
+    /// Whether it can say, at `now`, whose a letter is that arrived then.
+    fn covers(&self, arrived: Timestamp, now: Timestamp) -> bool {
+        arrived <= self.began && now.duration_since(self.oldest) < SEARCH_MAX_AGE
+    }
+
+    /// What is known of a subscription, if a search that begins at `now` need not ask.
+    fn fresh(&self, subscription: &Arn, now: Timestamp) -> Option<&Answer> {
+        let answer = self.answers.get(subscription)?;
+        (now.duration_since(answer.since) < SEARCH_MAX_AGE).then_some(answer)
+    }
 }
 
 impl Search {
+    fn beginning(now: Timestamp) -> Self {
+        Self {
+            began: now,
+            next_page: None,
+            listed_all: false,
+            waiting: Vec::new(),
+            known: HashMap::new(),
+            asked: HashMap::new(),
+        }
+    }
+
+    /// Takes a page over. What an earlier search knows of its subscriptions is not asked again.
+    fn list(&mut self, page: impl Iterator<Item = Arn>, next_page: Option<String>, earlier: Option<&Found>) {
+        for arn in page {
+            match earlier.and_then(|found| found.fresh(&arn, self.began)) {
+                Some(answer) => _ = self.known.insert(arn, answer.clone()),
+                None => self.waiting.push(arn),
+            }
+        }
+        self.listed_all = next_page.is_none();
+        self.next_page = next_page;
+    }
+
     fn is_done(&self) -> bool {
-        self.begun && self.waiting.is_empty() && self.next_page.is_none()
+        self.listed_all && self.waiting.is_empty()
+    }
+
+    fn finish(self, now: Timestamp) -> Found {
+        let mut answers = self.known;
+        answers.extend(self.asked.into_iter().map(|(arn, target)| (arn, Answer { target, since: now })));
+        let oldest = answers.values().map(|answer| answer.since).min().unwrap_or(now);
+        let mut only = HashMap::new();
+        for (arn, answer) in &answers {
+            let Some(target) = &answer.target else { continue };
+            only.entry(target.clone()).and_modify(|one| *one = None).or_insert_with(|| Some(arn.clone()));
+        }
+        Found { began: self.began, oldest, answers, only }
     }
 }
 
@@ -220,7 +300,7 @@ impl Subscriptions {
     /// Nothing is asked before it is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
-        Self { sns, clock, kept: Mutex::default(), search: tokio::sync::Mutex::default() }
+        Self { sns, clock, kept: Mutex::default(), searches: tokio::sync::Mutex::default() }
     }
 
     /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
@@ -249,49 +329,57 @@ impl Subscriptions {
     }
 
     /// Looks through all subscriptions of the account for those that name `dlq` as their dead-letter
-    /// target: the answer is the one that does, or `None` where there is none or more than one.
+    /// target: the answer is the one that does, or `None` where there is none or more than one. `arrived` is when
+    /// the letter arrived that this is about.
     ///
     /// That takes a call for every subscription, within a small quota, so it is done for all queues at
-    /// once and believed for a while; a search that is cut off by `until` goes on where it stopped.
+    /// once and believed for a while; a search that is cut off by `until` goes on where it stopped. A letter that
+    /// arrived after the search began may be that of a younger subscription: it asks for a new search, which lists all
+    /// subscriptions and asks about those of which nothing is known.
     ///
     /// # Errors
     ///
-    /// [`Failure`] while the search is not at its end.
-    pub async fn discover(&self, dlq: &Arn, until: Instant) -> Result<Option<Arn>, Failure> {
-        let mut search = self.search.lock().await;
+    /// [`Failure`] while no search that could say is at its end.
+    pub async fn discover(
+        &self,
+        dlq: &Arn,
+        arrived: Timestamp,
+        until: Instant,
+    ) -> Result<Option<Arn>, Failure> {
+        let mut searches = self.searches.lock().await;
         let now = self.clock.now();
-        if search.done.is_some_and(|done| now.duration_since(done) >= SEARCH_MAX_AGE) {
-            *search = Search::default();
-        }
+        // Clocks differ, and a mark can say anything: a search that begins now covers all that have arrived.
+        let arrived = arrived.min(now);
         let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-        while !search.is_done() {
+        loop {
+            if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now)) {
+                return Ok(found.only.get(dlq.as_str()).cloned().flatten());
+            }
             if Instant::now() >= until {
                 return Err(late());
             }
-            timeout_at(until, self.search_on(&mut search)).await.unwrap_or_else(|_| Err(late()))?;
+            timeout_at(until, self.search_on(&mut searches)).await.unwrap_or_else(|_| Err(late()))?;
         }
-        search.done.get_or_insert(now);
-        let mut named = search.found.iter().filter(|(target, _)| target == dlq.as_str());
-        let (first, second) = (named.next(), named.next());
-        Ok(first.filter(|_| second.is_none()).map(|(_, subscription)| subscription.clone()))
     }
 
     /// Looks at one subscription, or reads one page of them.
-    async fn search_on(&self, search: &mut Search) -> Result<(), Failure> {
+    async fn search_on(&self, searches: &mut Searches) -> Result<(), Failure> {
+        let Searches { done, under_way } = searches;
+        let search = under_way.get_or_insert_with(|| Search::beginning(self.clock.now()));
         if let Some(arn) = search.waiting.last() {
             // Asked for here rather than through what is kept: a whole account would push that out.
             let target = self.ask(arn).await?.and_then(|subscription| subscription.dead_letter_target);
-            search.found.extend(target.map(|target| (target, arn.clone())));
-            search.waiting.pop();
-            return Ok(());
+            search.asked.extend(search.waiting.pop().map(|arn| (arn, target)));
+        } else {
+            let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
+            let page = page.map_err(|error| Failure::of_call(&error))?;
+            // One that is not confirmed has no ARN yet.
+            let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
+            search.list(arns, page.next_token().map(str::to_owned), done.as_ref());
         }
-        let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
-        let page = page.map_err(|error| Failure::of_call(&error))?;
-        // One that is not confirmed has no ARN yet.
-        let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
-        search.waiting.extend(arns);
-        search.next_page = page.next_token().map(str::to_owned);
-        search.begun = true;
+        if search.is_done() {
+            *done = under_way.take().map(|search| search.finish(self.clock.now()));
+        }
         Ok(())
     }
 
