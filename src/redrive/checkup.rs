@@ -3,12 +3,13 @@
 //! None of this stops the function: letters are better off with it than without. But each finding costs
 //! retries or letters, and is easily mended.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
 
 use tokio::time::Instant;
 
 use super::Redrive;
+use super::case::Case;
 use super::queues::QueueAttributes;
 use crate::arn::Arn;
 use crate::letter::Letter;
@@ -55,6 +56,21 @@ impl Redrive {
         }
     }
 
+    /// Warns, once in a process and queue, where publishers of a raw subscription's topic can write letters of other
+    /// subscriptions, and nothing shows that they did not.
+    pub(super) fn check_sharing(&self, cases: &[Case<'_>]) {
+        // Who has letters verified has thought of it; raw letters, which nobody signs, need a rule without.
+        let verifies = self.policy.all_rules().any(|rule| rule.verify_signature);
+        let open = |case: &&Case<'_>| {
+            !case.rule.verify_signature && (case.letter.notification.is_some() || !verifies)
+        };
+        let queues: BTreeSet<_> =
+            cases.iter().filter(open).map(|case| case.letter.dead_letter_queue()).collect();
+        for queue in queues.into_iter().filter(|queue| self.subscriptions.newly_shared(queue)) {
+            telemetry::shared_with_raw(queue, sharing(queue));
+        }
+    }
+
     /// Whether letters of the queue could go to the requeue.
     fn kinds(&self, queue: &Arn, in_requeue: bool) -> Option<String> {
         let requeue = self.requeue.as_ref().filter(|_| !in_requeue)?;
@@ -65,6 +81,17 @@ impl Redrive {
         };
         Some(text.to_owned())
     }
+}
+
+/// What to do about a raw subscription that shares a queue with others.
+fn sharing(queue: &Arn) -> &'static str {
+    if queue.is_fifo() {
+        // Messages of FIFO topics carry no signature.
+        return "it takes the dead letters of a raw subscription and of others: a publisher of the raw one's topic can \
+                write letters of the others. Give the raw one a dead-letter queue of its own";
+    }
+    "it takes the dead letters of a raw subscription and of others: a publisher of the raw one's topic can write letters \
+     of the others. Set verifySignature for the letters of the others, or give the raw one a dead-letter queue of its own"
 }
 
 /// A letter that shows before its invocation ends is handled twice.

@@ -174,6 +174,7 @@ impl Redrive {
             }
             blocked.extend(round.iter().filter_map(|index| cases[*index].blocks().map(str::to_owned)));
         }
+        self.check_sharing(&cases);
         self.archive_what_ends(&mut cases);
         // What the archive does not take is hidden afterwards, so it does not get all of the time.
         let batch = Batch {

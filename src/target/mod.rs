@@ -13,6 +13,7 @@ mod http;
 mod packing;
 mod parcel;
 mod queue;
+mod sharing;
 mod shipment;
 mod stream;
 mod subscription;

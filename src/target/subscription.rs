@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Sent;
 use super::endpoint::{Endpoint, HttpUrl};
+use super::sharing::Sharing;
 use crate::arn::Arn;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
@@ -49,6 +50,8 @@ pub struct Subscription {
     pub topic: String,
     /// The queue that its own `RedrivePolicy` names.
     pub dead_letter_target: Option<String>,
+    /// Whether its letters lie in that queue as they were published, without an envelope.
+    pub raw: bool,
     /// Whether it still waits to be confirmed.
     pub pending: bool,
     /// `EffectiveDeliveryPolicy`, JSON; HTTP/S only.
@@ -147,6 +150,7 @@ impl Subscription {
             dead_letter_target: redrive
                 .and_then(|json| serde_json::from_str::<RedrivePolicy>(json).ok())
                 .map(|policy| policy.dead_letter_target_arn),
+            raw: text("RawMessageDelivery") == "true",
             pending: text("PendingConfirmation") == "true",
             delivery_policy: attributes.get("EffectiveDeliveryPolicy").cloned(),
         })
@@ -186,6 +190,7 @@ pub struct Subscriptions {
     clock: Clock,
     kept: Mutex<HashMap<Arn, Kept>>,
     searches: tokio::sync::Mutex<Searches>,
+    sharing: Mutex<Sharing>,
 }
 
 /// Searches through all subscriptions.
@@ -300,7 +305,8 @@ impl Subscriptions {
     /// Nothing is asked before it is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
-        Self { sns, clock, kept: Mutex::default(), searches: tokio::sync::Mutex::default() }
+        let (kept, searches, sharing) = <_>::default();
+        Self { sns, clock, kept, searches, sharing }
     }
 
     /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
@@ -383,7 +389,18 @@ impl Subscriptions {
         Ok(())
     }
 
+    /// Whether a raw subscription shares this queue with others, by all answers so far. Says so once.
+    pub fn newly_shared(&self, queue: &Arn) -> bool {
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner).newly(queue)
+    }
+
     async fn ask(&self, arn: &Arn) -> Result<Option<Subscription>, Failure> {
+        let answer = self.ask_sns(arn).await?;
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner).learn(arn, answer.as_ref());
+        Ok(answer)
+    }
+
+    async fn ask_sns(&self, arn: &Arn) -> Result<Option<Subscription>, Failure> {
         let region = Region::new(arn.region().to_owned());
         let answer = self
             .sns

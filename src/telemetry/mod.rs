@@ -121,6 +121,11 @@ pub(crate) fn checkup(queue: &Arn, detail: &str) {
     tracing::warn!(queue.arn = queue.as_str(), detail, "the queue is not set up well");
 }
 
+/// Publishers of a raw subscription's topic can write letters of other subscriptions of the queue.
+pub(crate) fn shared_with_raw(queue: &Arn, detail: &str) {
+    tracing::warn!(queue.arn = queue.as_str(), detail, "a raw subscription shares the queue");
+}
+
 /// Letters that should wait elsewhere stay in a queue that gets full.
 pub(crate) fn crowded(queue: &Arn, in_flight: u64, limit: u64) {
     tracing::warn!(

@@ -1,0 +1,114 @@
+//! Dead-letter queues that a raw subscription shares with others.
+//!
+//! The text of a raw letter is its publisher's own. So a publisher of a raw subscription's topic can write the whole
+//! envelope of another subscription, and where that one names the same queue, the letter reaches it. Nobody tells
+//! which subscriptions name a queue, but each that is asked about says it of itself.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Subscription;
+use crate::arn::Arn;
+
+/// Queues remembered at most. A search looks at all of the account.
+const MAX_KEPT: usize = 10_000;
+
+/// What subscriptions have said of their dead-letter queues.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    /// One of the subscriptions that name each queue. What matters is whether there is another.
+    named: HashMap<String, Named>,
+    /// Queues of which it was asked already whether they are shared, and they were.
+    told: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Named {
+    by: Arn,
+    raw: bool,
+    /// Whether another names it too, and one of them is raw.
+    shared: bool,
+}
+
+impl Sharing {
+    /// Takes note of what SNS says of a subscription; `None` where it does not exist.
+    pub(super) fn learn(&mut self, subscription: &Arn, answer: Option<&Subscription>) {
+        let target = answer.and_then(|answer| Some((answer.dead_letter_target.as_deref()?, answer.raw)));
+        // It may have named another queue before.
+        self.named.retain(|queue, one| {
+            one.by != *subscription || target.is_some_and(|(target, _)| target == queue)
+        });
+        let Some((queue, raw)) = target else { return };
+        match self.named.get_mut(queue) {
+            Some(one) if one.by == *subscription => one.raw = raw,
+            Some(one) => one.shared |= raw || one.raw,
+            None => {
+                if self.named.len() >= MAX_KEPT {
+                    self.named.clear();
+                }
+                self.named.insert(queue.to_owned(), Named { by: subscription.clone(), raw, shared: false });
+            }
+        }
+    }
+
+    /// Whether a raw subscription shares this queue with another. Says so once.
+    pub(super) fn newly(&mut self, queue: &Arn) -> bool {
+        let shared = self.named.get(queue.as_str()).is_some_and(|one| one.shared);
+        shared && self.told.insert(queue.as_str().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:dlq";
+    const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
+
+    /// Whether the queue is shared after subscriptions have said, one after the other, that they are raw or not and
+    /// which queue they name; `None` for one that does not exist.
+    fn shared(answers: &[(&str, Option<(bool, &str)>)]) -> bool {
+        let mut sharing = Sharing::default();
+        for (name, answer) in answers {
+            let arn = format!("arn:aws:sns:eu-central-1:123456789012:orders:{name}").parse().unwrap();
+            let answer = answer.map(|(raw, queue)| Subscription {
+                protocol: "sqs".to_owned(),
+                endpoint: String::new(),
+                topic: String::new(),
+                dead_letter_target: Some(queue.to_owned()),
+                raw,
+                pending: false,
+                delivery_policy: None,
+            });
+            sharing.learn(&arn, answer.as_ref());
+        }
+        sharing.newly(&QUEUE.parse().unwrap())
+    }
+
+    #[test]
+    fn a_queue_is_shared_that_a_raw_subscription_and_another_name() {
+        let (raw, wrapped, elsewhere) = (Some((true, QUEUE)), Some((false, QUEUE)), Some((true, OTHER)));
+        for (answers, expected) in [
+            (vec![("a", raw), ("b", wrapped)], true),
+            (vec![("a", wrapped), ("b", raw)], true),
+            (vec![("a", wrapped), ("b", wrapped), ("c", raw)], true),
+            (vec![("a", raw), ("b", raw)], true),
+            (vec![("a", wrapped), ("a", raw), ("b", wrapped)], true),
+            (vec![("a", wrapped), ("b", wrapped)], false),
+            (vec![("a", raw), ("a", raw)], false),
+            (vec![("a", wrapped), ("b", elsewhere)], false),
+            (vec![("a", raw), ("a", elsewhere), ("b", wrapped)], false),
+            (vec![("a", raw), ("a", None), ("b", wrapped)], false),
+        ] {
+            assert_eq!(shared(&answers), expected, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_said_once() {
+        let mut sharing = Sharing::default();
+        let queue: Arn = QUEUE.parse().unwrap();
+        let by = "arn:aws:sns:eu-central-1:123456789012:orders:a".parse().unwrap();
+        sharing.named.insert(QUEUE.to_owned(), Named { by, raw: true, shared: true });
+        assert_eq!([sharing.newly(&queue), sharing.newly(&queue)], [true, false]);
+    }
+}
