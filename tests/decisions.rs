@@ -323,9 +323,17 @@ fn first_wait_ends_in_the_slack(world: &World) -> bool {
 #[test]
 fn an_undisturbed_letter_gets_each_retry_once_at_its_time() {
     holds(2_000, &worlds(ceilings(), smooth()), |world| {
-        prop_assume!(!first_wait_ends_in_the_slack(&world));
         let life = world.live();
-        prop_assert_eq!(life.numbers(), (world.spent + 1..=world.schedule.retries).collect::<Vec<_>>());
+        let first = world.spent + 1;
+        let mut expected: Vec<_> = (first..=world.schedule.retries).collect();
+        if first_wait_ends_in_the_slack(&world) && life.attempts.len() > expected.len() {
+            // The stated exception: the first retry is made twice, and no other.
+            expected.insert(0, first);
+            prop_assert_eq!(life.numbers(), expected);
+            prop_assert_eq!(life.end.map(|end| end.0), Some(ArchiveReason::Exhausted));
+            return Ok(());
+        }
+        prop_assert_eq!(life.numbers(), expected);
         let last = life.attempts.last().unwrap();
         prop_assert_eq!(life.end, Some((ArchiveReason::Exhausted, last.end)));
 
@@ -350,7 +358,6 @@ fn an_undisturbed_letter_gets_each_retry_once_at_its_time() {
 #[test]
 fn an_undisturbed_letter_is_received_no_more_often_than_its_waits_need() {
     holds(1_000, &worlds(ceilings(), smooth()), |world| {
-        prop_assume!(!first_wait_ends_in_the_slack(&world));
         let ceiling = world.ceiling_millis();
         let first_receive = NOW + world.receives.first().map_or(0, |first| first.late);
         let first_wait = world.point(world.spent + 1) - first_receive;
@@ -358,9 +365,45 @@ fn an_undisturbed_letter_is_received_no_more_often_than_its_waits_need() {
         for k in world.spent + 2..=world.schedule.retries {
             expected += receives_for(world.wait(k), ceiling);
         }
-        prop_assert_eq!(world.live().receives, expected);
+        let life = world.live();
+        if first_wait_ends_in_the_slack(&world) && life.receives != expected {
+            // The first retry comes one hiding early, and once more after the delay of the second, if there is one.
+            let second = world.spent + 2;
+            let again =
+                if second > world.schedule.retries { 0 } else { receives_for(world.wait(second), ceiling) };
+            prop_assert_eq!(life.receives, expected - 1 + again);
+            return Ok(());
+        }
+        prop_assert_eq!(life.receives, expected);
         Ok(())
     });
+}
+
+/// What stands beside "exactly its retries" in SEMANTICS.md: the wait of the first retry ends between a receive and the
+/// handling of its batch, so it is made one receive before it counts as made.
+#[test]
+fn a_first_retry_whose_wait_ends_between_receive_and_handling_is_made_twice_and_no_other() {
+    let schedule = json!({ "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 3 });
+    let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
+    let policy = Policy::parse(&policy.to_string()).unwrap();
+    let mut letter = marked(0, None);
+    letter.mark = None;
+    // Received after 30 s, but handled after 60: a batching window of 30 s lies between.
+    letter.sqs.first_received = at(NOW + 30_000);
+    let mut numbers = Vec::new();
+    for (receive, now) in [(1, 60), (2, 120), (3, 180), (4, 240), (5, 300)] {
+        letter.sqs.receive_count = receive;
+        let verdict = policy.decide(&letter, &Facts::default(), at(NOW + now * 1000));
+        let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
+        numbers.push(retry.number);
+        if matches!(
+            verdict.after_failure(retry, FailureClass::Transient, at(NOW + now * 1000)),
+            Decision::Archive(..)
+        ) {
+            break;
+        }
+    }
+    assert_eq!(numbers, [1, 1, 2, 3]);
 }
 
 #[test]
