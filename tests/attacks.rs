@@ -712,4 +712,163 @@ mod a_topic {
         assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
         assert_eq!(world.cloud.calls("PublishBatch").len(), 1);
     }
+
+    /// Who can write to a consumer's queue can name any topic in an envelope there, and fail until SQS moves it here.
+    #[tokio::test]
+    async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() {
+        let other = format!("{OTHER_TOPIC}:1f1f1f1f-0000-4000-8000-000000000000");
+        let moved = |topic: &str, subscription: &str| {
+            Post::envelope("a").topic(topic).subscription(subscription).moved_from(WORKER).received(4)
+        };
+        for (post, outcome, detail) in [
+            (moved(TOPIC, SUBSCRIPTION), "a delivered", ""),
+            (
+                moved(TOPIC, BILLING_SUBSCRIPTION),
+                "a archived refused",
+                "the subscription does not deliver to the queue or function that the letter came from",
+            ),
+            (
+                moved(OTHER_TOPIC, &other),
+                "a archived refused",
+                "the subscription does not deliver to the queue or function that the letter came from",
+            ),
+            (moved(OTHER_TOPIC, SUBSCRIPTION), "a archived refused", OF_OTHER_TOPIC),
+            (moved(TOPIC, OTHER_SUBSCRIPTION), "a archived refused", UNKNOWN),
+            (
+                moved(OTHER_TOPIC, "nobody"),
+                "a archived refused",
+                "names a topic and no subscription of it that SNS could confirm",
+            ),
+        ] {
+            let world = World::with_policy(&republishing());
+            world.cloud.subscribe_endpoint(&other, OTHER_TOPIC, "sqs", BILLING, DLQ);
+            let ran = world.run([&post]).await;
+            assert_eq!(ran.outcomes(), [outcome]);
+            assert_eq!(ran.letter("a")["detail"].as_str().unwrap_or_default(), detail);
+            assert_eq!(world.cloud.calls("PublishBatch").len(), usize::from(detail.is_empty()));
+        }
+    }
+
+    #[tokio::test]
+    async fn of_an_unconfirmed_subscription_is_not_published_to() {
+        let world = World::with_policy(&republishing());
+        world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
+        for post in [Post::envelope("a"), Post::envelope("a").moved_from(WORKER).received(4)] {
+            assert_eq!(world.run([&post]).await.letter("a")["detail"], "the subscription is not confirmed");
+        }
+        assert_eq!(world.cloud.calls("PublishBatch"), []);
+    }
+}
+
+/// Somebody who may do no more than publish to a topic with a raw subscription. With raw delivery every attribute and
+/// every byte of the body are theirs.
+mod a_publisher_with_raw_delivery {
+    use super::*;
+
+    const ELSEWHERE: [&str; 2] = ["payroll", "refund"];
+
+    /// All that they can write to look like somebody else's letter.
+    fn letters() -> Vec<(&'static str, Post)> {
+        let eventbridge = |target: &str| {
+            Post::raw("a", r#"{"amount":1000000}"#)
+                .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
+                .attribute("TARGET_ARN", "String", target)
+        };
+        let destination = json!({
+            "version": "1.0",
+            "requestContext": { "functionArn": REFUND, "condition": "RetriesExhausted" },
+            "requestPayload": { "amount": 1_000_000 },
+        });
+        let event = json!({ "Records": [{
+            "EventSource": "aws:sns", "EventVersion": "1.0", "EventSubscriptionArn": LAMBDA_SUBSCRIPTION,
+            "Sns": { "Type": "Notification", "MessageId": "m", "TopicArn": TOPIC, "Message": "forged" },
+        }] });
+        vec![
+            ("EventBridge to a queue", eventbridge(PAYROLL)),
+            ("EventBridge to a function", eventbridge(REFUND)),
+            ("a Lambda destination", Post::raw("a", &destination.to_string())),
+            (
+                "Lambda's dead-letter queue",
+                Post::raw("a", &event.to_string()).attribute("RequestID", "String", "r").attribute(
+                    "ErrorCode",
+                    "Number",
+                    "200",
+                ),
+            ),
+            (
+                "a custom event bus",
+                Post::raw("a", sample("event-bus")["Records"][0]["body"].as_str().unwrap()),
+            ),
+        ]
+    }
+
+    /// The rules under which a raw letter goes anywhere.
+    fn policies() -> [Value; 3] {
+        let origins = json!({ OTHER_DLQ: ["lambda-async", "lambda-destination", "eventbridge"] });
+        [
+            json!({ "origins": origins }),
+            json!({ "origins": origins, "default": { "subscription": SUBSCRIPTION } }),
+            json!({ "origins": origins, "default": { "target": "topic" } }),
+        ]
+    }
+
+    #[tokio::test]
+    async fn chooses_no_target() {
+        for (name, post) in letters() {
+            for policy in policies() {
+                let world = World::with_policy(&policy);
+                let ran = world.run([&post]).await;
+                let called: Vec<_> = world.cloud.journal().into_iter().map(|call| call.to).collect();
+                assert!(
+                    !ELSEWHERE.iter().any(|name| called.iter().any(|to| to == name)),
+                    "{name}: {called:?}"
+                );
+                let subscribed = policy["default"]["subscription"].is_string();
+                // A raw letter goes to the subscription that its rule names, whatever it looks like.
+                let bus = name == "a custom event bus";
+                let outcome = if subscribed && !bus { "delivered" } else { "archived" };
+                assert_eq!(ran.letter("a")["outcome"], outcome, "{name} under {policy}");
+                if outcome == "delivered" {
+                    let entry = world.cloud.entries("SendMessageBatch").remove(0);
+                    assert_eq!(
+                        (ran.letter("a")["target.arn"].as_str(), entry.body),
+                        (Some(WORKER), post.body())
+                    );
+                    for attribute in post.attributes.keys() {
+                        assert!(
+                            entry.attributes.contains_key(attribute),
+                            "{name}: {attribute} is the publisher's own"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Even where an origin is listed, a rule for raw letters is not left by them.
+    #[tokio::test]
+    async fn stays_within_the_subscription_of_a_rule_where_origins_are_listed() {
+        for (name, post) in letters().into_iter().take(3) {
+            let policy = json!({ "origins": every_origin(), "default": { "subscription": SUBSCRIPTION } });
+            let world = World::with_policy(&policy);
+            let ran = world.run([&post]).await;
+            assert_eq!(ran.outcomes(), ["a delivered"], "{name}");
+            assert_eq!(ran.letter("a")["target.arn"], WORKER, "{name}");
+            let entry = world.cloud.entries("SendMessageBatch").remove(0);
+            assert_eq!(entry.body, post.body(), "{name}");
+            assert!(
+                post.attributes.keys().all(|attribute| entry.attributes.contains_key(attribute)),
+                "{name}"
+            );
+        }
+    }
+
+    /// Attributes do not turn an envelope into a letter of Lambda, which would end as `unrecognised`.
+    #[tokio::test]
+    async fn does_not_stop_an_envelope_by_attributes() {
+        let post =
+            Post::envelope("a").attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200");
+        let ran = World::with_policy(&json!({ "origins": every_origin() })).run([&post]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+    }
 }

@@ -129,7 +129,7 @@ impl Case<'_> {
         if letter.id.as_str() != sqs.message_id {
             say("letter", letter.id.to_string());
         }
-        say("origin", origin(&letter.origin));
+        say("origin", origin(letter));
         if let Some(topic) = letter.topic() {
             say("topic", topic.to_string());
         }
@@ -249,6 +249,7 @@ impl Case<'_> {
             }
         };
         let arn = |arn: &Arn| Value::from(arn.as_str());
+        put("unlistedOrigin", letter.unlisted.map(|claim| claim.name().into()));
         put("topicArn", letter.topic().map(arn));
         put("subscriptionArn", letter.subscription().map(arn));
         put("way", way_json(&self.verdict.way));
@@ -268,16 +269,21 @@ fn why(reason: DeferReason) -> &'static str {
     }
 }
 
-fn origin(origin: &Origin) -> String {
-    let name = origin.name();
-    match origin {
+fn origin(letter: &Letter) -> String {
+    let name = letter.origin.name();
+    match &letter.origin {
         Origin::Sns => format!("{name}: SNS gave up on it"),
         Origin::Sqs { source } => format!("{name}: moved by SQS from {source}"),
         Origin::LambdaAsync => format!("{name}: from the dead-letter queue of a function"),
         Origin::LambdaDestination { function } => format!("{name}: {function} failed"),
         Origin::EventBridge { rule, target } => format!("{name}: {rule} could not reach {target}"),
         Origin::EventBusRecord => format!("{name}: a record of events that a custom event bus keeps itself"),
-        Origin::Raw => format!("{name}: nothing in it tells where it comes from"),
+        Origin::Raw => match letter.unlisted {
+            None => format!("{name}: nothing in it tells where it comes from"),
+            Some(claim) => {
+                format!("{name}: it claims {}, which the policy does not list for its queue", claim.name())
+            }
+        },
     }
 }
 

@@ -105,6 +105,25 @@ async fn the_present_and_the_retention_decide_as_they_do_in_the_function() {
     assert_eq!(short["records"][0]["ifItFails"]["reason"], "expiring");
 }
 
+/// What any sender can write is followed where the policy lists it, here as in the function.
+#[tokio::test]
+async fn an_origin_that_the_policy_does_not_list_is_named_with_what_to_add() {
+    let text = explain("eventbridge.json", &[]).await.text();
+    assert!(
+        text.contains("raw: it claims eventbridge, which the policy does not list for its queue"),
+        "{text}"
+    );
+    assert!(text.contains("add \"origins\": {\"<ARN of its queue>\": [\"eventbridge\"]}"), "{text}");
+    let explained = explain("eventbridge.json", &["--json"]).await.json();
+    let record = &explained["records"][0];
+    assert_eq!((&record["origin"], &record["unlistedOrigin"]), (&json!("raw"), &json!("eventbridge")));
+    let policy = File::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
+    let explained = explain("eventbridge.json", &["--json", "--policy", policy.path()]).await.json();
+    let record = &explained["records"][0];
+    assert_eq!((&record["origin"], &record["unlistedOrigin"]), (&json!("eventbridge"), &json!(null)));
+    assert_eq!(record["decision"]["kind"], "deliver");
+}
+
 #[tokio::test]
 async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
     let policy = File::of(
