@@ -223,7 +223,7 @@ mod lines {
                 "outcome": "failed",
                 "reason": "archive",
                 "detail": "names no subscription",
-                "delay_s": 900,
+                "delay_s": 1,
                 "letter.id": "r",
                 "letter.origin": "raw",
                 "sqs.message_id": "r",

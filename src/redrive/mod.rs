@@ -44,7 +44,7 @@ use queues::{QueueAttributes, Queues};
 use requeue::Crowds;
 use route::{refusal_at_sight, subscriptions};
 use throttle::Throttle;
-use unarchived::{Memory, Unarchived, patience};
+use unarchived::{Memory, Unarchived};
 
 /// Everything that handling a batch takes.
 #[derive(Debug)]
@@ -236,8 +236,9 @@ impl Redrive {
                 self.unarchived.forget(&case.letter.sqs);
                 continue;
             }
-            self.unarchived.keep(&case.letter.sqs, Unarchived::of(&epitaph), now);
-            let seconds = if first { patience(now, case.end()) } else { 0 };
+            let unarchived = Unarchived::of(&epitaph, case.unarchived.as_ref(), now, case.end());
+            let seconds = if first { unarchived.hide } else { 0 };
+            self.unarchived.keep(&case.letter.sqs, unarchived, now);
             indexes.push(index);
             hidings.push(Hiding { receipt_handle: &case.letter.sqs.receipt_handle, seconds });
         }

@@ -1,8 +1,8 @@
 //! Letters that the archive did not take, remembered until it does.
 //!
 //! Such a letter comes back as if nothing had been done: its last attempt would be made again, as often as it shows.
-//! An instance that has seen the archive fail knows better. It hides the letter for a while, and hands it to the
-//! archive without another attempt when it comes back.
+//! An instance that has seen the archive fail knows better. It hides the letter for a while, each time for twice as
+//! long, and hands it to the archive without another attempt when it comes back.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,10 @@ use crate::letter::SqsMessage;
 use crate::policy::{ArchiveReason, Retry, seconds_until};
 use crate::target::Endpoint;
 
-/// The longest that such a letter is hidden, seconds. An archive that is back gets it no later.
+/// How long such a letter is hidden at first, seconds: most failures of an archive pass at once.
+const FIRST_HIDE: u64 = 1;
+
+/// The longest that it is hidden, seconds. An archive that is back gets it no later.
 const MAX_HIDE: u64 = 900;
 
 /// Letters remembered at most, some hundred bytes each. One that is forgotten is attempted once more.
@@ -32,11 +35,15 @@ pub(super) struct Unarchived {
     pub(super) target: Option<Endpoint>,
     pub(super) retry: Option<Retry>,
     pub(super) failure: Option<Failure>,
+    /// How long it is hidden, seconds.
+    pub(super) hide: u64,
 }
 
 impl Unarchived {
-    pub(super) fn of(epitaph: &Epitaph<'_>) -> Self {
+    /// Of a letter that its queue drops at `end`, and that was hidden `before`, if the archive did not take it then.
+    pub(super) fn of(epitaph: &Epitaph<'_>, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
         Self {
+            hide: patience(before.map(|before| before.hide), seconds_until(now, end)),
             reason: epitaph.reason,
             detail: epitaph.detail.map(str::to_owned),
             target: epitaph.target.cloned(),
@@ -79,10 +86,11 @@ impl Memory {
     }
 }
 
-/// How long a letter is hidden that the archive did not take, seconds: half of the time that it has left, so that
-/// it comes back however little that is.
-pub(super) fn patience(now: Timestamp, end: Timestamp) -> u64 {
-    (seconds_until(now, end) / 2).clamp(1, MAX_HIDE)
+/// How long a letter is hidden that the archive did not take, seconds: twice as long as before, and no more than half of
+/// the time that is left, so that it comes back however little that is.
+fn patience(before: Option<u64>, left: u64) -> u64 {
+    let longer = before.map_or(FIRST_HIDE, |before| before.saturating_mul(2));
+    longer.min(MAX_HIDE).min(left / 2).max(1)
 }
 
 #[cfg(test)]
@@ -90,10 +98,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_is_hidden_for_a_quarter_of_an_hour_and_at_most_half_of_its_time() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        for (end, hidden) in [(86_400, 900), (1_800, 900), (1_799, 899), (10, 5), (1, 1), (0, 1), (-5, 1)] {
-            assert_eq!(patience(at(0), at(end)), hidden, "{end} s left");
+    fn a_letter_is_hidden_for_twice_as_long_each_time_and_at_most_a_quarter_of_an_hour() {
+        let mut hidden = None;
+        let mut next = || {
+            hidden = Some(patience(hidden, 86_400));
+            hidden.unwrap_or_default()
+        };
+        assert_eq!([(); 12].map(|()| next()), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
+    }
+
+    #[test]
+    fn a_letter_is_hidden_for_half_of_the_time_that_it_has_left_at_most() {
+        for (left, hidden) in [(1_800, 900), (1_799, 899), (10, 5), (2, 1), (1, 1), (0, 1)] {
+            assert_eq!(patience(Some(900), left), hidden, "{left} s left");
         }
     }
 }

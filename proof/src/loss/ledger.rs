@@ -526,9 +526,27 @@ impl Ledger {
         };
         let arrived = facts.first().map_or(0, |fact| fact.at);
         for fact in facts {
-            let What::Sent { place: Place::Archive, effect: Effect::Taken, reason: Some(reason), .. } =
+            let What::Sent { place: Place::Archive, effect: Effect::Taken, reason, wrong: None, .. } =
                 &fact.what
             else {
+                continue;
+            };
+            // An archive queue gets the letter alone where it has refused letter and record for good.
+            let with_record = || {
+                facts.iter().rev().filter(|it| it.order < fact.order && it.run == fact.run).find_map(|it| {
+                    match &it.what {
+                        What::Sent {
+                            place: Place::Archive,
+                            told: Told::Refused { for_good: true },
+                            reason,
+                            ..
+                        } => reason.as_ref(),
+                        _ => None,
+                    }
+                })
+            };
+            let Some(reason) = reason.as_ref().or_else(with_record) else {
+                faults.push("archived without a record".to_owned());
                 continue;
             };
             let before = |good: bool| facts.iter().any(|it| it.order < fact.order && refused(it, good));

@@ -157,6 +157,7 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
         rules.push(json!({ "name": "aside", "match": way("aside"), "fifo": "step-aside" }));
     }
     json!({ "default": { "target": "origin", "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } },
+        "origins": { "*": ["lambda-destination", "eventbridge"] },
         "rules": rules })
 }
 
@@ -349,20 +350,21 @@ impl Letter {
         unmarked(&entry.attributes, &self.attributes).map(|_| None)
     }
 
-    /// Whether a message in an archive queue is this letter; the reason is in the answer.
+    /// Whether a message in an archive queue is this letter; the reason is in the answer, where the record came along.
     ///
     /// # Errors
     ///
     /// What is wrong, in words.
-    pub fn rests(&self, entry: &Entry) -> Result<String, String> {
+    pub fn rests(&self, entry: &Entry) -> Result<Option<String>, String> {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group_id, &self.group)?;
         let mut attributes = entry.attributes.clone();
-        let (_, epitaph) = attributes.remove(EPITAPH).ok_or("no record")?;
+        let epitaph = attributes.remove(EPITAPH);
         attributes.remove(MARK);
         same("attributes", &attributes, &self.attributes)?;
+        let Some((_, epitaph)) = epitaph else { return Ok(None) };
         let epitaph: Value = serde_json::from_str(&epitaph).map_err(|error| error.to_string())?;
-        Ok(epitaph["reason"].as_str().unwrap_or_default().to_owned())
+        Ok(Some(epitaph["reason"].as_str().unwrap_or_default().to_owned()))
     }
 
     /// Whether the message can be rebuilt from an archived record.
@@ -447,7 +449,7 @@ fn unmarked(found: &Attributes, expected: &Attributes) -> Result<Option<usize>, 
 fn spent(mark: &str) -> Result<usize, String> {
     let mark: Value = serde_json::from_str(mark).map_err(|error| format!("mark: {error}"))?;
     let spent = mark["spent"].as_u64().and_then(|spent| usize::try_from(spent).ok());
-    spent.filter(|_| mark["v"] == 1).ok_or_else(|| format!("mark: {mark}"))
+    spent.filter(|_| mark["v"] == 2).ok_or_else(|| format!("mark: {mark}"))
 }
 
 fn envelope(sns: &Sns, kind: Kind, fifo: bool) -> String {

@@ -621,7 +621,7 @@ impl State {
         let checked = match course.site {
             Site::Requeue => letter.moves(entry),
             Site::Bury => letter.rests(entry).map(|reason| {
-                outcome.reason = Some(reason);
+                outcome.reason = reason;
                 None
             }),
             Site::Post => letter.is_posted(raw).and_then(|()| letter.arrives(&call.op, &call.to, entry)),
