@@ -36,7 +36,9 @@ impl Redrive {
         until: Instant,
     ) {
         let timeout = attributes.visibility_timeout.unwrap_or(DEFAULT_VISIBILITY_TIMEOUT);
-        cases.iter_mut().for_each(|case| case.shows_in = timeout);
+        for case in cases.iter_mut() {
+            case.shows_in = timeout;
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         let run = left.as_secs() + u64::from(left.subsec_nanos() > 0) + AFTER_THE_END;
         if self.mode == Mode::Observe || timeout <= run {

@@ -81,12 +81,11 @@ fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
         }
         let claim = |name: &Value| Claim::ALL.into_iter().find(|claim| Some(claim.name()) == name.as_str());
         let claims = list.as_array().and_then(|names| names.iter().map(claim).collect::<Option<Vec<_>>>());
-        match claims.filter(|claims| !claims.is_empty()) {
-            Some(claims) => origins.add(queue, claims),
-            None => {
-                let names = Claim::ALL.map(Claim::name).join(", ");
-                faults.note(&path, format!("must be a list of one or more of {names}"));
-            }
+        if let Some(claims) = claims.filter(|claims| !claims.is_empty()) {
+            origins.add(queue, claims);
+        } else {
+            let names = Claim::ALL.map(Claim::name).join(", ");
+            faults.note(&path, format!("must be a list of one or more of {names}"));
         }
     }
     origins

@@ -69,9 +69,7 @@ impl Rule {
         let through_subscription = match (self.target_of(letter).as_ref(), &letter.origin) {
             (_, Origin::EventBusRecord) => false,
             (TargetSpec::Subscription, _) | (TargetSpec::Origin, Origin::Sns | Origin::Raw) => true,
-            (TargetSpec::Origin, _) | (TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_), _) => {
-                false
-            }
+            (TargetSpec::Origin | TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_), _) => false,
         };
         self.action == Action::Redrive
             && self.subscription == SubscriptionSpec::Discover
