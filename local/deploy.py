@@ -15,13 +15,15 @@ from samtranslator.yaml_helper import yaml_parse
 
 from local.intrinsics import Resolver
 from local.metrics import COMPOSITE, Meter, as_object, lower_alarms
-from local.stack import REGION, ROOT, Stack, StackError, wait_until
+from local.stack import ACCOUNT, REGION, ROOT, Keys, Stack, StackError, wait_until
 
 # Resource types that ministack 1.5.33 does not create. A template that has them is deployed without, and each is named.
 # Of composite alarms a Meter makes up for it.
 UNKNOWN_TYPES = {COMPOSITE, "AWS::Logs::QueryDefinition"}
 # Statements that cannot hold here: the stack speaks plain HTTP on loopback.
 TLS_ONLY = "OnlyByTls"
+# What a condition calls the one who calls.
+PRINCIPAL = "aws:PrincipalArn"
 # IAM checks a batch call under the name of the single one. ministack checks it under a name that IAM does not have.
 BATCH_NAMES = {
     "sqs:SendMessage": "sqs:SendMessageBatch",
@@ -41,6 +43,8 @@ class Deployment:
     name: str
     outputs: dict
     code_sha: str
+    # The keys of the person who replays. The requeue takes letters from nobody else but the function.
+    operator: Keys
     # In seconds, where the template's periods were shortened.
     alarm_period: int | None = None
     # What makes metric data for its alarms.
@@ -54,6 +58,16 @@ class Deployment:
     def queue_url(self):
         name = self.queue_arn.rsplit(":", 1)[1]
         return self.stack.client("sqs").get_queue_url(QueueName=name)["QueueUrl"]
+
+    def put_into_requeue(self, body, attributes=None):
+        """Puts a message into the requeue, as the operator."""
+        sqs, name = self.stack.client("sqs", self.operator), self.outputs["RequeueArn"].rsplit(":", 1)[1]
+        sqs.send_message(
+            # Whoever may send need not be allowed to ask for the URL.
+            QueueUrl=self.stack.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
+            MessageBody=body,
+            MessageAttributes=attributes or {},
+        )
 
     def log_lines(self):
         """The function's own log lines, as objects, oldest first.
@@ -111,7 +125,8 @@ def deploy(
     """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out.
 
     `settings` are environment variables of the function that the template never sets, by name. `alarm_period` shortens
-    the periods of all alarms to so many seconds. `metered` gives the deployment a Meter.
+    the periods of all alarms to so many seconds. `metered` gives the deployment a Meter. An operator who may replay is
+    created with it, and named in RequeueSenderArns unless that is given.
     """
     package = package_of(bootstrap or built_function(), name)
     bucket = f"packages-{name}"
@@ -119,6 +134,8 @@ def deploy(
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=bucket, Key=f"{name}.zip", Body=package)
 
+    operator = stack.user(f"{name}-operator")
+    parameters.setdefault("RequeueSenderArns", f"arn:aws:iam::{ACCOUNT}:user/{name}-operator")
     values = {key: written(value) for key, value in parameters.items()}
     template = expand(f"s3://{bucket}/{name}.zip", values)
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
@@ -149,7 +166,10 @@ def deploy(
         reasons = "; ".join(e["ResourceStatusReason"] for e in events if "ResourceStatusReason" in e)
         raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
-    deployment = Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest(), alarm_period)
+    deployment = Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest(), operator, alarm_period)
+    if "RequeueArn" in outputs:
+        name_sessions(stack, outputs["RequeueArn"])
+        permit_replays(deployment)
     if metered:
         deployment.meter = Meter(deployment, template, values, math, composites)
     return deployment
@@ -243,6 +263,47 @@ def with_batch_names(node):
         actions = node["Action"] if isinstance(node["Action"], list) else [node["Action"]]
         node["Action"] = actions + [BATCH_NAMES[action] for action in actions if action in BATCH_NAMES]
     return node
+
+
+def name_sessions(stack, queue_arn):
+    """Adds the sessions of roles to the roles that the queue's policy names.
+
+    On AWS `aws:PrincipalArn` is the role's ARN, with its path. On ministack it is the ARN of the role's session, which
+    has no path.
+    """
+    sqs = stack.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
+    policy = json.loads(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"])
+    for statement in policy["Statement"]:
+        for keys in statement.get("Condition", {}).values():
+            if PRINCIPAL in keys:
+                named = keys[PRINCIPAL] if isinstance(keys[PRINCIPAL], list) else [keys[PRINCIPAL]]
+                keys[PRINCIPAL] = named + [session_of(arn) for arn in named if ":role/" in arn]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
+
+
+def session_of(role_arn):
+    """The ARN of any session of a role."""
+    account, role = role_arn.split(":")[4], role_arn.rsplit("/", 1)[1]
+    return f"arn:aws:sts::{account}:assumed-role/{role}/*"
+
+
+def permit_replays(deployment):
+    """Gives the operator the permissions that docs/redrivectl.md names, and no other."""
+    archive, requeue = deployment.outputs["ArchiveLocation"].removeprefix("s3://"), deployment.outputs["RequeueArn"]
+    permissions = [
+        (["s3:ListBucket"], f"arn:aws:s3:::{deployment.outputs['ArchiveBucketName']}"),
+        (["s3:GetObject"], f"arn:aws:s3:::{archive}/*"),
+        (["s3:PutObject"], f"arn:aws:s3:::{archive}/replays/*"),
+        (["sqs:SendMessage", "sqs:GetQueueAttributes"], requeue),
+        (["sqs:GetQueueAttributes"], deployment.queue_arn),
+    ]
+    statements = [{"Effect": "Allow", "Action": actions, "Resource": on} for actions, on in permissions]
+    deployment.stack.client("iam").put_user_policy(
+        UserName=f"{deployment.name}-operator",
+        PolicyName="replay",
+        PolicyDocument=json.dumps(with_batch_names({"Version": "2012-10-17", "Statement": statements})),
+    )
 
 
 def leave_out(template):

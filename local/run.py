@@ -93,7 +93,7 @@ class Running:
             time.sleep(0.5)
 
     def introduce(self):
-        outputs = self.deployment.outputs
+        outputs, operator = self.deployment.outputs, self.deployment.operator
         self.screen.say("template.yaml is deployed, with its alarms")
         self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five of them")
         self.screen.more("what AWS would measure is fed to them")
@@ -109,7 +109,8 @@ class Running:
     aws --endpoint-url {self.stack.endpoint} cloudwatch describe-alarms
 
   With the operator's tool (see docs/redrivectl.md):
-  export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} AWS_ENDPOINT_URL={self.stack.endpoint} \
+  export AWS_ACCESS_KEY_ID={operator.id} AWS_SECRET_ACCESS_KEY={operator.secret} \\
+    AWS_REGION={REGION} AWS_ENDPOINT_URL={self.stack.endpoint} \\
     ARCHIVE={outputs["ArchiveLocation"]} REQUEUE_ARN={outputs["RequeueArn"]}
   target/debug/redrivectl archive list
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -24,6 +25,18 @@ REGION = "eu-central-1"
 STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 READY_WITHIN = 60
 STOPPED_WITHIN = 10
+
+
+class Keys(typing.NamedTuple):
+    """What signs the calls of a user, or of a role's session."""
+
+    id: str
+    secret: str
+    token: str | None = None
+
+
+# ministack takes these for the account's root user.
+ROOT_KEYS = Keys("test", "test")
 
 
 class StackError(Exception):
@@ -83,14 +96,16 @@ class Stack:
     def port(self):
         return int(self.endpoint.rsplit(":", 1)[1])
 
-    def client(self, service):
-        if service not in self._clients:
-            self._clients[service] = boto3.client(
+    def client(self, service, keys=ROOT_KEYS):
+        """A client of the account's root user, or of whoever else the keys belong to."""
+        if (service, keys) not in self._clients:
+            self._clients[service, keys] = boto3.client(
                 service,
                 endpoint_url=self.endpoint,
                 region_name=REGION,
-                aws_access_key_id="test",
-                aws_secret_access_key="test",
+                aws_access_key_id=keys.id,
+                aws_secret_access_key=keys.secret,
+                aws_session_token=keys.token,
                 # Fail early: everything is on this machine. Path style, since bucket names are no host names here.
                 config=Config(
                     retries={"total_max_attempts": 2},
@@ -99,8 +114,16 @@ class Stack:
                 ),
             )
             if service == "sqs":
-                self._clients[service].meta.events.register("provide-client-params.sqs.SendMessage", self._count_sent)
-        return self._clients[service]
+                events = self._clients[service, keys].meta.events
+                events.register("provide-client-params.sqs.SendMessage", self._count_sent)
+        return self._clients[service, keys]
+
+    def user(self, name):
+        """Creates a user of IAM, who may do nothing yet. Returns the user's keys."""
+        iam = self.client("iam")
+        iam.create_user(UserName=name)
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        return Keys(key["AccessKeyId"], key["SecretAccessKey"])
 
     def _count_sent(self, params, **_):
         self.sent[params["QueueUrl"]] += 1

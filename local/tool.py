@@ -12,22 +12,23 @@ def command(*args):
     return [str(built_function().with_name("redrivectl")), *map(str, args)]
 
 
-def environment(deployment):
-    """The deployment's archive and requeue, the stack's endpoint and its credentials."""
+def environment(deployment, keys=None):
+    """The deployment's archive and requeue, the stack's endpoint, and the operator's keys or those given."""
+    keys = keys or deployment.operator
     return {
         "PATH": os.environ["PATH"],
         "AWS_ENDPOINT_URL": deployment.stack.endpoint,
         "AWS_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ACCESS_KEY_ID": keys.id,
+        "AWS_SECRET_ACCESS_KEY": keys.secret,
         "ARCHIVE": deployment.outputs["ArchiveLocation"],
         "REQUEUE_ARN": deployment.outputs["RequeueArn"],
     }
 
 
-def redrivectl(deployment, *args, given=None):
-    """Runs it to its end. `given` is its standard input."""
-    run = {"env": environment(deployment), "input": given, "capture_output": True, "text": True, "timeout": 120}
+def redrivectl(deployment, *args, given=None, keys=None):
+    """Runs it to its end. `given` is its standard input. Without `keys` it is the operator who runs it."""
+    run = {"env": environment(deployment, keys), "input": given, "capture_output": True, "text": True, "timeout": 120}
     return subprocess.run(command(*args), check=False, **run)
 
 

@@ -111,13 +111,15 @@ class Watched:
 
     @contextlib.contextmanager
     def hidden_letters(self, queue_arn):
-        sqs = self.stack.client("sqs")
-        url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
         for _ in range(2):
             body = envelope(self.topics["patient"], self.billing.subscription_arn, "hello")
-            sqs.send_message(QueueUrl=url, MessageBody=body)
+            if queue_arn == self.deployment.queue_arn:
+                dead_letter(self.deployment, body)
+            else:
+                self.deployment.put_into_requeue(body)
         yield
-        sqs.purge_queue(QueueUrl=url)
+        sqs = self.stack.client("sqs")
+        sqs.purge_queue(QueueUrl=sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"])
 
 
 @pytest.fixture(scope="module")

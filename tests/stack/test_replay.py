@@ -228,6 +228,23 @@ def test_dry_run_counts_what_is_sent_then(world):
     assert (code, counted["counts"]["selected"], counted["counts"]["alreadyReplayed"]) == (0, 0, 50)
 
 
+def test_whoever_is_not_named_replays_nothing(world):
+    deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
+    bury(world, deployment, billing, 20)
+    stranger, everything = world.stack.user(world.name("stranger")), {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    world.stack.client("iam").put_user_policy(
+        UserName=world.name("stranger"),
+        PolicyName="everything",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
+    )
+
+    ran = redrivectl(deployment, "replay", "--ramp", "100", keys=stranger)
+
+    assert ran.returncode == 1
+    assert "because   the requeue does not take letters: AccessDenied" in ran.stdout, (ran.stdout, ran.stderr)
+    assert (in_requeue(deployment), billing.receive()) == (0, [])
+
+
 def test_letter_is_edited_by_a_pipe_and_goes_in_the_place_of_the_original(world):
     deployment, billing = deployed(world, policy(retries=1, delay=1, immediate=1))
     billing.unplug()

@@ -1,16 +1,18 @@
 """What template.yaml promises beyond the function: grants, modes, queues, shapes, the dashboard."""
 
 import json
+import time
 import tomllib
 
 import pytest
 from botocore.exceptions import ClientError
+from ministack.core.iam_evaluator import EvalContext, evaluate_resource_policy
 from samtranslator.yaml_helper import yaml_parse
 from world import arrived, outcome, policy
 
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
-from local.stack import ROOT
+from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys
 
 
 def test_queue_that_is_not_granted_is_not_reached(world):
@@ -78,15 +80,208 @@ def test_letter_in_the_requeue_is_retried_like_any_other(world):
 
     # As the function, or a replay, puts it there: the mark says which dead-letter queue it belongs to.
     mark = {"v": 1, "spent": 0, "id": "a-letter", "first": 1793534398412, "gen": 1, "dlq": deployment.queue_arn}
-    sqs = world.stack.client("sqs")
     body = envelope(topic, billing.subscription_arn, "hello")
-    sqs.send_message(
-        QueueUrl=sqs.get_queue_url(QueueName=requeue.rsplit(":", 1)[1])["QueueUrl"],
-        MessageBody=body,
-        MessageAttributes={"sns-redrive": {"DataType": "String", "StringValue": json.dumps(mark)}},
-    )
+    deployment.put_into_requeue(body, {"sns-redrive": {"DataType": "String", "StringValue": json.dumps(mark)}})
 
     assert [message["Body"] for message in arrived(billing)] == [body]
+
+
+# --- who may write to the requeue, where a mark is believed
+
+EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}]}
+ANYBODY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sts:AssumeRole"}]}
+# Where IAM Identity Center makes its roles; without a region for one that lives in us-east-1.
+SSO = "/aws-reserved/sso.amazonaws.com/"
+
+
+class People:
+    """Users and roles of the account, each of whom may do everything with every queue."""
+
+    def __init__(self, world):
+        self.world, self.iam = world, world.stack.client("iam")
+
+    def user(self, name):
+        keys = self.world.stack.user(self.world.name(name))
+        self.iam.put_user_policy(
+            UserName=self.world.name(name), PolicyName="everything", PolicyDocument=json.dumps(EVERYTHING)
+        )
+        return keys
+
+    def role(self, name, path="/"):
+        """A session of a role."""
+        document = json.dumps(ANYBODY)
+        role = self.iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=document)["Role"]
+        self.iam.put_role_policy(RoleName=name, PolicyName="everything", PolicyDocument=json.dumps(EVERYTHING))
+        return self.session(role["Arn"])
+
+    def session(self, role_arn):
+        sts = self.world.stack.client("sts")
+        found = sts.assume_role(RoleArn=role_arn, RoleSessionName="night-shift")["Credentials"]
+        return Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+
+    def may_send(self, keys, url):
+        """Whether a message is taken, and the same of a batch."""
+        sqs = self.world.stack.client("sqs", keys)
+        calls = [
+            lambda: sqs.send_message(QueueUrl=url, MessageBody="forged"),
+            lambda: sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "forged"}]),
+        ]
+        answers = {taken(call) for call in calls}
+        assert len(answers) == 1, "a batch is judged like a single message"
+        return answers.pop()
+
+
+def taken(call):
+    try:
+        return not call().get("Failed")
+    except ClientError as error:
+        assert error.response["Error"]["Code"] == "AccessDenied"
+        return False
+
+
+def policy_of(world, queue_arn):
+    """The URL of a queue, and its policy."""
+    sqs = world.stack.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
+    return url, json.loads(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"])
+
+
+def test_only_the_function_and_those_named_may_send_to_the_requeue(world):
+    """By calls of people who may do everything with every queue, which the local stack checks against its policy."""
+    people, operators = People(world), f"{SSO}*AWSReservedSSO_{world.prefix}-operator_*"
+    deployment = world.deploy(
+        policy(retries=1, delay=1),
+        world.topic(),
+        # Nothing is handled, so that nothing is sent but what this test sends.
+        RedriveMode="observe",
+        RequeueSenderArns=[
+            f"arn:aws:iam::{ACCOUNT}:user/{world.name('named')}",
+            f"arn:aws:iam::{ACCOUNT}:role{operators}",
+        ],
+    )
+    requeue, _ = policy_of(world, deployment.outputs["RequeueArn"])
+    strangers = {
+        "a user": people.user("stranger"),
+        "a role": people.role(world.name("stranger")),
+        "a role of Identity Center": people.role(f"AWSReservedSSO_{world.prefix}-viewer_0a1b", f"{SSO}eu-central-1/"),
+        "the root user": ROOT_KEYS,
+    }
+    named = {
+        "the function": people.session(deployment.outputs["FunctionRoleArn"]),
+        "a user": people.user("named"),
+        "a role of Identity Center": people.role(f"AWSReservedSSO_{world.prefix}-operator_0a1b", f"{SSO}eu-central-1/"),
+        "one of us-east-1": people.role(f"AWSReservedSSO_{world.prefix}-operator_2c3d", SSO),
+    }
+
+    assert {who for who, keys in strangers.items() if people.may_send(keys, requeue)} == set()
+    assert {who for who, keys in named.items() if people.may_send(keys, requeue)} == set(named)
+    # It is the requeue's policy that keeps them out, and nothing else.
+    assert all(people.may_send(keys, deployment.queue_url) for keys in strangers.values())
+
+
+def test_without_a_list_nobody_but_the_function_may_send_to_the_requeue(world):
+    people = People(world)
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", RequeueSenderArns="")
+    requeue, _ = policy_of(world, deployment.outputs["RequeueArn"])
+
+    assert not people.may_send(people.user("stranger"), requeue)
+    assert people.may_send(people.session(deployment.outputs["FunctionRoleArn"]), requeue)
+
+
+def test_requeue_takes_nothing_from_a_service_even_where_its_policy_allows_one(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe")
+    arn = deployment.outputs["RequeueArn"]
+    url, document = policy_of(world, arn)
+    sns, sqs = world.stack.client("sns"), world.stack.client("sqs")
+    allowed = {
+        "Effect": "Allow",
+        "Principal": {"Service": "sns.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+    }
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+
+    def arrives(statements):
+        changed = json.dumps(document | {"Statement": statements})
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": changed})
+        before = held(sqs, url)
+        sns.publish(TopicArn=topic, Message="hello")
+        time.sleep(1)
+        return held(sqs, url) > before
+
+    assert not arrives([*document["Statement"], allowed])
+    # It does where nothing forbids it.
+    assert arrives([allowed])
+
+
+def held(sqs, url):
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
+
+
+def test_policy_of_the_requeue_means_on_aws_what_it_says(world):
+    """On AWS `aws:PrincipalArn` is the ARN of the role, and absent where there is no principal of IAM. The local stack
+    has a session's ARN, or `*`. So its evaluator is given what AWS would give it, and the policy as the template says.
+    """
+    deployment = world.deploy(
+        policy(retries=1, delay=1),
+        world.topic(),
+        RequeueSenderArns=[
+            f"arn:aws:iam::{ACCOUNT}:role/ops/replay",
+            f"arn:aws:iam::{ACCOUNT}:role{SSO}*AWSReservedSSO_Operator_*",
+        ],
+    )
+    _, document = policy_of(world, deployment.outputs["RequeueArn"])
+    named = [
+        deployment.outputs["FunctionRoleArn"],
+        f"arn:aws:iam::{ACCOUNT}:role/ops/replay",
+        f"arn:aws:iam::{ACCOUNT}:role{SSO}eu-central-1/AWSReservedSSO_Operator_0a1b",
+        f"arn:aws:iam::{ACCOUNT}:role{SSO}AWSReservedSSO_Operator_0a1b",
+    ]
+    strangers = [
+        # The same name in another place: whoever may create roles could take it.
+        f"arn:aws:iam::{ACCOUNT}:role/team/AWSReservedSSO_Operator_0a1b",
+        f"arn:aws:iam::{ACCOUNT}:role/replay",
+        "arn:aws:iam::210987654321:role/ops/replay",
+        f"arn:aws:iam::{ACCOUNT}:root",
+        # A service, or somebody anonymous.
+        None,
+    ]
+
+    def denied(caller, action):
+        context = EvalContext(
+            principal_arn=caller,
+            principal_type="AssumedRole",
+            principal_account=ACCOUNT,
+            action=action,
+            resource_arn=deployment.outputs["RequeueArn"],
+            region=REGION,
+        )
+        # A policy that says nothing leaves it to the caller's own permissions.
+        return evaluate_resource_policy(without_sessions(document), context).decision == "Deny"
+
+    assert [who for who in named + strangers if denied(who, "sqs:SendMessage")] == strangers
+    assert [who for who in named + strangers if denied(who, "sqs:ReceiveMessage")] == []
+
+
+def without_sessions(node):
+    """The policy without what local/deploy.py has added to it."""
+    if isinstance(node, list):
+        return [
+            without_sessions(value) for value in node if ":assumed-role/" not in str(value) or isinstance(value, dict)
+        ]
+    return {key: without_sessions(value) for key, value in node.items()} if isinstance(node, dict) else node
+
+
+def test_sqs_moves_nothing_into_the_requeue(world):
+    """It asks for no permission to send when it moves what was received too often."""
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic())
+
+    sqs = world.stack.client("sqs")
+    url, _ = policy_of(world, deployment.outputs["RequeueArn"])
+    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedriveAllowPolicy"])["Attributes"]
+    assert json.loads(told["RedriveAllowPolicy"]) == {"redrivePermission": "denyAll"}
 
 
 @pytest.mark.parametrize("requeue,batch_size", [("standard", 25), ("fifo", 10)])
