@@ -89,6 +89,8 @@ def invoke(stack, web, text, mode):
     print("\nArchived:\n")
     for record in deployment.archive():
         print(f"{record['reason']:<22} {record['message']['messageId']}  in {record['key']}")
+        if "detail" in record:
+            print(f"{'':<22} {record['detail']}")
     print("\nAnswer:\n")
     print(json.dumps(json.load(answer["Payload"]), indent=2))
     return 1 if failed else 0

@@ -97,9 +97,9 @@ fn environment() -> BTreeMap<&'static str, &'static str> {
     let (_, rest) =
         TEMPLATE.split_once("        Variables:\n").expect("the template sets environment variables");
     rest.lines()
-        .take_while(|line| line.starts_with("          "))
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
+        .map_while(|line| line.strip_prefix("          "))
+        // A value may go on below its name.
+        .filter(|line| !line.starts_with(['#', ' ']))
         .map(|line| line.split_once(": ").expect("a name and a value"))
         .collect()
 }

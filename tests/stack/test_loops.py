@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from world import attempts, event_of_sns, outcome, policy
+from world import attempts, attributes_of_eventbridge, event_of_sns, outcome, policy
 
 from local.sns import dead_letter, envelope
 from local.stack import wait_until
@@ -62,7 +62,9 @@ def failing(world):
 
 def test_function_that_fails_on_events_of_sns_is_invoked_asynchronously_and_counted_by_the_mark(world, failing):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=RETRIES, delay=1, immediate=1), topic, functions=["notifier"])
+    deployment = world.deploy(
+        policy(retries=RETRIES, delay=1, immediate=1, origins=["lambda-destination"]), topic, functions=["notifier"]
+    )
     name = failing(deployment)
     subscription = f"{topic}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"
     event = event_of_sns(subscription, envelope(topic, subscription, "hello"))
@@ -80,7 +82,9 @@ def test_function_that_fails_on_events_of_sns_is_invoked_asynchronously_and_coun
 
 def test_function_that_fails_on_a_plain_event_is_invoked_synchronously_and_counted_in_its_queue(world, failing):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=RETRIES, delay=1, immediate=1), topic, functions=["notifier"])
+    deployment = world.deploy(
+        policy(retries=RETRIES, delay=1, immediate=1, origins=["lambda-destination"]), topic, functions=["notifier"]
+    )
     name = failing(deployment)
     event = {"detail-type": "Order placed", "detail": {"id": 7}}
 
@@ -95,16 +99,12 @@ def test_function_that_fails_on_a_plain_event_is_invoked_synchronously_and_count
 
 def test_rule_of_eventbridge_whose_function_fails(world, failing):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=RETRIES, delay=1, immediate=1), topic, functions=["notifier"])
+    deployment = world.deploy(
+        policy(retries=RETRIES, delay=1, immediate=1, origins=["eventbridge"]), topic, functions=["notifier"]
+    )
     name = failing(deployment)
-    attributes = {
-        "RULE_ARN": "arn:aws:events:eu-central-1:123456789012:rule/orders",
-        "TARGET_ARN": function_arn(name),
-        "ERROR_CODE": "NO_PERMISSIONS",
-    }
-    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()}
 
-    letter = dead_letter(deployment, '{"detail":{"id":7}}', attributes)
+    letter = dead_letter(deployment, '{"detail":{"id":7}}', attributes_of_eventbridge(function_arn(name)))
 
     archived = outcome(deployment, letter, "archived", within=40)
     assert (archived["reason"], archived["letter.origin"], archived["cause.code"]) == (

@@ -8,11 +8,12 @@ import pytest
 from botocore.exceptions import ClientError
 from ministack.core.iam_evaluator import EvalContext, evaluate_resource_policy
 from samtranslator.yaml_helper import yaml_parse
-from world import arrived, outcome, policy
+from world import arrived, attributes_of_eventbridge, outcome, policy
 
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys
+from local.subscribers import create_function, function_arn
 
 
 def test_queue_that_is_not_granted_is_not_reached(world):
@@ -306,6 +307,47 @@ def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
     assert list(mappings(world, deployment)) == [deployment.queue_arn]
     assert "REQUEUE_ARN" not in settings(world, deployment)
     assert "RequeueArn" not in deployment.outputs
+
+
+BUILT_IN = ""
+
+
+@pytest.mark.parametrize("own_queue", [False, True])
+def test_listed_origins_are_the_policy_of_a_stack_without_one(world, own_queue):
+    topic = world.topic()
+    own = {"ExistingDeadLetterQueueArn": world.dead_letter_queue(topic)} if own_queue else {}
+    deployment = world.deploy(BUILT_IN, topic, LetterOrigins=["eventbridge", "lambda-destination"], **own)
+
+    queue = own.get("ExistingDeadLetterQueueArn", deployment.queue_arn)
+    composed = json.loads(settings(world, deployment)["REDRIVE_POLICY"])
+    assert composed == {"origins": {queue: ["eventbridge", "lambda-destination"]}}
+
+
+def test_without_listed_origins_the_policy_is_the_built_in_one(world):
+    assert "REDRIVE_POLICY" not in settings(world, world.deploy(BUILT_IN, world.topic()))
+
+
+def test_origins_are_listed_in_the_policy_where_there_is_one(world):
+    with pytest.raises(ClientError, match='list them in RedrivePolicy: {"origins"'):
+        world.deploy(policy(retries=1, delay=1), world.topic(), LetterOrigins=["eventbridge"])
+
+
+@pytest.mark.parametrize("listed", [["eventbridge"], []])
+def test_letter_that_names_its_target_is_followed_only_where_its_origin_is_listed(world, listed):
+    deployment = world.deploy(BUILT_IN, world.topic(), functions=["projector"], LetterOrigins=listed)
+    name = world.name("projector")
+    create_function(world.stack, name, world.web)
+
+    letter = dead_letter(deployment, '{"detail":{"id":7}}', attributes_of_eventbridge(function_arn(name)))
+
+    if listed:
+        assert outcome(deployment, letter, "delivered")["letter.origin"] == "eventbridge"
+        assert len(world.web.at(f"/{name}")) == 1
+    else:
+        archived = outcome(deployment, letter, "archived")
+        assert (archived["reason"], archived["letter.origin"]) == ("unrecognised", "raw")
+        assert "origins" in archived["detail"]
+        assert world.web.at(f"/{name}") == []
 
 
 def resolved(**parameters):

@@ -56,8 +56,11 @@ class World:
         return subscribe_function(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, self.web)
 
 
-def policy(retries, delay, immediate=0, rules=(), **default):
-    """So many retries, so many seconds apart, the first `immediate` ones at once; no jitter."""
+def policy(retries, delay, immediate=0, rules=(), origins=(), **default):
+    """So many retries, so many seconds apart, the first `immediate` ones at once; no jitter.
+
+    `origins` are those of EventBridge and Lambda that any queue of the function gets.
+    """
     document = {
         "minDelayTarget": delay,
         "maxDelayTarget": delay,
@@ -66,7 +69,8 @@ def policy(retries, delay, immediate=0, rules=(), **default):
     }
     others = {key: default.pop(key) for key in ("throttlePolicy", "requestPolicy") if key in default}
     default |= {"deliveryPolicy": {"healthyRetryPolicy": document, **others}, "jitter": 0}
-    return {"default": default, "rules": list(rules)}
+    listed = {"origins": {"*": list(origins)}} if origins else {}
+    return listed | {"default": default, "rules": list(rules)}
 
 
 def outcome(deployment, message_id, wanted, within=20):
@@ -86,6 +90,16 @@ def arrived(subscriber, within=10):
 def attempts(deployment, message_id):
     """The numbers of the retries that were made."""
     return [line["retry.number"] for line in deployment.outcomes(message_id) if "retry.number" in line]
+
+
+def attributes_of_eventbridge(target_arn):
+    """What EventBridge writes onto an event that the target of its rule did not take."""
+    attributes = {
+        "RULE_ARN": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/orders",
+        "TARGET_ARN": target_arn,
+        "ERROR_CODE": "NO_PERMISSIONS",
+    }
+    return {name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()}
 
 
 def event_of_sns(subscription, body):
