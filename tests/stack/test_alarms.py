@@ -16,6 +16,7 @@ from local.intrinsics import Resolver
 from local.metrics import ALARM, expression_of, worked_out
 from local.sns import dead_letter, envelope
 from local.stack import ROOT, Stack, wait_until
+from local.subscribers import create_queue
 
 PERIOD = 4
 # The queue's, in seconds: less than a delay of the rule for slow topics.
@@ -26,6 +27,7 @@ PAGING = "LettersInDangerAlarm"
 PAGES = {
     "MessagesLostAlarm",
     "LettersFailAlarm",
+    "ArchiveRefusesAlarm",
     "ExpiredAlarm",
     "ExpiryNearAlarm",
     "OldestLetterAlarm",
@@ -58,7 +60,8 @@ class Watched:
         self.deployment = world.deploy(
             policy(retries=1, delay=1, immediate=1, rules=RULES),
             self.topics["orders"],
-            queues=["billing"],
+            # The second one for an archive in SQS, which the template does not make.
+            queues=["billing", "archive"],
             metered=True,
             alarm_period=PERIOD,
             ExistingDeadLetterQueueArn=own,
@@ -108,6 +111,10 @@ class Watched:
         finally:
             for mapping in ids:
                 client.update_event_source_mapping(UUID=mapping, Enabled=True)
+
+    def empty(self):
+        """Empties the dead-letter queue, of hidden letters too."""
+        self.stack.client("sqs").purge_queue(QueueUrl=self.deployment.queue_url)
 
     @contextlib.contextmanager
     def hidden_letters(self, queue_arn):
@@ -181,6 +188,17 @@ def the_archive_takes_nothing(watched):
     with watched.settings(ARCHIVE="s3://a-bucket-that-is-not-there/letters"):
         dead_letter(watched.deployment, "a raw delivery")
         yield
+    # It can be hidden for long, and other alarms hear of what is hidden.
+    watched.empty()
+
+
+@case("ArchiveRefusesAlarm")
+def the_archive_takes_no_letter_of_this_size(watched):
+    _, small = create_queue(watched.stack, watched.world.name("archive"), "none", MaximumMessageSize="1024")
+    with watched.settings(ARCHIVE=small):
+        dead_letter(watched.deployment, "a raw delivery" * 100)
+        yield
+    watched.empty()
 
 
 @case("FunctionErrorsAlarm")
@@ -211,7 +229,7 @@ def a_letter_that_stays_was_received_late(watched):
         watched.letter(topic="patient")
         time.sleep(LATE + 2)
     yield
-    watched.stack.client("sqs").purge_queue(QueueUrl=watched.deployment.queue_url)
+    watched.empty()
 
 
 @case("FunctionThrottlesAlarm")
@@ -275,6 +293,43 @@ def alarms_of_the_template(**parameters):
     resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=collections.defaultdict(str))
     alarms = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == ALARM}
     return {name: resolver.resolve(properties) for name, properties in alarms.items()}
+
+
+@pytest.mark.parametrize("requeue", ["standard", "none"])
+@pytest.mark.parametrize(
+    "metric,alarm",
+    [
+        ("ArchivedExhausted", "UndeliveredAlarm"),
+        ("ArchivedPermanent", "UndeliveredAlarm"),
+        ("ArchivedUnmarkable", "UndeliveredAlarm"),
+        ("ArchivedLoop", "UndeliveredAlarm"),
+        ("ArchivedUnrecognised", "NowhereToGoAlarm"),
+        ("ArchivedRefused", "NowhereToGoAlarm"),
+        ("ArchivedUndeliverableProtocol", "NowhereToGoAlarm"),
+        ("ArchivedReturned", "NowhereToGoAlarm"),
+        ("ArchivedExpiring", "ExpiredAlarm"),
+        # Asked for.
+        ("ArchivedRule", None),
+        ("ArchiveRefusals", "ArchiveRefusesAlarm"),
+        ("LettersFailed", "LettersFailAlarm"),
+    ],
+)
+def test_what_ends_a_letter_calls_by_one_alarm(metric, alarm, requeue):
+    called = {}
+    for name, properties in alarms_of_the_template(Requeue=requeue).items():
+        for source in [m for m in properties.get("Metrics", []) if "MetricStat" in m]:
+            if source["MetricStat"]["Metric"]["MetricName"] == metric:
+                values = {m["Id"]: 1 if m is source else None for m in properties["Metrics"]}
+                called.setdefault(name, []).append(worked_out(expression_of(properties["Metrics"]), values))
+
+    queues = 1 if requeue == "none" else 2
+    assert called == ({alarm: [1] * queues} if alarm else {})
+
+
+def test_alarms_on_expressions_take_no_more_metrics_than_cloudwatch_allows():
+    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
+    for name, alarm in alarms_of_the_template(Requeue="fifo").items():
+        assert len([metric for metric in alarm.get("Metrics", []) if "MetricStat" in metric]) <= 10, name
 
 
 def test_alarms_on_expressions_wait_for_late_data():
