@@ -582,6 +582,55 @@ fn a_mark_knows_its_message_in_every_form() {
     }
 }
 
+/// A topic gets the message in a letter, or else its body as it stands, whatever that holds. However a copy of it comes
+/// back, and whether its origin is believed or not, its mark counts.
+#[test]
+fn what_was_published_is_known_again_in_every_form() {
+    let origins = Origins::all();
+    let read = |record: &Value, origins| Letter::received(received(record), Trust { requeue: None, origins });
+    let event = |message: &str, attributes: &Value| {
+        let sns = serde_json::from_str::<Value>(&envelope(message, attributes)).unwrap();
+        lambda_event(&json!([{ "EventSource": "aws:sns", "EventSubscriptionArn": SUBSCRIPTION, "Sns": sns }]))
+    };
+    let destination = |event: &str| {
+        json!({
+            "requestContext": { "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f",
+                "condition": "RetriesExhausted" },
+            "requestPayload": serde_json::from_str::<Value>(event).unwrap(),
+        })
+        .to_string()
+    };
+    let bodies = ["hello".to_owned(), envelope("hello", &json!({})), event("hello", &json!({}))];
+    let bodies = bodies.into_iter().chain([destination(&event("hello", &json!({})))]);
+    for (body, origins) in bodies.flat_map(|body| [(body.clone(), Origins::none()), (body, &origins)]) {
+        for attributes in [json!({}), with_lambda_attributes("x")["messageAttributes"].clone()] {
+            let mut first = record(&body);
+            first["messageAttributes"] = attributes;
+            let first = read(&first, origins);
+            let mark = first.mark_for_topic(1);
+            let published =
+                first.notification.as_ref().map_or(first.sqs.body.clone(), |_| first.message().into_owned());
+            let text = mark.to_attribute().text().unwrap().to_owned();
+            let carried = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": text } });
+            let mut raw = record(&published);
+            raw["messageAttributes"] = json!({ MARK_ATTRIBUTE: text_attribute(&text) });
+            let back = [
+                record(&envelope(&published, &carried)),
+                with_lambda_attributes(&event(&published, &carried)),
+                record(&destination(&event(&published, &carried))),
+                raw,
+            ];
+            for copy in back {
+                for origins in [Origins::none(), origins] {
+                    let copy = read(&copy, origins);
+                    let known = (copy.spent(), copy.published(), copy.passes, copy.id.as_str());
+                    assert_eq!(known, (1, 1, 1, first.id.as_str()), "{} as {}", published, copy.sqs.body);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_record_of_a_custom_event_bus_is_an_origin_of_its_own() {
     let bus = only("event-bus.json");

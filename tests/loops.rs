@@ -262,7 +262,11 @@ mod functions {
 
     /// The function's own dead-letter queue; only the rule knows which function that was.
     fn from_async_queue(call: &Call, id: &str) -> Post {
-        Post::raw(id, &call.entries[0].body)
+        by_async_queue(id, &call.entries[0].body)
+    }
+
+    fn by_async_queue(id: &str, event: &str) -> Post {
+        Post::raw(id, event)
             .attribute("RequestID", "String", "f90d1605-ec6d-4193-8adb-4e1528707ec2")
             .attribute("ErrorCode", "Number", "200")
             .attribute("ErrorMessage", "String", "relay is down")
@@ -315,6 +319,67 @@ mod functions {
             let world = World::with_policy(&policy(&json!({ "target": "subscription" }), &json!([])));
             assert_asynchronous(&goes_round(&world, subscribed(), back).await);
         }
+    }
+
+    /// The event that SNS makes of what was published, or the one that was invoked with, in the function's own dead-letter
+    /// queue.
+    fn failed_event(call: &Call, id: &str) -> Post {
+        if call.op == "Invoke" {
+            return from_async_queue(call, id);
+        }
+        let entry = &call.entries[0];
+        let attributes: serde_json::Map<_, _> = entry
+            .attributes
+            .iter()
+            .map(|(name, (kind, value))| (name.clone(), json!({ "Type": kind, "Value": value })))
+            .collect();
+        event_of(id, &entry.body, &attributes)
+    }
+
+    fn event_of(id: &str, message: &str, attributes: &serde_json::Map<String, Value>) -> Post {
+        let event = json!({ "Records": [{
+            "EventSource": "aws:sns", "EventVersion": "1.0", "EventSubscriptionArn": LAMBDA_SUBSCRIPTION,
+            "Sns": { "Type": "Notification", "MessageId": id, "TopicArn": TOPIC, "Message": message,
+                "MessageAttributes": attributes },
+        }] });
+        by_async_queue(id, &event.to_string())
+    }
+
+    fn first_event() -> Post {
+        event_of("a", "hello", &serde_json::Map::new())
+    }
+
+    /// The subscription's own dead letters lie elsewhere: it is the function's queue that this is.
+    fn elsewhere(world: &World) {
+        let dlq = "arn:aws:sqs:eu-central-1:123456789012:of-the-subscription";
+        world.cloud.subscribe_endpoint(LAMBDA_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, dlq);
+    }
+
+    /// Published once, and from then on to the function alone.
+    #[tokio::test]
+    async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topic() {
+        let world = World::with_policy(&policy(&json!({ "target": "topic" }), &json!([])));
+        elsewhere(&world);
+        let calls = goes_round(&world, first_event(), failed_event).await;
+        assert_eq!(calls[0].op, "PublishBatch");
+        assert!(calls[1..].iter().all(|call| call.to == "orders-notifier"));
+    }
+
+    /// Without the origin in its policy it is raw, and yet its mark in the event counts.
+    #[tokio::test]
+    async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
+        let mut policy = policy(&json!({ "target": TOPIC }), &json!([]));
+        policy["origins"] = json!({});
+        let world = World::with_policy(&policy);
+        world.pass(10);
+        let ran = world.run([&first_event()]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        let [call] = deliveries(&world.cloud).try_into().unwrap();
+        let back = failed_event(&call, "b");
+        world.pass(10);
+        let ran = world.run([&back]).await;
+        assert_eq!(ran.outcomes(), ["b archived returned"]);
+        assert_eq!(deliveries(&world.cloud).len(), 1);
     }
 
     /// Lambda does not take the event: the letter stays, and is counted as any other that does.

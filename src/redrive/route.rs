@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::arn::Arn;
-use crate::letter::Letter;
+use crate::letter::{Letter, Origin};
 use crate::policy::{ArchiveReason, DeliveryPolicy, Verdict, Way};
 use crate::target::{Check, Destination, Endpoint, Known, Refusal, Sent, Subscription, Through};
 
@@ -76,7 +76,7 @@ pub(super) fn route(
                     Err(refusal) => return refused(refusal.detail()),
                     Ok(()) => its_topic().ok_or_else(|| "names no topic".to_owned()),
                 },
-                way => match (subscription.check(letter.topic(), dlq), way) {
+                way => match (check(subscription, letter, dlq, way), way) {
                     (Check::Refused(refusal), _) => return refused(refusal.detail()),
                     (Check::Endpoint(endpoint), _) => Ok(through(verdict, arn, subscription, endpoint)),
                     (Check::Undeliverable(why), Way::Returned { again: true, .. }) => its_topic().ok_or(why),
@@ -98,6 +98,14 @@ pub(super) fn route(
         return refused("the target is not in the rule's allowTargets");
     }
     Route::Send(destination)
+}
+
+/// Whether a letter may go to the endpoint of its subscription.
+fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, way: &Way) -> Check {
+    match (way, &letter.origin) {
+        (Way::Returned { .. }, Origin::LambdaAsync) => subscription.check_function(letter.topic(), dlq),
+        (_, _) => subscription.check(letter.topic(), dlq),
+    }
 }
 
 /// The endpoint of a subscription.

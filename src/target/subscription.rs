@@ -125,6 +125,20 @@ impl Subscription {
         vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
     }
 
+    /// Whether a letter that Lambda itself gave up on may go to the function of this subscription. Its own dead letters
+    /// may lie elsewhere: those of the function lie here, and the policy says so.
+    #[must_use]
+    pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
+        if let Err(refusal) = self.vouches(topic, dlq, &Voucher::Exists) {
+            return Check::Refused(refusal);
+        }
+        match self.reachable() {
+            Ok(function @ Endpoint::Function(_)) => Check::Endpoint(function),
+            Ok(_) => Check::Refused(Refusal::OtherEndpoint),
+            Err(why) => Check::Undeliverable(why),
+        }
+    }
+
     /// The endpoint by its protocol.
     fn reachable(&self) -> Result<Endpoint, String> {
         let protocol = self.protocol.as_str();

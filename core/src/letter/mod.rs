@@ -155,7 +155,7 @@ impl Letter {
             let published = u32::from(matches!(origin, Origin::Sns | Origin::Sqs { .. }));
             Some(Mark { published: mark.published.max(published), ..mark })
         };
-        let mark = own.or_else(inside);
+        let mark = own.or_else(inside).or_else(|| mark_in_event(&sqs.body));
         let passes = mark.as_ref().map_or(0, |mark| mark.passes);
         let mark = mark.and_then(|mark| match mark.digest {
             Some(digest) if !is_of(digest, &sqs.body, notification.as_ref()) => {
@@ -215,10 +215,13 @@ impl Letter {
         }
     }
 
-    /// The mark for its way to a topic.
+    /// The mark for its way to a topic. What is published is the SNS message in it, else its body as it stands,
+    /// whatever that holds: the digest is of that.
     #[must_use]
     pub fn mark_for_topic(&self, spent: u32) -> Mark {
-        Mark { published: self.published().saturating_add(1), ..self.mark(spent) }
+        let body = || Digest::of(&self.sqs.body);
+        let digest = Some(self.notification.as_ref().map_or_else(body, |sns| sns.digest));
+        Mark { digest, published: self.published().saturating_add(1), ..self.mark(spent) }
     }
 
     /// The digest of its message.
@@ -332,6 +335,14 @@ pub fn original_event(letter: &Letter) -> &str {
 /// The event in the record of a Lambda destination.
 fn payload_of_destination(body: &str) -> Option<&str> {
     notification::object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
+}
+
+/// The mark in an event of SNS that a body holds, where nothing else of it is believed. A mark names no target: all that
+/// a forged one can do is to end its own letter early.
+fn mark_in_event(body: &str) -> Option<Mark> {
+    // Few bodies hold one, so they are not parsed without need.
+    let event = body.contains(MARK_ATTRIBUTE).then(|| payload_of_destination(body).unwrap_or(body))?;
+    Some(Mark::find(&Notification::from_lambda_event(event)?.attributes)?.outside_requeue())
 }
 
 /// Whether a mark was made for this message. A raw delivery of a message that is an envelope itself is told as an
