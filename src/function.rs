@@ -15,13 +15,13 @@ use crate::archive::Archive;
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::delivery::{Dispatcher, HttpClient, HttpUrl, Reach};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::BadEvent;
 use crate::redrive::{Invocation, Parts, Redrive, response};
 use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
 use crate::settings::{ArchiveAt, Mode, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
-use crate::target::{Courier, HttpClient, HttpUrl, Reach};
 use crate::telemetry::{self, Run};
 
 /// The function, ready to be called.
@@ -76,7 +76,7 @@ impl Function {
         let requeue = settings.requeue.clone();
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
-            ArchiveAt::Queue(queue) => Archive::Queue { courier: Courier::new(&clients, reach), queue },
+            ArchiveAt::Queue(queue) => Archive::Queue { dispatcher: Dispatcher::new(&clients, reach), queue },
         };
         let replay = replay(requeue, &archive, &clients, &clock);
         let parts = Parts {
@@ -250,7 +250,7 @@ fn certificates(clock: Clock) -> Certificates {
             let file =
                 http.get(&url, MAX_CERTIFICATE_BYTES).await.map_err(|failure| match failure.class {
                     // That SNS's host does not have it is no fault of the letter.
-                    FailureClass::Permanent => Failure { class: FailureClass::Mendable, ..failure },
+                    FailureClass::Permanent => Failure { class: FailureClass::ActionRequired, ..failure },
                     _ => failure,
                 })?;
             String::from_utf8(file.to_vec()).map_err(|_| unreadable())

@@ -30,7 +30,7 @@
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark | nothing outside; pure |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision | letters; pure |
 //! | [`redrive`] | doing it: a batch in, an outcome for every letter out | all of these |
-//! | [`target`] | where retries go: topics, queues, functions, web servers, streams; subscriptions | AWS, letters; no policy |
+//! | [`delivery`] | where retries go: topics, queues, functions, web servers, streams; subscriptions | AWS, letters; no policy |
 //! | [`signature`] | whether SNS wrote a letter | letters; fetches certificates |
 //! | [`archive`] | where letters rest that cannot be saved, and the record's format | AWS, letters; no schedule |
 //! | [`replay`] | from the archive back into delivery | archive, requeue; policy for targets only |
@@ -54,6 +54,7 @@ pub mod archive;
 pub mod clients;
 pub mod clock;
 pub mod ctl;
+pub mod delivery;
 pub mod failure;
 pub mod function;
 pub mod https;
@@ -61,7 +62,6 @@ pub mod redrive;
 pub mod replay;
 pub mod settings;
 pub mod signature;
-pub mod target;
 pub mod telemetry;
 pub mod visibility;
 

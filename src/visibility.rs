@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::arn::Arn;
 use crate::clients::elsewhere;
+use crate::delivery::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 use crate::failure::{Failure, FailureClass};
-use crate::target::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 
 /// What SQS says where a message would be hidden for longer than 12 hours after its receive.
 const BEYOND: &str = "beyond the limit";

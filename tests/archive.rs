@@ -10,12 +10,12 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch, Epitaph, Record};
+use sns_redrive::archive::{Archive, ArchiveContext, Batch, Record};
 use sns_redrive::clients::Clients;
+use sns_redrive::delivery::{Dispatcher, Endpoint, Reach};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
-use sns_redrive::target::{Courier, Endpoint, Reach};
 use support::*;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ fn in_s3(cloud: &Cloud) -> Archive {
 
 fn in_queue(cloud: &Cloud, queue: &str) -> Archive {
     let clients = cloud.clients();
-    Archive::Queue { courier: Courier::new(&clients, Reach::Public), queue: arn(queue) }
+    Archive::Queue { dispatcher: Dispatcher::new(&clients, Reach::Public), queue: arn(queue) }
 }
 
 async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>> {
@@ -37,8 +37,8 @@ async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>
 async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> Vec<Result<(), Failure>> {
     let Some(first) = letters.first() else { return Vec::new() };
     let batch = Batch { queue: &first.sqs.queue, request_id: "req-1", now: at(NOW), until };
-    let doomed: Vec<_> = letters.iter().map(|letter| (letter, unrecognised())).collect();
-    archive.store(&doomed, batch, None).await
+    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, unrecognised())).collect();
+    archive.store(&to_archive, batch, None).await
 }
 
 fn raws(count: usize) -> Vec<Letter> {
@@ -99,11 +99,11 @@ mod s3 {
         let letter = letter(&post);
         let target = Endpoint::Queue(arn(WORKER));
         let failure = Failure {
-            class: FailureClass::Mendable,
+            class: FailureClass::ActionRequired,
             code: "AccessDenied".to_owned(),
             message: Some("not allowed to sqs:SendMessage".to_owned()),
         };
-        let epitaph = Epitaph {
+        let context = ArchiveContext {
             reason: ArchiveReason::Exhausted,
             detail: Some("in words"),
             rule: "billing-slowly",
@@ -113,7 +113,7 @@ mod s3 {
         };
         let until = Instant::now() + Duration::from_secs(10);
         let batch = Batch { queue: &arn(DLQ), request_id: "req-1", now: at(NOW + 1), until };
-        assert_eq!(in_s3(&cloud).store(&[(&letter, epitaph)], batch, None).await, [Ok(())]);
+        assert_eq!(in_s3(&cloud).store(&[(&letter, context)], batch, None).await, [Ok(())]);
         assert_eq!(
             lines(&cloud),
             [json!({
@@ -131,7 +131,7 @@ mod s3 {
                 "retry": { "number": 12, "of": 12 },
                 "error": {
                     "code": "AccessDenied",
-                    "class": "mendable",
+                    "class": "action_required",
                     "message": "not allowed to sqs:SendMessage",
                 },
                 "message": {
@@ -182,10 +182,10 @@ mod s3 {
 
     #[tokio::test]
     async fn an_archive_that_fails_says_so_for_every_letter() {
-        use FailureClass::{Mendable, Throttling, Transient};
+        use FailureClass::{ActionRequired, Throttling, Transient};
         for (reply, class, code, message) in [
-            (Reply::Fail(403, "AccessDenied", "no"), Mendable, "AccessDenied", Some("no")),
-            (Reply::Fail(404, "NoSuchBucket", "gone"), Mendable, "NoSuchBucket", Some("gone")),
+            (Reply::Fail(403, "AccessDenied", "no"), ActionRequired, "AccessDenied", Some("no")),
+            (Reply::Fail(404, "NoSuchBucket", "gone"), ActionRequired, "NoSuchBucket", Some("gone")),
             (Reply::Fail(503, "SlowDown", "slow"), Throttling, "SlowDown", None),
             (Reply::Fail(500, "InternalError", "oh"), Transient, "InternalError", None),
             (
@@ -464,7 +464,7 @@ mod whole_function {
         let line = ran.letter("r");
         assert_eq!(
             [&line["level"], &line["undone.code"], &line["undone.class"], &line["undone.message"]],
-            [&json!("ERROR"), &json!("AccessDenied"), &json!("mendable"), &json!("no s3:PutObject")]
+            [&json!("ERROR"), &json!("AccessDenied"), &json!("action_required"), &json!("no s3:PutObject")]
         );
         let hidden = [("handle-r".to_owned(), 1), ("handle-s".to_owned(), 1)];
         assert_eq!(world.cloud.hidden(), hidden.into());
@@ -495,7 +495,7 @@ mod whole_function {
         let line = ran.letter("r");
         assert_eq!(
             [&line["undone.code"], &line["undone.class"]],
-            [&json!("ArchiveIsDeadLetterQueue"), &json!("mendable")]
+            [&json!("ArchiveIsDeadLetterQueue"), &json!("action_required")]
         );
         let sent: Vec<_> = world.cloud.calls("SendMessageBatch").iter().map(Call::summary).collect();
         assert_eq!(sent, ["SendMessageBatch orders-worker 1"]);

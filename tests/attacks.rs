@@ -578,7 +578,7 @@ mod under_verify_signature {
             (FailureClass::Transient, "Unreachable"),
             (FailureClass::Transient, "Http503"),
             (FailureClass::Throttling, "Http429"),
-            (FailureClass::Mendable, "Http404"),
+            (FailureClass::ActionRequired, "Http404"),
         ] {
             let world = World::with_certificates(&strict(), move |_| Err(Failure::ours(class, code)));
             failed(&world, &Post::raw("a", SIGNED[2]), code, &calls).await;

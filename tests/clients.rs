@@ -294,10 +294,10 @@ mod on_lambda {
     /// AWS takes everything but the letter `refused`.
     fn aws(call: &Call, web: &str) -> Response {
         let refused = call.entries_with("message of refused");
-        let fate = |index| {
+        let disposition = |index| {
             refused.contains(&index).then_some(EntryFate::Failed("InternalError", "Please try again.", false))
         };
-        let all: Vec<_> = (0..call.entries.len()).map(|index| (index, fate(index))).collect();
+        let all: Vec<_> = (0..call.entries.len()).map(|index| (index, disposition(index))).collect();
         match call.op.as_str() {
             "GetQueueAttributes" => response(200, json!({ "Attributes": {} }).to_string()),
             "GetSubscriptionAttributes" => {

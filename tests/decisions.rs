@@ -19,7 +19,7 @@ use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::{
     ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Phase, Policy, Receive, Retry, Schedule, Step, VISIBILITY_CEILING, Voucher, Way, expiry_margin,
+    Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher, expiry_margin,
     is_expiring, step,
 };
 
@@ -803,7 +803,7 @@ fn only_a_permanent_failure_ends_a_schedule_early_and_only_where_the_rule_lets_i
             other => panic!("{other:?}"),
         }
     };
-    for class in [FailureClass::Throttling, FailureClass::Transient, FailureClass::Mendable] {
+    for class in [FailureClass::Throttling, FailureClass::Transient, FailureClass::ActionRequired] {
         assert_eq!(after(class, false, 1), "failed", "{class:?}");
         assert_eq!(after(class, false, BUILT_IN_RETRIES), "exhausted", "{class:?}");
     }
@@ -885,15 +885,15 @@ const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 #[test]
 fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic() {
     let subscription: Arn = SUBSCRIPTION.parse().unwrap();
-    let back = |again| Way::Returned { subscription: subscription.clone(), again };
+    let back = |again| Route::Returned { subscription: subscription.clone(), again };
     let marked = |published: u32, id: &str| {
         let mark = json!({ "v": 2, "spent": 1, "id": id, "first": NOW, "passes": 1, "pub": published });
         json!({ "sns-redrive": { "Type": "String", "Value": mark.to_string() } })
     };
     for target in ["topic", TOPIC, "arn:aws:sns:eu-central-1:123456789012:another"] {
         let topic = under(&json!({ "target": target }));
-        let way = |record: &Value| topic.decide(&letter(record), &Facts::default(), at(NOW)).way;
-        let copy = |published, id: &str| way(&record(&envelope("hello", &marked(published, id))));
+        let route = |record: &Value| topic.decide(&letter(record), &Facts::default(), at(NOW)).route;
+        let copy = |published, id: &str| route(&record(&envelope("hello", &marked(published, id))));
         let own = format!("d3344452/{SUBSCRIPTION}");
         let other = format!("d3344452/{SUBSCRIPTION}0");
         assert_eq!(copy(1, &own), back(true), "{target}");
@@ -906,21 +906,21 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
             "it was a raw letter before"
         );
         assert!(
-            matches!(copy(2, &other), Way::Nowhere(ArchiveReason::Returned, _)),
+            matches!(copy(2, &other), Route::Nowhere(ArchiveReason::Returned, _)),
             "an earlier copy is there"
         );
         // What SQS moved goes to the queue that it came from.
         let mut moved = record(&envelope("hello", &marked(1, &other)));
         moved["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
-        assert_eq!(way(&moved), Way::To(WORKER.parse().unwrap()));
+        assert_eq!(route(&moved), Route::To(WORKER.parse().unwrap()));
         // A raw copy does not say where it failed.
         let mut raw = record("hello");
         raw["messageAttributes"] = json!({ "sns-redrive": text_attribute(
             marked(1, "m")["sns-redrive"]["Value"].as_str().unwrap()) });
-        assert!(matches!(way(&raw), Way::Nowhere(ArchiveReason::Returned, _)), "{target}");
+        assert!(matches!(route(&raw), Route::Nowhere(ArchiveReason::Returned, _)), "{target}");
         let named = under(&json!({ "target": target, "subscription": SUBSCRIPTION }));
-        let way = named.decide(&letter(&raw), &Facts::default(), at(NOW)).way;
-        assert_eq!(way, Way::ThroughSubscription(subscription.clone()));
+        let route = named.decide(&letter(&raw), &Facts::default(), at(NOW)).route;
+        assert_eq!(route, Route::ThroughSubscription(subscription.clone()));
     }
 }
 
@@ -928,22 +928,22 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
 fn under_topic_a_letter_of_sns_that_was_not_published_by_us_is_published() {
     let topic = under(&json!({ "target": "topic" }));
     let record = record(&envelope("hello", &json!({})));
-    let way = topic.decide(&letter(&record), &Facts::default(), at(NOW)).way;
-    assert_eq!(way, Way::ToTopicOf(SUBSCRIPTION.parse().unwrap(), Voucher::DeadLetters));
+    let route = topic.decide(&letter(&record), &Facts::default(), at(NOW)).route;
+    assert_eq!(route, Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), Voucher::DeadLetters));
 }
 
 /// Who can write to the source queue can name any topic.
 #[test]
 fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its_source() {
     let topic = under(&json!({ "target": "topic" }));
-    let way = |subscription| {
+    let route = |subscription| {
         let mut record = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, subscription));
         record["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
-        topic.decide(&letter(&record), &Facts::default(), at(NOW)).way
+        topic.decide(&letter(&record), &Facts::default(), at(NOW)).route
     };
     let vouched = Voucher::DeliversTo(WORKER.parse().unwrap());
-    assert_eq!(way(SUBSCRIPTION), Way::ToTopicOf(SUBSCRIPTION.parse().unwrap(), vouched));
-    assert!(matches!(way("nobody"), Way::Nowhere(ArchiveReason::Refused, _)));
+    assert_eq!(route(SUBSCRIPTION), Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), vouched));
+    assert!(matches!(route("nobody"), Route::Nowhere(ArchiveReason::Refused, _)));
 }
 
 #[test]

@@ -156,9 +156,13 @@ mod lambda {
         for (reply, code, class) in [
             (Reply::Fail(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
             (Reply::Fail(500, "ServiceException", ""), "ServiceException", "transient"),
-            (Reply::Fail(404, "ResourceNotFoundException", ""), "ResourceNotFoundException", "mendable"),
-            (Reply::Fail(403, "AccessDeniedException", ""), "AccessDeniedException", "mendable"),
-            (Reply::Fail(502, "KMSDisabledException", ""), "KMSDisabledException", "mendable"),
+            (
+                Reply::Fail(404, "ResourceNotFoundException", ""),
+                "ResourceNotFoundException",
+                "action_required",
+            ),
+            (Reply::Fail(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
+            (Reply::Fail(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
             (Reply::Fail(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
             (Reply::Reset, "Unreachable", "transient"),
             (Reply::NoConnection, "Timeout", "transient"),
@@ -535,8 +539,8 @@ mod http_answers {
             (202, delivered),
             (204, delivered),
             (299, delivered),
-            (300, failed("mendable")),
-            (304, failed("mendable")),
+            (300, failed("action_required")),
+            (304, failed("action_required")),
             (400, permanent),
             (401, permanent),
             (403, permanent),
@@ -582,7 +586,7 @@ mod http_answers {
             let line = ran.letter("a");
             assert_eq!(
                 [&line["error.code"], &line["error.class"]],
-                [&json!(format!("Http{status}")), &json!("mendable")]
+                [&json!(format!("Http{status}")), &json!("action_required")]
             );
             assert_eq!(line["detail"], "the endpoint redirects, and SNS follows no redirects");
             assert_eq!((server.seen().len(), elsewhere.connections()), (1, 0));
@@ -840,13 +844,13 @@ mod failures {
                 let last = receive == 9;
                 let expected = if last { ["archived", "exhausted"] } else { ["deferred", "failed"] };
                 assert_eq!([outcome, reason], expected, "{code} {receive}");
-                assert_eq!([told_detail, class], [detail, "mendable"], "{code} {receive}");
+                assert_eq!([told_detail, class], [detail, "action_required"], "{code} {receive}");
                 assert_eq!(ran.letter("a")["retry.number"], receive);
-                assert_eq!(ran.metrics()["FailuresMendable"], 1);
+                assert_eq!(ran.metrics()["FailuresActionRequired"], 1);
                 assert_eq!(ran.metrics()["FailuresPermanent"], 0);
             }
             assert_eq!(archived(&world.cloud)[0]["detail"], detail, "{code}");
-            assert_eq!(archived(&world.cloud)[0]["error"]["class"], "mendable", "{code}");
+            assert_eq!(archived(&world.cloud)[0]["error"]["class"], "action_required", "{code}");
         }
     }
 
@@ -859,7 +863,7 @@ mod failures {
         let ran = world.run([&Post::envelope("a").received(2)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(ran.letter("a")["detail"], Value::Null);
-        assert_eq!(ran.metrics()["FailuresMendable"], 0);
+        assert_eq!(ran.metrics()["FailuresActionRequired"], 0);
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use aws_smithy_runtime_api::client::result::{ConnectorError, SdkError};
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::error::ErrorMetadata;
-use sns_redrive::failure::FailureClass::{Mendable, Permanent, Throttling, Transient};
+use sns_redrive::failure::FailureClass::{ActionRequired, Permanent, Throttling, Transient};
 use sns_redrive::failure::{Failure, FailureClass};
 
 /// Codes of SNS, SQS and S3 with the status that comes with them, as entries of a batch and as whole
@@ -36,27 +36,27 @@ const CODES: &[(&str, u16, FailureClass)] = &[
     ("InvalidMessageContents", 400, Permanent),
     ("UnsupportedOperation", 400, Permanent),
     ("AWS.SimpleQueueService.UnsupportedOperation", 400, Permanent),
-    ("InvalidAddress", 404, Mendable),
-    ("AWS.SimpleQueueService.InvalidAddress", 404, Mendable),
-    ("NotFound", 404, Mendable),
-    ("NonExistentQueue", 400, Mendable),
-    ("AWS.SimpleQueueService.NonExistentQueue", 400, Mendable),
-    ("QueueDoesNotExist", 400, Mendable),
-    ("AuthorizationError", 403, Mendable),
-    ("AccessDenied", 403, Mendable),
-    ("AccessDeniedException", 400, Mendable),
-    ("InvalidSecurity", 403, Mendable),
-    ("KMSDisabled", 400, Mendable),
-    ("KMSInvalidState", 400, Mendable),
-    ("KMSNotFound", 400, Mendable),
-    ("KMSOptInRequired", 403, Mendable),
-    ("KMSAccessDenied", 400, Mendable),
-    ("KMS.DisabledException", 400, Mendable),
-    ("KMS.InvalidStateException", 400, Mendable),
-    ("KMS.NotFoundException", 400, Mendable),
-    ("KMS.AccessDeniedException", 400, Mendable),
-    ("KmsAccessDenied", 400, Mendable),
-    ("KmsDisabled", 400, Mendable),
+    ("InvalidAddress", 404, ActionRequired),
+    ("AWS.SimpleQueueService.InvalidAddress", 404, ActionRequired),
+    ("NotFound", 404, ActionRequired),
+    ("NonExistentQueue", 400, ActionRequired),
+    ("AWS.SimpleQueueService.NonExistentQueue", 400, ActionRequired),
+    ("QueueDoesNotExist", 400, ActionRequired),
+    ("AuthorizationError", 403, ActionRequired),
+    ("AccessDenied", 403, ActionRequired),
+    ("AccessDeniedException", 400, ActionRequired),
+    ("InvalidSecurity", 403, ActionRequired),
+    ("KMSDisabled", 400, ActionRequired),
+    ("KMSInvalidState", 400, ActionRequired),
+    ("KMSNotFound", 400, ActionRequired),
+    ("KMSOptInRequired", 403, ActionRequired),
+    ("KMSAccessDenied", 400, ActionRequired),
+    ("KMS.DisabledException", 400, ActionRequired),
+    ("KMS.InvalidStateException", 400, ActionRequired),
+    ("KMS.NotFoundException", 400, ActionRequired),
+    ("KMS.AccessDeniedException", 400, ActionRequired),
+    ("KmsAccessDenied", 400, ActionRequired),
+    ("KmsDisabled", 400, ActionRequired),
 ];
 
 const WORDS: &str = "not authorized to perform: sns:Publish";
@@ -99,9 +99,9 @@ fn a_known_code_decides_the_class_of_a_call() {
 #[test]
 fn an_unknown_code_is_judged_by_its_status() {
     for (status, class) in [
-        (400, Mendable),
-        (403, Mendable),
-        (404, Mendable),
+        (400, ActionRequired),
+        (403, ActionRequired),
+        (404, ActionRequired),
         (408, Transient),
         (429, Throttling),
         (500, Transient),
@@ -115,7 +115,7 @@ fn an_unknown_code_is_judged_by_its_status() {
         let code = format!("Http{status}");
         assert_eq!(of_call(&service_error(None, status)), (class, code), "{status} without a code");
     }
-    assert_eq!(Failure::of_entry("NewCode", None, true).class, Mendable);
+    assert_eq!(Failure::of_entry("NewCode", None, true).class, ActionRequired);
     assert_eq!(Failure::of_entry("NewCode", None, false).class, Transient);
 }
 
@@ -147,7 +147,7 @@ fn a_request_that_cannot_be_built_is_permanent() {
 #[test]
 fn the_words_of_a_service_are_kept_only_where_they_name_what_to_mend() {
     for &(code, status, class) in CODES {
-        let kept = (class == Mendable).then(|| WORDS.to_owned());
+        let kept = (class == ActionRequired).then(|| WORDS.to_owned());
         assert_eq!(Failure::of_entry(code, Some(WORDS), true).message, kept, "{code}");
         assert_eq!(Failure::of_call(&service_error(Some(code), status)).message, kept, "{code}");
     }
@@ -166,6 +166,6 @@ fn a_message_that_quotes_the_receipt_handle_is_never_kept() {
 
 #[test]
 fn the_names_in_logs_are_fixed() {
-    let names = [Throttling, Transient, Permanent, Mendable].map(FailureClass::name);
-    assert_eq!(names, ["throttling", "transient", "permanent", "mendable"]);
+    let names = [Throttling, Transient, Permanent, ActionRequired].map(FailureClass::name);
+    assert_eq!(names, ["throttling", "transient", "permanent", "action_required"]);
 }

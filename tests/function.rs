@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::target::CONCURRENT_REQUESTS;
+use sns_redrive::delivery::CONCURRENT_REQUESTS;
 use support::*;
 
 /// A policy of this default.
@@ -324,7 +324,7 @@ mod failures {
                 ["InvalidMessageContents", "permanent"],
                 ["RequestThrottled", "throttling"],
                 [null, null],
-                ["KMS.AccessDeniedException", "mendable"],
+                ["KMS.AccessDeniedException", "action_required"],
                 ["NoAnswer", "transient"],
                 ["InternalError", "transient"],
                 [null, null],
@@ -691,9 +691,9 @@ mod nothing_is_lost {
 
     /// A reply by a number that chance has chosen.
     fn reply(dice: u16, call: &Call) -> Reply {
-        let some = |fate| {
+        let some = |disposition| {
             let chosen = |index: &usize| (usize::from(dice) + index * 7).is_multiple_of(3);
-            Reply::Except((0..call.entries.len()).filter(chosen).map(|index| (index, fate)).collect())
+            Reply::Except((0..call.entries.len()).filter(chosen).map(|index| (index, disposition)).collect())
         };
         match dice % 24 {
             0 => Reply::Fail(403, "AccessDenied", "no"),
@@ -799,9 +799,9 @@ mod fifo {
         world.run(&group(&SIX)).await
     }
 
-    fn fail(world: &World, id: &'static str, fate: EntryFate) {
+    fn fail(world: &World, id: &'static str, disposition: EntryFate) {
         world.cloud.script(move |call| match call.op.as_str() {
-            "SendMessageBatch" => call.except(&format!("message of {id}"), fate),
+            "SendMessageBatch" => call.except(&format!("message of {id}"), disposition),
             _ => Reply::Accept,
         });
     }

@@ -420,7 +420,7 @@ mod sns {
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
         let line = ran.letter("a");
         assert_eq!([&line["target.arn"], &line["detail"]], [WORKER, "the target does not exist"]);
-        assert_eq!(ran.metrics()["FailuresMendable"], 1);
+        assert_eq!(ran.metrics()["FailuresActionRequired"], 1);
     }
 
     /// Whatever the letter's origin, its rule may send it elsewhere: an envelope becomes the event that

@@ -299,8 +299,8 @@ mod asking {
         for (reply, code, class) in [
             (Reply::Fail(400, "Throttling", "Rate exceeded"), "Throttling", "throttling"),
             (Reply::Fail(429, "Throttled", "Rate exceeded"), "Throttled", "throttling"),
-            (Reply::Fail(403, "AuthorizationError", "no"), "AuthorizationError", "mendable"),
-            (Reply::Fail(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "mendable"),
+            (Reply::Fail(403, "AuthorizationError", "no"), "AuthorizationError", "action_required"),
+            (Reply::Fail(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "action_required"),
             (Reply::Fail(500, "InternalError", "oh"), "InternalError", "transient"),
             (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
             (Reply::Nonsense(200, "<html>"), "Http200", "transient"),

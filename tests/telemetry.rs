@@ -98,7 +98,7 @@ mod lines {
                 "due": "2026-11-01T12:01:30Z",
                 "detail": "the function's role or the target's policy does not allow it",
                 "error.code": "AccessDenied",
-                "error.class": "mendable",
+                "error.class": "action_required",
                 "error.message": "not sqs:SendMessage",
             })
         );
@@ -231,7 +231,7 @@ mod lines {
                 "queue.arn": DLQ,
                 "rule": "default",
                 "undone.code": "AccessDenied",
-                "undone.class": "mendable",
+                "undone.class": "action_required",
                 "undone.message": "no s3:PutObject",
             }),]
         );
@@ -294,7 +294,7 @@ mod lines {
         let told = untimed(&ran.log[0]);
         assert_eq!(
             [&told["level"], &told["queue.arn"], &told["error.code"], &told["error.class"]],
-            [&json!("WARN"), &json!(DLQ), &json!("AccessDenied"), &json!("mendable")]
+            [&json!("WARN"), &json!(DLQ), &json!("AccessDenied"), &json!("action_required")]
         );
         assert_eq!(ran.log.len(), 2);
     }
@@ -349,7 +349,7 @@ mod metrics {
             "FailuresThrottling",
             "FailuresTransient",
             "FailuresPermanent",
-            "FailuresMendable",
+            "FailuresActionRequired",
             "LettersInFlight",
             "HighestRetry",
         ];

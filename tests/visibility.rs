@@ -102,7 +102,7 @@ mod calls {
         assert_eq!(
             answers,
             [
-                failure(FailureClass::Mendable, "ReceiptHandleIsInvalid"),
+                failure(FailureClass::ActionRequired, "ReceiptHandleIsInvalid"),
                 Ok(()),
                 failure(FailureClass::Transient, "InternalError"),
                 failure(FailureClass::Transient, "NoAnswer"),
@@ -276,7 +276,7 @@ mod failures {
     #[tokio::test]
     async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {
         for (reply, code, class) in [
-            (Reply::Fail(403, "AccessDenied", "no"), "AccessDenied", "mendable"),
+            (Reply::Fail(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
             (Reply::Fail(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
             (Reply::Fail(500, "InternalError", "no"), "InternalError", "transient"),
             (Reply::Nonsense(200, "{"), "Http200", "transient"),
@@ -304,8 +304,8 @@ mod failures {
     #[tokio::test]
     async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
         let world = World::with_policy(&linear(60, 60, 3));
-        let fate = EntryFate::Failed("ReceiptHandleIsInvalid", "it is", true);
-        world.cloud.script(move |call| call.except("handle-b", fate));
+        let disposition = EntryFate::Failed("ReceiptHandleIsInvalid", "it is", true);
+        world.cloud.script(move |call| call.except("handle-b", disposition));
         let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
         assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
         assert_eq!(ran.kept, ["a", "b", "c"]);

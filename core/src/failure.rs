@@ -10,7 +10,7 @@ pub enum FailureClass {
     /// This letter will never be taken by this target.
     Permanent,
     /// Someone has to mend a permission, a key or a queue; then it will work.
-    Mendable,
+    ActionRequired,
 }
 
 impl FailureClass {
@@ -21,7 +21,7 @@ impl FailureClass {
             Self::Throttling => "throttling",
             Self::Transient => "transient",
             Self::Permanent => "permanent",
-            Self::Mendable => "mendable",
+            Self::ActionRequired => "action_required",
         }
     }
 }

@@ -4,11 +4,11 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sns_redrive::arn::Arn;
+use sns_redrive::delivery::{MAX_ATTRIBUTES, OutgoingMessage};
 use sns_redrive::letter::{
     Attribute, AttributeValue, Attributes, Digest, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin,
     Origins, ReplayTarget, Requeued, Trust,
 };
-use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
 
 use super::{DLQ, NOW, base64, is_id, received, record};
 
@@ -70,17 +70,17 @@ fn by_queue(attributes: &Attributes, body: &str) {
         _ => without_mark(attributes),
     };
     for own_endpoint in [false, true] {
-        let parcel = Parcel::pack(&letter, &arn(QUEUE), own_endpoint, 3);
+        let outgoing = OutgoingMessage::pack(&letter, &arn(QUEUE), own_endpoint, 3);
         let fits = others.len() < MAX_ATTRIBUTES;
         assert_eq!(
-            parcel.is_ok(),
+            outgoing.is_ok(),
             fits || own_endpoint,
             "only towards its own endpoint a letter goes unmarked"
         );
-        let Ok(parcel) = parcel else { continue };
-        assert_eq!(parcel.unmarked, !fits);
-        assert!(parcel.body == letter.sqs.body, "the body changed");
-        carried(&parcel, &others, fits.then(|| letter.mark(3)));
+        let Ok(outgoing) = outgoing else { continue };
+        assert_eq!(outgoing.unmarked, !fits);
+        assert!(outgoing.body == letter.sqs.body, "the body changed");
+        carried(&outgoing, &others, fits.then(|| letter.mark(3)));
     }
 }
 
@@ -111,25 +111,26 @@ fn by_topic(attributes: &Attributes, message: &str) {
     assert_eq!(letter.message(), message, "the message changed");
     assert!(letter.mark.as_ref().is_none_or(|mark| mark.requeued == Requeued::default()), "others wrote it");
     let others = without_mark(attributes);
-    let Ok(parcel) = Parcel::pack(&letter, &arn(TOPIC), false, 3) else {
+    let Ok(outgoing) = OutgoingMessage::pack(&letter, &arn(TOPIC), false, 3) else {
         assert!(others.len() >= MAX_ATTRIBUTES);
         return;
     };
-    assert!(parcel.body == message, "a topic gets the message as it was published");
-    carried(&parcel, &others, Some(letter.mark_for_topic(3)));
+    assert!(outgoing.body == message, "a topic gets the message as it was published");
+    carried(&outgoing, &others, Some(letter.mark_for_topic(3)));
 }
 
-fn carried(parcel: &Parcel<'_>, others: &Attributes, mark: Option<Mark>) {
+fn carried(outgoing: &OutgoingMessage<'_>, others: &Attributes, mark: Option<Mark>) {
     let mut expected = others.clone();
     expected.extend(mark.map(|mark| (MARK_ATTRIBUTE.to_owned(), mark.to_attribute())));
-    let sent = parcel.attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
-    let count = parcel.attributes.len();
+    let sent =
+        outgoing.attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
+    let count = outgoing.attributes.len();
     assert!(
         sent.collect::<Attributes>() == expected && count == expected.len(),
         "an attribute changed on its way out"
     );
     let size: usize = expected.iter().map(|(name, value)| name.len() + value.size()).sum();
-    assert_eq!(parcel.size(), parcel.body.len() + size);
+    assert_eq!(outgoing.size(), outgoing.body.len() + size);
 }
 
 fn without_mark(attributes: &Attributes) -> Attributes {

@@ -1,11 +1,11 @@
 //! Any message of a queue is a letter that keeps its identity, wherever it travels.
 
 use serde_json::Value;
-use sns_redrive::archive::{Epitaph, Record};
+use sns_redrive::archive::{ArchiveContext, Record};
 use sns_redrive::arn::Arn;
+use sns_redrive::delivery::{MAX_ATTRIBUTES, OutgoingMessage};
 use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
-use sns_redrive::target::{MAX_ATTRIBUTES, Parcel};
 
 use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
 
@@ -52,7 +52,7 @@ fn letter(message: &SqsMessage) {
 
 /// A record rebuilds the message, and the letter with it.
 fn archived(letter: &Letter) {
-    let epitaph = Epitaph {
+    let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: Some("why"),
         rule: "default",
@@ -60,7 +60,7 @@ fn archived(letter: &Letter) {
         retry: None,
         failure: None,
     };
-    let record = Record::of(letter, &epitaph, now());
+    let record = Record::of(letter, &context, now());
     let line = record.to_line().unwrap();
     assert!(!line.trim_end_matches('\n').contains('\n') && line.ends_with('\n'), "a record is one line");
     let read = Record::from_line(&line).unwrap();
@@ -76,11 +76,11 @@ fn travels(letter: &Letter) {
     let due = at(NOW + 900_000);
     let origins = if letter.unlisted.is_some() { Origins::default() } else { Origins::all() };
     for mark in [letter.mark_for_requeue(7, Some(due)), letter.mark_for_replay(now(), None, true)] {
-        let Ok(parcel) = Parcel::for_requeue(letter, &mark, &requeue, 0) else {
+        let Ok(outgoing) = OutgoingMessage::for_requeue(letter, &mark, &requeue, 0) else {
             assert!(letter.sqs.attributes.len() >= MAX_ATTRIBUTES, "only ten attributes are in the way");
             continue;
         };
-        let moved = sent(letter, &parcel);
+        let moved = sent(letter, &outgoing);
         assert!(Mark::find(&moved.attributes).as_ref() == Some(&mark), "a mark reads back as written");
         let moved = Letter::parse_requeued(moved, &origins);
         assert_same(&moved, letter);
@@ -98,22 +98,22 @@ fn travels(letter: &Letter) {
         ["arn:aws:sqs:eu-central-1:123456789012:orders", "arn:aws:sqs:eu-central-1:123456789012:orders.fifo"]
     {
         let queue: Arn = queue.parse().unwrap();
-        let Ok(parcel) = Parcel::pack(letter, &queue, false, 3) else { continue };
-        assert!(!parcel.unmarked && parcel.attributes.len() <= MAX_ATTRIBUTES);
-        assert_eq!(parcel.deduplication_id.is_some(), queue.is_fifo());
-        assert!(parcel.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
+        let Ok(outgoing) = OutgoingMessage::pack(letter, &queue, false, 3) else { continue };
+        assert!(!outgoing.unmarked && outgoing.attributes.len() <= MAX_ATTRIBUTES);
+        assert_eq!(outgoing.deduplication_id.is_some(), queue.is_fifo());
+        assert!(outgoing.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
         // A letter of another form than its message's has the same mark wherever it comes back.
-        let back = Letter::received(sent(letter, &parcel), Trust { requeue: None, origins: &origins });
+        let back = Letter::received(sent(letter, &outgoing), Trust { requeue: None, origins: &origins });
         assert_eq!((back.id.as_str(), back.spent()), (letter.id.as_str(), 3));
         assert_eq!(back.first_arrival(), letter.first_arrival());
     }
 }
 
-/// What the queue that a parcel went to gives back.
-fn sent(letter: &Letter, parcel: &Parcel<'_>) -> SqsMessage {
-    assert!(parcel.body == letter.sqs.body, "a queue gets the body byte for byte");
-    assert!(parcel.attributes.iter().any(|(name, _)| *name == MARK_ATTRIBUTE));
-    let attributes = parcel.attributes.iter();
+/// What the queue that a outgoing went to gives back.
+fn sent(letter: &Letter, outgoing: &OutgoingMessage<'_>) -> SqsMessage {
+    assert!(outgoing.body == letter.sqs.body, "a queue gets the body byte for byte");
+    assert!(outgoing.attributes.iter().any(|(name, _)| *name == MARK_ATTRIBUTE));
+    let attributes = outgoing.attributes.iter();
     let attributes = attributes.map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
     with_attributes(&letter.sqs, attributes.collect())
 }

@@ -92,7 +92,7 @@ pub(crate) fn check(data: &[u8]) {
     for letter in LETTERS.iter() {
         let verdict = policy.decide(letter, &Facts::default(), now());
         let again = policy.decide(letter, &Facts::default(), now());
-        assert_eq!((&verdict.decision, &verdict.way), (&again.decision, &again.way), "no chance in it");
+        assert_eq!((&verdict.decision, &verdict.route), (&again.decision, &again.route), "no chance in it");
         assert!(policy.all_rules().any(|rule| rule == verdict.rule));
         if let Ok(rule) = policy.rule_for(letter) {
             assert_eq!(rule, verdict.rule);

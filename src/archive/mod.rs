@@ -18,16 +18,16 @@ use tokio::time::{Instant, timeout_at};
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};
 pub use record::{
-    Epitaph, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
+    ArchiveContext, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
     RecordedRetry,
 };
 pub use select::{Pattern, Selection, Undecided};
 pub use walk::{Archived, Found, Tally, Unread, Walk, WhyUnread};
 
 use crate::arn::Arn;
+use crate::delivery::Dispatcher;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::target::Courier;
 
 /// An archive.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub enum Archive {
     /// Messages in a queue.
     Queue {
         /// Sends them.
-        courier: Courier,
+        dispatcher: Dispatcher,
         /// The queue.
         queue: Arn,
     },
@@ -68,7 +68,7 @@ impl Archive {
     /// `limit` bytes, where that is known.
     pub async fn store(
         &self,
-        letters: &[(&Letter, Epitaph<'_>)],
+        letters: &[(&Letter, ArchiveContext<'_>)],
         batch: Batch<'_>,
         limit: Option<usize>,
     ) -> Vec<Result<(), Failure>> {
@@ -84,7 +84,7 @@ impl Archive {
                     .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
                 vec![answer; letters.len()]
             }
-            Self::Queue { courier, queue } => queue::store(courier, queue, letters, batch, limit).await,
+            Self::Queue { dispatcher, queue } => queue::store(dispatcher, queue, letters, batch, limit).await,
         }
     }
 
@@ -106,11 +106,11 @@ impl Archive {
 }
 
 /// The object of these letters. One record at a time: it holds the letter's body once more.
-fn lines(letters: &[(&Letter, Epitaph<'_>)], now: Timestamp) -> Result<String, serde_json::Error> {
+fn lines(letters: &[(&Letter, ArchiveContext<'_>)], now: Timestamp) -> Result<String, serde_json::Error> {
     let bytes = letters.iter().map(|(letter, _)| letter.sqs.body.len() + RECORD_BYTES).sum();
     let mut lines = String::with_capacity(bytes);
-    for (letter, epitaph) in letters {
-        lines.push_str(&Record::of(letter, epitaph, now).to_line()?);
+    for (letter, context) in letters {
+        lines.push_str(&Record::of(letter, context, now).to_line()?);
     }
     Ok(lines)
 }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use tokio::time::Instant;
 
-use super::{Batch, Epitaph, Record};
+use super::{ArchiveContext, Batch, Record};
 use crate::arn::Arn;
+use crate::delivery::{
+    DEFAULT_GROUP, Dispatcher, Endpoint, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, OutgoingMessage, Payload,
+    PendingDelivery, Sent, Time,
+};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter};
-use crate::target::{
-    Courier, DEFAULT_GROUP, Endpoint, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, Parcel, Sent, Shipment, Time,
-    Waiting,
-};
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -19,49 +19,49 @@ pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 /// Sends the letters with their records, as far as there is room, and once more without where the queue refuses that:
 /// its limit may have changed, or not be known.
 pub(super) async fn store(
-    courier: &Courier,
+    dispatcher: &Dispatcher,
     queue: &Arn,
-    letters: &[(&Letter, Epitaph<'_>)],
+    letters: &[(&Letter, ArchiveContext<'_>)],
     batch: Batch<'_>,
     limit: Option<usize>,
 ) -> Vec<Result<(), Failure>> {
     let limit = limit.unwrap_or(MAX_MESSAGE_BYTES);
-    let with_record = letters.iter().map(|(letter, epitaph)| {
-        let alone = parcel(letter, queue);
-        let summary = Record::of(letter, epitaph, batch.now).to_summary();
+    let with_record = letters.iter().map(|(letter, context)| {
+        let alone = message(letter, queue);
+        let summary = Record::of(letter, context, batch.now).to_summary();
         add_record(alone, summary, limit)
     });
-    let parcels: Vec<_> = with_record.collect();
-    let mut answers = send(courier, queue, parcels.iter(), batch).await;
+    let messages: Vec<_> = with_record.collect();
+    let mut answers = send(dispatcher, queue, messages.iter(), batch).await;
     let refused = |answer: &Result<(), Failure>| {
         answer.as_ref().is_err_and(|failure| failure.class == FailureClass::Permanent)
     };
     let again: Vec<_> = (0..letters.len())
         .filter(|index| refused(&answers[*index]))
-        .filter(|index| parcels[*index].attributes.iter().any(|(name, _)| *name == RECORD_ATTRIBUTE))
+        .filter(|index| messages[*index].attributes.iter().any(|(name, _)| *name == RECORD_ATTRIBUTE))
         .collect();
     if !again.is_empty() {
-        let alone: Vec<_> = again.iter().map(|index| parcel(letters[*index].0, queue)).collect();
-        let answered = send(courier, queue, alone.iter(), batch).await;
+        let alone: Vec<_> = again.iter().map(|index| message(letters[*index].0, queue)).collect();
+        let answered = send(dispatcher, queue, alone.iter(), batch).await;
         again.into_iter().zip(answered).for_each(|(index, answer)| answers[index] = answer);
     }
     answers
 }
 
 async fn send<'p>(
-    courier: &Courier,
+    dispatcher: &Dispatcher,
     queue: &Arn,
-    parcels: impl Iterator<Item = &'p Parcel<'p>>,
+    messages: impl Iterator<Item = &'p OutgoingMessage<'p>>,
     batch: Batch<'_>,
 ) -> Vec<Result<(), Failure>> {
     let to = Endpoint::Queue(queue.clone());
-    let shipments: Vec<_> = parcels.cloned().map(Shipment::Message).collect();
+    let payloads: Vec<_> = messages.cloned().map(Payload::Message).collect();
     let not_before = Instant::now();
-    let waiting: Vec<_> = shipments
+    let waiting: Vec<_> = payloads
         .iter()
-        .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
+        .map(|payload| PendingDelivery { to: &to, payload, not_before, at_once: usize::MAX })
         .collect();
-    let answers = courier.deliver(&waiting, Time::until(batch.until)).await;
+    let answers = dispatcher.deliver(&waiting, Time::until(batch.until)).await;
     answers
         .into_iter()
         .map(|sent| match sent {
@@ -75,10 +75,10 @@ async fn send<'p>(
 }
 
 /// The letter as it is.
-fn parcel<'a>(letter: &'a Letter, queue: &Arn) -> Parcel<'a> {
+fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
     let sqs = &letter.sqs;
     let fifo = queue.is_fifo();
-    Parcel {
+    OutgoingMessage {
         body: Cow::Borrowed(&sqs.body),
         subject: None,
         attributes: sqs
@@ -96,13 +96,13 @@ fn parcel<'a>(letter: &'a Letter, queue: &Arn) -> Parcel<'a> {
 }
 
 /// Adds the record where there is room for it.
-fn add_record(mut parcel: Parcel<'_>, summary: String, limit: usize) -> Parcel<'_> {
+fn add_record(mut message: OutgoingMessage<'_>, summary: String, limit: usize) -> OutgoingMessage<'_> {
     let summary = Attribute::string(summary);
-    let fits = parcel.attributes.len() < MAX_ATTRIBUTES
-        && parcel.size() + RECORD_ATTRIBUTE.len() + summary.size() <= limit;
+    let fits = message.attributes.len() < MAX_ATTRIBUTES
+        && message.size() + RECORD_ATTRIBUTE.len() + summary.size() <= limit;
     if fits {
         // Of an archived letter that somebody put back, the request keeps the last of two.
-        parcel.attributes.push((RECORD_ATTRIBUTE, Cow::Owned(summary)));
+        message.attributes.push((RECORD_ATTRIBUTE, Cow::Owned(summary)));
     }
-    parcel
+    message
 }

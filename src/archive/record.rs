@@ -24,17 +24,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::arn::Arn;
+use crate::delivery::Endpoint;
 use crate::failure::Failure;
 use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
 use crate::policy::{ArchiveReason, Retry};
-use crate::target::Endpoint;
 
 /// The format that this version writes.
 pub const RECORD_VERSION: u8 = 1;
 
 /// Why a letter is archived, with all that is known.
 #[derive(Debug, Clone)]
-pub struct Epitaph<'a> {
+pub struct ArchiveContext<'a> {
     /// The reason.
     pub reason: ArchiveReason,
     /// More about it, in words.
@@ -165,22 +165,22 @@ pub struct RecordedAttribute {
 impl Record {
     /// The record of a letter.
     #[must_use]
-    pub fn of(letter: &Letter, epitaph: &Epitaph<'_>, at: jiff::Timestamp) -> Self {
+    pub fn of(letter: &Letter, context: &ArchiveContext<'_>, at: jiff::Timestamp) -> Self {
         Self {
             version: RECORD_VERSION,
             archived_at: at.to_string(),
-            reason: epitaph.reason.name().to_owned(),
-            detail: epitaph.detail.map(str::to_owned),
+            reason: context.reason.name().to_owned(),
+            detail: context.detail.map(str::to_owned),
             queue_arn: letter.sqs.queue.clone(),
             letter_id: letter.id.as_str().to_owned(),
             origin: letter.origin.name().to_owned(),
             topic_arn: letter.topic().cloned(),
             subscription_arn: letter.subscription().cloned(),
-            rule: epitaph.rule.to_owned(),
-            target_arn: epitaph.target.and_then(Endpoint::arn).cloned(),
-            target_url: epitaph.target.and_then(Endpoint::url),
-            retry: epitaph.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
-            error: epitaph.failure.map(|failure| RecordedError {
+            rule: context.rule.to_owned(),
+            target_arn: context.target.and_then(Endpoint::arn).cloned(),
+            target_url: context.target.and_then(Endpoint::url),
+            retry: context.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
+            error: context.failure.map(|failure| RecordedError {
                 code: failure.code.clone(),
                 class: failure.class.name().to_owned(),
                 message: failure.message.clone(),

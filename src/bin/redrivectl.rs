@@ -4,6 +4,6 @@ use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let code = sns_redrive::ctl::run(std::env::args_os(), sns_redrive::ctl::Desk::system()).await;
+    let code = sns_redrive::ctl::run(std::env::args_os(), sns_redrive::ctl::Console::system()).await;
     ExitCode::from(code)
 }

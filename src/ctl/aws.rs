@@ -10,7 +10,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
-use super::{Desk, Failed, args};
+use super::{Console, Failed, args};
 use crate::clients::{self, Clients};
 use crate::https::https;
 
@@ -23,13 +23,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
                        environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
 
-/// The clients of the desk, else those by environment, profile and options, in the AWS CLI's order.
+/// The clients of the console, else those by environment, profile and options, in the AWS CLI's order.
 ///
 /// # Errors
 ///
 /// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
-pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clients, Failed> {
-    if let Some(clients) = &desk.clients {
+pub(super) async fn clients(args: &args::Connection, console: &Console) -> Result<Clients, Failed> {
+    if let Some(clients) = &console.clients {
         return Ok(clients.clone());
     }
     let http = https();
@@ -38,7 +38,7 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clie
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     let providers = ProviderConfig::without_region().with_http_client(http.clone());
-    let region = region(args, desk, &providers).await?;
+    let region = region(args, console, &providers).await?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(http)
         .region(region.clone())
@@ -64,17 +64,21 @@ pub(super) async fn clients(args: &args::Connection, desk: &Desk) -> Result<Clie
         Failed::Work(format!("no credentials{of}: {}\n{SIGN_IN}", causes(&error)))
     })?;
     // An endpoint of one's own has no name for every bucket.
-    let path_style = config.endpoint_url().is_some() || (desk.variable)("AWS_ENDPOINT_URL_S3").is_some();
+    let path_style = config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();
     Ok(Clients::from_config(&config, path_style))
 }
 
 /// The region of the command line, the environment or the profile, in this order.
-async fn region(args: &args::Connection, desk: &Desk, providers: &ProviderConfig) -> Result<Region, Failed> {
+async fn region(
+    args: &args::Connection,
+    console: &Console,
+    providers: &ProviderConfig,
+) -> Result<Region, Failed> {
     let mut of_profile = ProfileFileRegionProvider::builder().configure(providers);
     if let Some(profile) = &args.profile {
         of_profile = of_profile.profile_name(profile);
     }
-    let region = match args.region.clone().map(Region::new).or_else(|| clients::region(desk.variable)) {
+    let region = match args.region.clone().map(Region::new).or_else(|| clients::region(console.variable)) {
         None => of_profile.build().region().await,
         named => named,
     };

@@ -12,19 +12,19 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::text::{brief, clock, count, harmless, table, utc};
-use super::{Desk, Failed, Finished, args, read_file, read_policy};
+use super::{Console, Failed, Finished, args, read_file, read_policy};
 use crate::arn::Arn;
 use crate::failure::FailureClass;
 use crate::letter::{Letter, Origin, SqsMessage};
 use crate::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Rule, Unmatchable, Verdict, Voucher, Way, plus,
-    seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Route, Rule, Unmatchable, Verdict, Voucher,
+    plus, seconds_until,
 };
 
-pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
-    let policy = read_policy(args.policy.as_deref(), desk)?;
-    let letters = read_event(args, &policy, desk)?;
-    let now = args.at.unwrap_or_else(|| desk.clock.now());
+pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+    let policy = read_policy(args.policy.as_deref(), console)?;
+    let letters = read_event(args, &policy, console)?;
+    let now = args.at.unwrap_or_else(|| console.clock.now());
     let facts = Facts {
         retention: args.retention,
         source_max_receives: args.source_max_receives,
@@ -34,15 +34,15 @@ pub(super) fn run(args: &args::Explain, as_json: bool, desk: &mut Desk) -> Resul
     let cases = cases(&policy, &letters, &facts, now);
     if as_json {
         let records: Vec<_> = cases.iter().map(Case::to_json).collect();
-        writeln!(desk.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
+        writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
         return Ok(Finished::Whole);
     }
     for (index, case) in cases.iter().enumerate() {
         if index > 0 {
-            writeln!(desk.out)?;
+            writeln!(console.out)?;
         }
-        writeln!(desk.out, "Record {} of {}: {}", index + 1, cases.len(), case.headline())?;
-        write!(desk.out, "{}", table(&case.lines(), &[]))?;
+        writeln!(console.out, "Record {} of {}: {}", index + 1, cases.len(), case.headline())?;
+        write!(console.out, "{}", table(&case.lines(), &[]))?;
     }
     Ok(Finished::Whole)
 }
@@ -53,9 +53,9 @@ type Sorted<'p> = (Letter, Result<&'p Rule, Unmatchable>);
 fn read_event<'p>(
     args: &args::Explain,
     policy: &'p Policy,
-    desk: &mut Desk,
+    console: &mut Console,
 ) -> Result<Vec<Sorted<'p>>, Failed> {
-    let json = read_file(&args.event, desk)?;
+    let json = read_file(&args.event, console)?;
     let bad = |problem: String| Failed::Input(vec![format!("{}: {problem}", args.event.display())]);
     // What serde says of an event can quote it.
     let event: SqsEvent = serde_json::from_str(&json).map_err(|error| {
@@ -150,7 +150,7 @@ impl Case<'_> {
             }
         }
         if let Decision::Deliver(_) = self.verdict.decision {
-            say("to", way(&self.verdict.way));
+            say("to", route(&self.verdict.route));
         }
         if let Some(decision) = &self.if_it_fails {
             say("if it fails", self.failed(decision));
@@ -252,7 +252,7 @@ impl Case<'_> {
         put("unlistedOrigin", letter.unlisted.map(|claim| claim.name().into()));
         put("topicArn", letter.topic().map(arn));
         put("subscriptionArn", letter.subscription().map(arn));
-        put("way", way_json(&self.verdict.way));
+        put("route", route_json(&self.verdict.route));
         put("ifItFails", self.if_it_fails.as_ref().map(decision_json));
         put("behind", self.behind.map(|before| before.sqs.message_id.as_str().into()));
         value
@@ -287,13 +287,13 @@ fn origin(letter: &Letter) -> String {
     }
 }
 
-fn way(way: &Way) -> String {
-    match way {
-        Way::To(arn) => arn.to_string(),
-        Way::ThroughSubscription(arn) => {
+fn route(route: &Route) -> String {
+    match route {
+        Route::To(arn) => arn.to_string(),
+        Route::ThroughSubscription(arn) => {
             format!("the endpoint of {arn}, if SNS confirms that it names this queue")
         }
-        Way::ToTopicOf(arn, voucher) => {
+        Route::ToTopicOf(arn, voucher) => {
             let that = match voucher {
                 Voucher::DeadLetters => "it names this queue".to_owned(),
                 Voucher::DeliversTo(endpoint) => format!("it delivers to {endpoint}"),
@@ -301,20 +301,20 @@ fn way(way: &Way) -> String {
             };
             format!("the topic of {arn}, if SNS confirms that {that}")
         }
-        Way::Returned { subscription, again } => {
+        Route::Returned { subscription, again } => {
             let or = if *again { ", or where only SNS delivers to it the topic once more" } else { "" };
             format!("the endpoint of {subscription}, where a published copy failed{or}")
         }
-        Way::Nowhere(_, why) => format!("nowhere: it {why}"),
+        Route::Nowhere(_, why) => format!("nowhere: it {why}"),
     }
 }
 
-fn way_json(way: &Way) -> Option<Value> {
-    let (kind, arn) = match way {
-        Way::To(arn) => ("arn", arn),
-        Way::ThroughSubscription(arn) | Way::Returned { subscription: arn, .. } => ("subscription", arn),
-        Way::ToTopicOf(arn, _) => ("topicOfSubscription", arn),
-        Way::Nowhere(..) => return None,
+fn route_json(route: &Route) -> Option<Value> {
+    let (kind, arn) = match route {
+        Route::To(arn) => ("arn", arn),
+        Route::ThroughSubscription(arn) | Route::Returned { subscription: arn, .. } => ("subscription", arn),
+        Route::ToTopicOf(arn, _) => ("topicOfSubscription", arn),
+        Route::Nowhere(..) => return None,
     };
     Some(json!({ "kind": kind, "arn": arn }))
 }

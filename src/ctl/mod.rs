@@ -2,7 +2,7 @@
 //!
 //! It answers what an operator asks before, during and after an outage: when will this policy retry,
 //! what would the function do with this event, what lies in the archive; and it puts letters back. [`run`] takes a command line
-//! and a [`Desk`], the world around it, so that tests can sit there too.
+//! and a [`Console`], the world around it, so that tests can sit there too.
 //!
 //! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
 //! unsubscribe links stay where they are.
@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::policy::Policy;
 
 /// What the tool works with.
-pub struct Desk {
+pub struct Console {
     /// Where results go.
     pub out: Box<dyn Write + Send>,
     /// Where problems and progress go.
@@ -49,7 +49,7 @@ pub struct Desk {
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
 
-impl Desk {
+impl Console {
     /// The process's own world.
     #[must_use]
     pub fn system() -> Self {
@@ -109,44 +109,44 @@ enum Failed {
 
 /// Carries a command line out. The answer is the exit code: 0 done, 1 something failed, 2 bad usage or
 /// input.
-pub async fn run(args: impl IntoIterator<Item = OsString>, mut desk: Desk) -> u8 {
+pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console) -> u8 {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            let (to, code) = if error.use_stderr() { (&mut desk.err, 2) } else { (&mut desk.out, 0) };
+            let (to, code) = if error.use_stderr() { (&mut console.err, 2) } else { (&mut console.out, 0) };
             // Nobody is left to tell if that cannot be written.
             let _ = write!(to, "{error}");
             return code;
         }
     };
-    let ended = carry_out(&cli, &mut desk).await;
-    match ended.and_then(|finished| Ok(desk.out.flush().map(|()| finished)?)) {
+    let ended = carry_out(&cli, &mut console).await;
+    match ended.and_then(|finished| Ok(console.out.flush().map(|()| finished)?)) {
         Ok(Finished::Whole) => 0,
         Ok(Finished::Partly) => 1,
         // The reader has seen enough, as `head` does.
         Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(failed) => {
             for line in failed.to_string().lines() {
-                let _ = writeln!(desk.err, "redrivectl: {}", text::harmless(line));
+                let _ = writeln!(console.err, "redrivectl: {}", text::harmless(line));
             }
             if matches!(failed, Failed::Input(_)) { 2 } else { 1 }
         }
     }
 }
 
-async fn carry_out(cli: &args::Cli, desk: &mut Desk) -> Result<Finished, Failed> {
+async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, Failed> {
     match &cli.command {
-        args::Command::Plan(args) => plan::run(args, cli.json, desk),
-        args::Command::Explain(args) => explain::run(args, cli.json, desk),
-        args::Command::Archive(args) => archive::run(args, cli.json, desk).await,
-        args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, desk)).await,
+        args::Command::Plan(args) => plan::run(args, cli.json, console),
+        args::Command::Explain(args) => explain::run(args, cli.json, console),
+        args::Command::Archive(args) => archive::run(args, cli.json, console).await,
+        args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
     }
 }
 
 /// The policy of a file; the built-in one where there is none.
-fn read_policy(file: Option<&Path>, desk: &mut Desk) -> Result<Policy, Failed> {
+fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<Policy, Failed> {
     let Some(file) = file else { return Ok(Policy::built_in()) };
-    let json = read_file(file, desk)?;
+    let json = read_file(file, console)?;
     Policy::parse(&json).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
         Failed::Input(bad.0.iter().map(place).collect())
@@ -154,10 +154,10 @@ fn read_policy(file: Option<&Path>, desk: &mut Desk) -> Result<Policy, Failed> {
 }
 
 /// A file's text; `-` is standard input.
-fn read_file(file: &Path, desk: &mut Desk) -> Result<String, Failed> {
+fn read_file(file: &Path, console: &mut Console) -> Result<String, Failed> {
     let read = if file == Path::new("-") {
         let mut text = String::new();
-        desk.input.read_to_string(&mut text).map(|_| text)
+        console.input.read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };

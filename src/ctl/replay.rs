@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::args::When;
 use super::text::{count, harmless, table, thousands, utc};
-use super::{Desk, Failed, Finished, archive, args, aws, read_file, read_policy};
+use super::{Console, Failed, Finished, archive, args, aws, read_file, read_policy};
 use crate::archive::Record;
 use crate::arn::{Arn, ArnKind};
 use crate::replay::{
@@ -20,37 +20,41 @@ use crate::replay::{
 /// The progress bar's length in characters.
 const BAR: u64 = 20;
 
-pub(super) async fn run(args: &args::Replay, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
-    let archive::Place { bucket, prefix } = archive::place(&args.place, desk)?;
-    let requeue = requeue(args, desk)?;
-    let request = request(args, desk)?;
+pub(super) async fn run(
+    args: &args::Replay,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let archive::Place { bucket, prefix } = archive::place(&args.place, console)?;
+    let requeue = requeue(args, console)?;
+    let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from cannot both be standard input");
     }
-    let policy = args.policy.as_deref().map(|file| read_policy(Some(file), desk)).transpose()?;
+    let policy = args.policy.as_deref().map(|file| read_policy(Some(file), console)).transpose()?;
     let source = match &args.from {
-        Some(file) => Source::Given(records(&read_file(file, desk)?)?),
+        Some(file) => Source::Given(records(&read_file(file, console)?)?),
         None => Source::Archive,
     };
-    let clients = aws::clients(&args.connection, desk).await?;
-    let stop = (desk.interrupts)()?;
+    let clients = aws::clients(&args.connection, console).await?;
+    let stop = (console.interrupts)()?;
     if !request.dry_run {
-        tell_times(args, &request.select, desk)?;
+        tell_times(args, &request.select, console)?;
     }
 
-    let clock = desk.clock.clone();
+    let clock = console.clock.clone();
     let owner = format!("redrivectl, process {}", std::process::id());
     let replay = Replay::new(Parts { clients, bucket, prefix, requeue, clock, owner });
-    let watch = Watch::new(desk, stop);
+    let watch = Watch::new(console, stop);
     let ended = replay.run(&request, &source, policy.as_ref(), &watch).await;
     let interrupted = watch.end();
     let manifest = ended.map_err(|error| failed(error, interrupted))?;
     if as_json {
         let json = serde_json::to_string(&manifest);
-        writeln!(desk.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
+        writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
     } else {
-        write!(desk.out, "{}", summary(&manifest))?;
+        write!(console.out, "{}", summary(&manifest))?;
     }
     Ok(if is_whole(&manifest) { Finished::Whole } else { Finished::Partly })
 }
@@ -60,15 +64,15 @@ fn bad<T>(problem: &str) -> Result<T, Failed> {
 }
 
 /// The requeue that is named on the command line, else by the function's own variable.
-fn requeue(args: &args::Replay, desk: &Desk) -> Result<Arn, Failed> {
-    let given = args.requeue.clone().or_else(|| (desk.variable)("REQUEUE_ARN"));
+fn requeue(args: &args::Replay, console: &Console) -> Result<Arn, Failed> {
+    let given = args.requeue.clone().or_else(|| (console.variable)("REQUEUE_ARN"));
     let arn = given.and_then(|text| text.parse::<Arn>().ok()).filter(|arn| arn.kind() == ArnKind::Queue);
     arn.map_or_else(|| bad("--requeue (or REQUEUE_ARN) must be the ARN of the function's requeue"), Ok)
 }
 
-fn request(args: &args::Replay, desk: &Desk) -> Result<Request, Failed> {
+fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     // Read as `archive list` reads it, so that it is refused for the same.
-    let chosen = archive::selection(&args.selection, desk)?;
+    let chosen = archive::selection(&args.selection, console)?;
     if chosen.from.zip(chosen.to).is_some_and(|(since, until)| since >= until) {
         return bad("--until must be later than --since");
     }
@@ -84,7 +88,7 @@ fn request(args: &args::Replay, desk: &Desk) -> Result<Request, Failed> {
     };
     let request = Request {
         select,
-        cut_off: args.cut_off.map(|when| when.at(desk.clock.now())),
+        cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
         to: args.to.clone(),
         dry_run: args.dry_run,
         rate: args.pace.rate,
@@ -121,12 +125,12 @@ fn record(line: &str) -> Given {
 }
 
 /// A replay is known by its selection, and "two days ago" is another one tomorrow.
-fn tell_times(args: &args::Replay, select: &Select, desk: &mut Desk) -> Result<(), Failed> {
+fn tell_times(args: &args::Replay, select: &Select, console: &mut Console) -> Result<(), Failed> {
     let times =
         [("--since", args.selection.since, select.from), ("--until", args.selection.until, select.to)];
     for (option, when, at) in times {
         if let (Some(When::Ago(_)), Some(at)) = (when, at) {
-            writeln!(desk.err, "redrivectl: to go on with this replay later, give {option} {at}")?;
+            writeln!(console.err, "redrivectl: to go on with this replay later, give {option} {at}")?;
         }
     }
     Ok(())
@@ -229,9 +233,9 @@ struct Screen<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(desk: &'a mut Desk, stop: Arc<AtomicBool>) -> Self {
-        let screen = Screen { err: &mut desk.err, on_screen: false };
-        let watch = Self { stop, progress: desk.progress, screen: Mutex::new(screen) };
+    fn new(console: &'a mut Console, stop: Arc<AtomicBool>) -> Self {
+        let screen = Screen { err: &mut console.err, on_screen: false };
+        let watch = Self { stop, progress: console.progress, screen: Mutex::new(screen) };
         watch.show("counting");
         watch
     }

@@ -70,7 +70,7 @@ const PERMANENT: &[&str] = &[
 ];
 
 /// For an operator to mend; every code of KMS but its throttling belongs here too.
-const MENDABLE: &[&str] = &[
+const ACTION_REQUIRED: &[&str] = &[
     "NotFound",
     "NotFoundException",
     "NonExistentQueue",
@@ -124,7 +124,7 @@ impl Failure {
                  variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS",
             ),
             "NoRootCertificates" => Some("the system has no root certificates"),
-            _ if self.class == FailureClass::Mendable && is_kms(code) => {
+            _ if self.class == FailureClass::ActionRequired && is_kms(code) => {
                 Some("the target's key cannot be used: see the key's policy and state")
             }
             // Of a web server; permanent, as SNS has it. But SNS calls from addresses of its own.
@@ -132,7 +132,7 @@ impl Failure {
                 "the server does not let this function in: allow the address that it calls from, or give it \
                  the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile",
             ),
-            _ if self.class == FailureClass::Mendable && code.starts_with("Http3") => {
+            _ if self.class == FailureClass::ActionRequired && code.starts_with("Http3") => {
                 Some("the endpoint redirects, and SNS follows no redirects")
             }
             _ => None,
@@ -148,23 +148,24 @@ impl Failure {
     fn of_service(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Self {
         // Query-protocol services may prefix codes: `AWS.SimpleQueueService.NonExistentQueue`.
         let bare = code.map(|code| code.strip_prefix(SQS_PREFIX).unwrap_or(code));
-        let mendable = bare.is_some_and(|code| MENDABLE.contains(&code) || is_kms(code));
+        let action_required = bare.is_some_and(|code| ACTION_REQUIRED.contains(&code) || is_kms(code));
         let class = match (bare, status) {
             (Some(code), _) if THROTTLING.contains(&code) => FailureClass::Throttling,
             (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,
             (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
-            _ if mendable => FailureClass::Mendable,
+            _ if action_required => FailureClass::ActionRequired,
             (_, Some(429)) => FailureClass::Throttling,
             // A success that could not be read tells nothing of what was done.
             (_, Some(408 | 500..=599)) | (None, Some(200..=299)) => FailureClass::Transient,
-            _ => FailureClass::Mendable,
+            _ => FailureClass::ActionRequired,
         };
         let code = match (code, status) {
             (Some(code), _) => code.to_owned(),
             (None, Some(status)) => format!("Http{status}"),
             (None, None) => "Unknown".to_owned(),
         };
-        let message = message.filter(|_| mendable && class == FailureClass::Mendable).map(str::to_owned);
+        let message =
+            message.filter(|_| action_required && class == FailureClass::ActionRequired).map(str::to_owned);
         Self { class, code, message }
     }
 }

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 
 use super::unarchived::Unarchived;
 use super::{NotDone, Outcome, Report};
-use crate::archive::Epitaph;
+use crate::archive::ArchiveContext;
+use crate::delivery::{Endpoint, Sent};
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Rule, Verdict, Way, plus,
+    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Route, Rule, Verdict, plus,
 };
-use crate::target::{Endpoint, Sent};
 
 /// A letter on its way to an outcome.
 pub(super) struct Case<'p> {
@@ -21,8 +21,8 @@ pub(super) struct Case<'p> {
     pub(super) rule: &'p Rule,
     pub(super) facts: Facts,
     pub(super) verdict: Option<Verdict<'p>>,
-    pub(super) fate: Fate,
-    /// When the fate was decided; waits count from then.
+    pub(super) disposition: Disposition,
+    /// When the disposition was decided; waits count from then.
     pub(super) decided: Timestamp,
     pub(super) retry: Option<Retry>,
     /// How long that attempt took.
@@ -40,7 +40,7 @@ pub(super) struct Case<'p> {
 
 /// What is to become of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// Nothing was decided yet.
     Open,
     /// A retry is due.
@@ -64,7 +64,7 @@ impl<'p> Case<'p> {
             rule: rule.unwrap_or(policy.default_rule()),
             facts,
             verdict: None,
-            fate: Fate::Open,
+            disposition: Disposition::Open,
             decided: Timestamp::UNIX_EPOCH,
             retry: None,
             took: None,
@@ -83,7 +83,7 @@ impl<'p> Case<'p> {
 
     /// Goes on where the archive did not take the letter: nothing more is attempted.
     pub(super) fn resume(&mut self, unarchived: Unarchived) {
-        if self.fate == Fate::Open {
+        if self.disposition == Disposition::Open {
             self.archive(unarchived.reason, unarchived.detail.clone());
             self.target.clone_from(&unarchived.target);
             self.unarchived = Some(unarchived);
@@ -97,13 +97,13 @@ impl<'p> Case<'p> {
 
     /// Whether the letter's subscription must be looked for.
     pub(super) fn needs_discovery(&self) -> bool {
-        self.fate == Fate::Open && self.rule.asks_for_subscription(&self.letter)
+        self.disposition == Disposition::Open && self.rule.asks_for_subscription(&self.letter)
     }
 
-    /// The way to the subscription whose delivery policy the rule goes by, if it does.
-    pub(super) fn way_of_delivery_policy(&self) -> Option<Way> {
+    /// The route to the subscription whose delivery policy the rule goes by, if it does.
+    pub(super) fn route_of_delivery_policy(&self) -> Option<Route> {
         let asks = self.rule.delivery == DeliverySpec::FromSubscription;
-        asks.then(|| self.rule.way(&self.letter, self.facts.discovered.as_ref()))
+        asks.then(|| self.rule.route(&self.letter, self.facts.discovered.as_ref()))
     }
 
     /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
@@ -114,21 +114,22 @@ impl<'p> Case<'p> {
     /// The group that this letter holds up, having neither been delivered nor moved. An archived letter holds its
     /// group too: whether the archive has taken it shows only at the end.
     pub(super) fn blocks(&self) -> Option<&str> {
-        self.fifo_group().filter(|_| !matches!(self.fate, Fate::Delivered | Fate::Requeued(_)))
+        self.fifo_group()
+            .filter(|_| !matches!(self.disposition, Disposition::Delivered | Disposition::Requeued(_)))
     }
 
     /// Takes a decision of the policy over.
     pub(super) fn settle(&mut self, decision: &Decision, now: Timestamp) {
         self.decided = now;
         match decision {
-            Decision::Deliver(retry) => self.fate = Fate::Due(*retry),
-            Decision::Defer(deferral) => self.fate = Fate::Defer(*deferral),
+            Decision::Deliver(retry) => self.disposition = Disposition::Due(*retry),
+            Decision::Defer(deferral) => self.disposition = Disposition::Defer(*deferral),
             Decision::Archive(reason, detail) => self.archive(*reason, detail.map(str::to_owned)),
         }
     }
 
     pub(super) fn archive(&mut self, reason: ArchiveReason, detail: Option<String>) {
-        self.fate = Fate::Archive(reason);
+        self.disposition = Disposition::Archive(reason);
         self.detail = detail;
     }
 
@@ -137,9 +138,9 @@ impl<'p> Case<'p> {
         match answer {
             Sent::Accepted => {
                 self.retry = Some(retry);
-                self.fate = Fate::Delivered;
+                self.disposition = Disposition::Delivered;
             }
-            Sent::NotStarted => self.fate = Fate::OutOfTime,
+            Sent::NotStarted => self.disposition = Disposition::OutOfTime,
             Sent::Refused(detail) => self.archive(ArchiveReason::Refused, Some(detail.to_owned())),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
@@ -154,10 +155,10 @@ impl<'p> Case<'p> {
         }
     }
 
-    pub(super) fn epitaph(&self) -> Option<Epitaph<'_>> {
-        let Fate::Archive(reason) = self.fate else { return None };
+    pub(super) fn context(&self) -> Option<ArchiveContext<'_>> {
+        let Disposition::Archive(reason) = self.disposition else { return None };
         let before = self.unarchived.as_ref();
-        Some(Epitaph {
+        Some(ArchiveContext {
             reason,
             detail: self.detail.as_deref(),
             rule: &self.rule.name,
@@ -169,16 +170,18 @@ impl<'p> Case<'p> {
 
     /// The outcome, now that archive and queue have answered.
     pub(super) fn report(self, undone: Option<(NotDone, Failure)>, now: Timestamp) -> Report {
-        let outcome = match (self.fate.clone(), &undone) {
-            // A held letter that could not be shown again comes back by itself; it is held either way.
-            (Fate::Held, _) => Outcome::Held,
+        let outcome = match (self.disposition.clone(), &undone) {
+            // A held letter that could not be shown again comes back by itself; it is held either route.
+            (Disposition::Held, _) => Outcome::Held,
             (_, Some((what, _))) => Outcome::Failed(*what),
-            (Fate::Delivered, None) => Outcome::Delivered,
-            (Fate::Archive(reason), None) => Outcome::Archived(reason),
-            (Fate::Defer(deferral), None) => Outcome::Deferred(deferral),
-            (Fate::Requeued(deferral), None) => Outcome::Requeued(deferral),
-            (Fate::Observed(decision), None) => Outcome::Observed(decision),
-            (Fate::OutOfTime | Fate::Open | Fate::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
+            (Disposition::Delivered, None) => Outcome::Delivered,
+            (Disposition::Archive(reason), None) => Outcome::Archived(reason),
+            (Disposition::Defer(deferral), None) => Outcome::Deferred(deferral),
+            (Disposition::Requeued(deferral), None) => Outcome::Requeued(deferral),
+            (Disposition::Observed(decision), None) => Outcome::Observed(decision),
+            (Disposition::OutOfTime | Disposition::Open | Disposition::Due(_), None) => {
+                Outcome::Failed(NotDone::OutOfTime)
+            }
         };
         // Where nobody knows how often it was received before SQS moved it, it is rather counted twice.
         let moved = self.letter.sqs.source_queue().is_some();

@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::case::{Case, Fate};
-use super::route::{Route, refusal_at_sight, route, subscriptions};
+use super::case::{Case, Disposition};
+use super::resolve::{Resolution, refusal_at_sight, route, subscriptions};
 use super::throttle::Turn;
 use super::{Redrive, half_of};
 use crate::arn::Arn;
-use crate::policy::{ArchiveReason, Retry, Way};
-use crate::target::{CannotPack, Destination, Endpoint, Known, Sent, Shipment, Time, Waiting};
+use crate::delivery::{CannotPack, Destination, Endpoint, Known, Payload, PendingDelivery, Sent, Time};
+use crate::policy::{ArchiveReason, Retry, Route};
 use crate::telemetry;
 
 /// A letter with a destination.
@@ -35,14 +35,14 @@ impl Redrive {
     ) {
         let due: Vec<(usize, Retry)> = round
             .iter()
-            .filter_map(|&index| match cases[index].fate {
-                Fate::Due(retry) => Some((index, retry)),
+            .filter_map(|&index| match cases[index].disposition {
+                Disposition::Due(retry) => Some((index, retry)),
                 _ => None,
             })
             .collect();
         let due = self.verify(cases, due, until).await;
-        let ways = due.iter().filter_map(|(index, _)| way_to_ask(&cases[*index]));
-        let known = self.subscriptions.look_up(subscriptions(ways), half_of(until)).await;
+        let routes = due.iter().filter_map(|(index, _)| route_to_ask(&cases[*index]));
+        let known = self.subscriptions.look_up(subscriptions(routes), half_of(until)).await;
         let time = Time::until(until);
         let time = Time { since: *begun.get_or_insert(time.start), ..time };
         let (mut ready, mut waiting) = (Vec::new(), HashMap::new());
@@ -58,15 +58,15 @@ impl Redrive {
     /// Finds the destination of a letter that is due, or settles what becomes of it instead.
     fn address(&self, case: &mut Case<'_>, retry: Retry, known: &HashMap<Arn, Known>) -> Option<Destination> {
         match route(case.verdict.as_ref()?, &case.letter, self.requeue.as_ref(), known) {
-            Route::Send(destination) => {
+            Resolution::Send(destination) => {
                 case.target = Some(destination.endpoint.clone());
                 Some(destination)
             }
-            Route::Archive(reason, detail) => {
+            Resolution::Archive(reason, detail) => {
                 case.archive(reason, Some(detail));
                 None
             }
-            Route::Unknown(sent) => {
+            Resolution::Unknown(sent) => {
                 case.answered(retry, sent, self.clock.now());
                 None
             }
@@ -104,28 +104,28 @@ impl Redrive {
         let mut sent: Vec<(usize, Retry, (Sent, Duration))> = Vec::new();
         let mut unpackable: Vec<(usize, CannotPack)> = Vec::new();
         {
-            let mut shipments = Vec::new();
+            let mut payloads = Vec::new();
             for one in ready {
-                match Shipment::pack(&cases[one.index].letter, &one.destination, one.retry.number) {
-                    Ok(shipment) => shipments.push((one, shipment)),
+                match Payload::pack(&cases[one.index].letter, &one.destination, one.retry.number) {
+                    Ok(payload) => payloads.push((one, payload)),
                     Err(error) => unpackable.push((one.index, error)),
                 }
             }
-            for (one, _) in shipments.iter().filter(|(_, shipment)| shipment.is_unmarked()) {
+            for (one, _) in payloads.iter().filter(|(_, payload)| payload.is_unmarked()) {
                 telemetry::unmarked(&cases[one.index].letter);
             }
-            let waiting: Vec<_> = shipments
+            let waiting: Vec<_> = payloads
                 .iter()
-                .map(|(one, shipment)| Waiting {
+                .map(|(one, payload)| PendingDelivery {
                     to: &one.destination.endpoint,
-                    shipment,
+                    payload,
                     not_before: one.not_before,
                     at_once: one.at_once,
                 })
                 .collect();
-            let answers = self.courier.deliver_timed(&waiting, time).await;
+            let answers = self.dispatcher.deliver_timed(&waiting, time).await;
             sent.extend(
-                shipments.iter().zip(answers).map(|((one, _), answer)| (one.index, one.retry, answer)),
+                payloads.iter().zip(answers).map(|((one, _), answer)| (one.index, one.retry, answer)),
             );
         }
         for (index, error) in unpackable {
@@ -148,10 +148,10 @@ fn later(now: Timestamp, by: std::time::Duration) -> Timestamp {
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// The way of a letter about whose subscription SNS must be asked, unless it shows at once that the
+/// The route of a letter about whose subscription SNS must be asked, unless it shows at once that the
 /// letter may not go there.
-fn way_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Way> {
-    let way = &case.verdict.as_ref()?.way;
-    let refused = refusal_at_sight(way, &case.letter, case.letter.dead_letter_queue());
-    refused.is_none().then_some(way)
+fn route_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Route> {
+    let route = &case.verdict.as_ref()?.route;
+    let refused = refusal_at_sight(route, &case.letter, case.letter.dead_letter_queue());
+    refused.is_none().then_some(route)
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Redrive;
-use super::case::{Case, Fate};
+use super::case::{Case, Disposition};
 use super::queues::QueueAttributes;
 use crate::arn::Arn;
 use crate::policy::{ArchiveReason, expiry_margin, is_kept, plus, seconds_until};
@@ -71,12 +71,12 @@ impl Redrive {
         let now = self.clock.now();
         let heads = heads(cases, now);
         for case in cases {
-            let (shows_in, why) = match case.fate {
-                Fate::Held => {
+            let (shows_in, why) = match case.disposition {
+                Disposition::Held => {
                     let head = case.fifo_group().and_then(|group| heads.get(group));
                     (head.copied().unwrap_or(0), "was held behind another of its group")
                 }
-                Fate::OutOfTime => (case.shows_in, "was not begun in time"),
+                Disposition::OutOfTime => (case.shows_in, "was not begun in time"),
                 _ => continue,
             };
             if !is_kept(case.letter.kept_since(), case.facts.retention, plus(now, shows_in)) {
@@ -91,9 +91,9 @@ impl Redrive {
 fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, u64> {
     let mut heads = HashMap::new();
     for case in cases {
-        let shows_in = match &case.fate {
-            Fate::Defer(deferral) => seconds_until(now, plus(case.decided, deferral.hide)),
-            Fate::OutOfTime => case.shows_in,
+        let shows_in = match &case.disposition {
+            Disposition::Defer(deferral) => seconds_until(now, plus(case.decided, deferral.hide)),
+            Disposition::OutOfTime => case.shows_in,
             _ => continue,
         };
         if let Some(group) = case.fifo_group() {

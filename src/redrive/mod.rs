@@ -15,7 +15,7 @@ mod ending;
 mod outcome;
 mod queues;
 mod requeue;
-mod route;
+mod resolve;
 mod signatures;
 mod throttle;
 mod unarchived;
@@ -28,21 +28,21 @@ use tokio::time::Instant;
 
 pub use outcome::{NotDone, Outcome, Report, response};
 
-use crate::archive::{Archive, Batch, Epitaph};
+use crate::archive::{Archive, ArchiveContext, Batch};
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::delivery::{Dispatcher, Reach, Subscriptions};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, SqsMessage};
-use crate::policy::{Decision, DeliveryPolicy, Facts, Policy, Way, plus, seconds_until};
+use crate::policy::{Decision, DeliveryPolicy, Facts, Policy, Route, plus, seconds_until};
 use crate::settings::Mode;
 use crate::signature::Certificates;
-use crate::target::{Courier, Reach, Subscriptions};
 use crate::visibility::{Hiding, hide};
-use case::{Case, Fate, rounds};
+use case::{Case, Disposition, rounds};
 use queues::{QueueAttributes, Queues};
-use requeue::Crowds;
-use route::{refusal_at_sight, subscriptions};
+use requeue::InFlightEstimates;
+use resolve::{refusal_at_sight, subscriptions};
 use throttle::Throttle;
 use unarchived::{Memory, Unarchived};
 
@@ -54,11 +54,11 @@ pub struct Redrive {
     mode: Mode,
     requeue: Option<Arn>,
     ceiling: u64,
-    crowds: Crowds,
+    estimates: InFlightEstimates,
     checked: Mutex<HashSet<Arn>>,
     unarchived: Memory,
     sqs: aws_sdk_sqs::Client,
-    courier: Courier,
+    dispatcher: Dispatcher,
     subscriptions: Subscriptions,
     queues: Queues,
     certificates: Certificates,
@@ -109,7 +109,7 @@ impl Redrive {
     pub fn new(parts: Parts) -> Self {
         let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
         let Parts { clients, certificates, reach, instances, clock, .. } = parts;
-        let courier = Courier::new(&clients, reach);
+        let dispatcher = Dispatcher::new(&clients, reach);
         // The requeue has a mapping of its own, with as many instances again.
         let deliverers = if requeue.is_some() { instances.saturating_mul(2) } else { instances };
         let Clients { sns, sqs, .. } = clients;
@@ -119,10 +119,10 @@ impl Redrive {
             mode,
             requeue,
             ceiling,
-            crowds: Crowds::new(in_flight_limit, deliverers),
+            estimates: InFlightEstimates::new(in_flight_limit, deliverers),
             checked: Mutex::default(),
             unarchived: Memory::default(),
-            courier,
+            dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
             certificates,
@@ -231,12 +231,12 @@ impl Redrive {
         let (mut indexes, mut hidings) = (Vec::new(), Vec::new());
         for (index, case) in cases.iter().enumerate() {
             let first = case.blocks().is_none_or(|group| blocked.insert(group));
-            let Some(epitaph) = case.epitaph() else { continue };
+            let Some(context) = case.context() else { continue };
             if !undone.contains_key(&index) {
                 self.unarchived.forget(&case.letter.sqs);
                 continue;
             }
-            let unarchived = Unarchived::of(&epitaph, case.unarchived.as_ref(), now, case.end());
+            let unarchived = Unarchived::of(&context, case.unarchived.as_ref(), now, case.end());
             let seconds = if first { unarchived.hide } else { 0 };
             self.unarchived.keep(&case.letter.sqs, unarchived, now);
             indexes.push(index);
@@ -267,22 +267,22 @@ impl Redrive {
             if self.mode == Mode::Observe {
                 continue;
             }
-            case.fate = Fate::OutOfTime;
+            case.disposition = Disposition::OutOfTime;
             case.detail = Some("its subscription could not be searched for in time".to_owned());
         }
     }
 
     /// Reads the delivery policies of subscriptions, for rules that go by them.
     async fn read_delivery_policies(&self, cases: &mut [Case<'_>], until: Instant) {
-        let way = |case: &Case<'_>| {
-            let way = case.way_of_delivery_policy()?;
-            let refused = refusal_at_sight(&way, &case.letter, case.letter.dead_letter_queue());
-            refused.is_none().then_some(way)
+        let route = |case: &Case<'_>| {
+            let route = case.route_of_delivery_policy()?;
+            let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
+            refused.is_none().then_some(route)
         };
-        let ways: Vec<_> = cases.iter().map(way).collect();
-        let known = self.subscriptions.look_up(subscriptions(ways.iter().flatten()), until).await;
-        for (case, way) in cases.iter_mut().zip(&ways) {
-            let Some(arn) = way.as_ref().and_then(Way::subscription) else { continue };
+        let routes: Vec<_> = cases.iter().map(route).collect();
+        let known = self.subscriptions.look_up(subscriptions(routes.iter().flatten()), until).await;
+        for (case, route) in cases.iter_mut().zip(&routes) {
+            let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };
             let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
             let json = subscription.delivery_policy.as_deref();
             case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);
@@ -290,29 +290,29 @@ impl Redrive {
     }
 
     /// Asks the policy about the letters of a round, but for those behind another of their group and
-    /// those whose fate is known already.
+    /// those whose disposition is known already.
     fn decide(&self, cases: &mut [Case<'_>], round: &[usize], blocked: &HashSet<String>) {
         let now = self.clock.now();
         for &index in round {
             let case = &mut cases[index];
             let behind = case.fifo_group().is_some_and(|group| blocked.contains(group));
             if behind && self.mode == Mode::Active {
-                case.fate = Fate::Held;
+                case.disposition = Disposition::Held;
                 continue;
             }
-            let decision = match case.fate {
-                Fate::Open => {
+            let decision = match case.disposition {
+                Disposition::Open => {
                     let verdict = case.rule.decide(&case.letter, &case.facts, now);
                     let decision = verdict.decision.clone();
                     case.verdict = Some(verdict);
                     decision
                 }
-                Fate::Archive(reason) => Decision::Archive(reason, None),
+                Disposition::Archive(reason) => Decision::Archive(reason, None),
                 _ => continue,
             };
-            match (self.mode, &case.fate) {
-                (Mode::Observe, _) => case.fate = Fate::Observed(decision),
-                (Mode::Active, Fate::Open) => case.settle(&decision, now),
+            match (self.mode, &case.disposition) {
+                (Mode::Observe, _) => case.disposition = Disposition::Observed(decision),
+                (Mode::Active, Disposition::Open) => case.settle(&decision, now),
                 (Mode::Active, _) => {}
             }
         }
@@ -320,19 +320,19 @@ impl Redrive {
 
     /// Archives; what the archive did not take is in the answer.
     async fn archive(&self, cases: &[Case<'_>], batch: Batch<'_>) -> HashMap<usize, (NotDone, Failure)> {
-        let doomed: Vec<(usize, (&Letter, Epitaph<'_>))> = cases
+        let to_archive: Vec<(usize, (&Letter, ArchiveContext<'_>))> = cases
             .iter()
             .enumerate()
-            .filter_map(|(index, case)| Some((index, (&case.letter, case.epitaph()?))))
+            .filter_map(|(index, case)| Some((index, (&case.letter, case.context()?))))
             .collect();
         // In the queue that it is read from, or came from, it would only go round.
         let goes_round = |letter: &Letter| {
             self.archive.is(&letter.sqs.queue) || self.archive.is(letter.dead_letter_queue())
         };
-        let (round, doomed): (Vec<_>, Vec<_>) =
-            doomed.into_iter().partition(|(_, (letter, _))| goes_round(letter));
-        let mut undone = self.store(cases, doomed, batch).await;
-        let failure = Failure::ours(FailureClass::Mendable, "ArchiveIsDeadLetterQueue");
+        let (round, to_archive): (Vec<_>, Vec<_>) =
+            to_archive.into_iter().partition(|(_, (letter, _))| goes_round(letter));
+        let mut undone = self.store(cases, to_archive, batch).await;
+        let failure = Failure::ours(FailureClass::ActionRequired, "ArchiveIsDeadLetterQueue");
         undone.extend(round.into_iter().map(|(index, _)| (index, (NotDone::Archive, failure.clone()))));
         undone
     }
@@ -342,7 +342,7 @@ impl Redrive {
     async fn store<'c>(
         &self,
         cases: &[Case<'_>],
-        mut left: Vec<(usize, (&'c Letter, Epitaph<'c>))>,
+        mut left: Vec<(usize, (&'c Letter, ArchiveContext<'c>))>,
         batch: Batch<'_>,
     ) -> HashMap<usize, (NotDone, Failure)> {
         let limit = match self.archive.queue() {
@@ -393,9 +393,9 @@ impl Redrive {
             .enumerate()
             .filter_map(|(index, case)| {
                 // Deliveries took their time: what is sent is what is left of the wait.
-                let seconds = match &case.fate {
-                    Fate::Defer(deferral) => seconds_until(now, plus(case.decided, deferral.hide)),
-                    Fate::Held => 0,
+                let seconds = match &case.disposition {
+                    Disposition::Defer(deferral) => seconds_until(now, plus(case.decided, deferral.hide)),
+                    Disposition::Held => 0,
                     _ => return None,
                 };
                 Some((index, Hiding { receipt_handle: &case.letter.sqs.receipt_handle, seconds }))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
 
+use crate::delivery::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Decision, Deferral, Retry};
-use crate::target::Endpoint;
 
 /// What became of a letter. Every letter of a batch ends in exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,18 +10,18 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Redrive;
-use super::case::{Case, Fate};
+use super::case::{Case, Disposition};
 use crate::arn::Arn;
-use crate::policy::{Crowd, DeferReason, Deferral, Fifo, Place, is_kept, plus, seconds_until};
-use crate::target::{Endpoint, Parcel, Sent, Shipment, Time, Waiting};
+use crate::delivery::{Endpoint, OutgoingMessage, Payload, PendingDelivery, Sent, Time};
+use crate::policy::{DeferReason, Deferral, Fifo, InFlightEstimate, Place, is_kept, plus, seconds_until};
 use crate::telemetry;
 
 /// How crowded the queues are that feed the function: the dead-letter queue and the requeue.
 #[derive(Debug)]
-pub(super) struct Crowds {
+pub(super) struct InFlightEstimates {
     limit: u64,
     instances: u32,
-    known: Mutex<HashMap<Arn, Crowd>>,
+    known: Mutex<HashMap<Arn, InFlightEstimate>>,
     /// Of which reading of a queue it was told that it is crowded.
     told: Mutex<HashMap<Arn, Timestamp>>,
 }
@@ -33,30 +33,30 @@ struct Moving {
     delay: u64,
 }
 
-impl Crowds {
+impl InFlightEstimates {
     pub(super) fn new(limit: u64, instances: u32) -> Self {
         Self { limit, instances, known: Mutex::default(), told: Mutex::default() }
     }
 
-    pub(super) fn of(&self, queue: &Arn) -> Crowd {
+    pub(super) fn of(&self, queue: &Arn) -> InFlightEstimate {
         let known = self.known().get(queue).cloned();
-        known.unwrap_or_else(|| Crowd::new(self.limit, self.instances))
+        known.unwrap_or_else(|| InFlightEstimate::new(self.limit, self.instances))
     }
 
-    fn put(&self, queue: &Arn, crowd: Crowd) {
-        self.known().insert(queue.clone(), crowd);
+    fn put(&self, queue: &Arn, estimate: InFlightEstimate) {
+        self.known().insert(queue.clone(), estimate);
     }
 
     /// Tells that a queue is crowded and nothing can be moved, once for each reading.
-    fn tell(&self, queue: &Arn, crowd: &Crowd) {
-        let Some(read) = crowd.read_at() else { return };
+    fn tell(&self, queue: &Arn, estimate: &InFlightEstimate) {
+        let Some(read) = estimate.read_at() else { return };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert(queue.clone(), read) != Some(read) {
-            telemetry::crowded(queue, crowd.in_flight(), self.limit);
+            telemetry::crowded(queue, estimate.in_flight(), self.limit);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Arn, Crowd>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Arn, InFlightEstimate>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -65,7 +65,7 @@ impl Redrive {
     /// Letters of a queue in flight, as far as this instance can tell.
     #[must_use]
     pub fn in_flight(&self, queue: &Arn) -> u64 {
-        self.crowd(queue).in_flight()
+        self.estimate(queue).in_flight()
     }
 
     /// Decides where the deferred letters of a round wait, and moves those that should not be hidden.
@@ -80,15 +80,15 @@ impl Redrive {
     ) {
         let deferred: Vec<(usize, Deferral)> = round
             .iter()
-            .filter_map(|&index| match cases[index].fate {
-                Fate::Defer(deferral) => Some((index, deferral)),
+            .filter_map(|&index| match cases[index].disposition {
+                Disposition::Defer(deferral) => Some((index, deferral)),
                 _ => None,
             })
             .collect();
         if deferred.is_empty() {
             return;
         }
-        let mut crowd = self.read_crowd(queue, until).await;
+        let mut estimate = self.read_estimate(queue, until).await;
         let now = self.clock.now();
         let (mut moving, mut hidden) = (Vec::new(), 0);
         for (index, deferral) in deferred {
@@ -96,22 +96,22 @@ impl Redrive {
                 true if self.steps_aside(&cases[index], &deferral) => Place::Moved { delay: 0 },
                 // Nothing can be delayed in a FIFO queue, and order would be lost.
                 true => Place::Hidden,
-                false => crowd.place(seconds_until(now, deferral.due)),
+                false => estimate.place(seconds_until(now, deferral.due)),
             };
             match place {
                 Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
                 Place::Hidden => {
                     hidden += 1;
-                    crowd.hide(u64::from(deferral.hide > 0), now);
+                    estimate.hide(u64::from(deferral.hide > 0), now);
                 }
             }
         }
         let stay = self.move_away(cases, moving, queue, until, works).await;
-        crowd.hide(stay, now);
-        if crowd.is_tight() && (stay > 0 || (queue.is_fifo() && hidden > 0)) {
-            self.crowds.tell(queue, &crowd);
+        estimate.hide(stay, now);
+        if estimate.is_tight() && (stay > 0 || (queue.is_fifo() && hidden > 0)) {
+            self.estimates.tell(queue, &estimate);
         }
-        self.crowds.put(queue, crowd);
+        self.estimates.put(queue, estimate);
     }
 
     /// The requeue, if letters of this queue can go there.
@@ -127,23 +127,24 @@ impl Redrive {
     }
 
     /// How many letters of a queue are in flight, by what it said last and was hidden since.
-    fn crowd(&self, queue: &Arn) -> Crowd {
-        let mut crowd = self.crowds.of(queue);
+    fn estimate(&self, queue: &Arn) -> InFlightEstimate {
+        let mut estimate = self.estimates.of(queue);
         if let Some((in_flight, read)) = self.queues.last_in_flight(queue) {
-            crowd.set(in_flight, read);
+            estimate.set(in_flight, read);
         }
-        crowd
+        estimate
     }
 
     /// The same; the queue is asked where that has to be known better.
-    async fn read_crowd(&self, queue: &Arn, until: Instant) -> Crowd {
-        let crowd = self.crowd(queue);
+    async fn read_estimate(&self, queue: &Arn, until: Instant) -> InFlightEstimate {
+        let estimate = self.estimate(queue);
         // Where nothing can be moved, the reading of the minute will do.
-        if !crowd.wants_reading(self.clock.now()) || (queue.is_fifo() || self.requeue_of(queue).is_none()) {
-            return crowd;
+        if !estimate.wants_reading(self.clock.now()) || (queue.is_fifo() || self.requeue_of(queue).is_none())
+        {
+            return estimate;
         }
         self.queues.read_again(queue, until).await;
-        self.crowd(queue)
+        self.estimate(queue)
     }
 
     /// Moves letters to the requeue; answers how many stay. A letter stays where there is no requeue of
@@ -173,7 +174,7 @@ impl Redrive {
         *works = !failed;
         for one in &moved {
             let deferral = Deferral { hide: one.delay, ..one.deferral };
-            cases[one.index].fate = Fate::Requeued(deferral);
+            cases[one.index].disposition = Disposition::Requeued(deferral);
         }
         all - moved.len() as u64
     }
@@ -192,16 +193,16 @@ impl Redrive {
             let letter = &cases[one.index].letter;
             let mark = letter.mark_for_requeue(spent, due);
             // One that has no room for the mark stays, which costs it nothing but a place.
-            let parcel = Parcel::for_requeue(letter, &mark, requeue, one.delay).ok()?;
-            Some((one, Shipment::Message(parcel)))
+            let message = OutgoingMessage::for_requeue(letter, &mark, requeue, one.delay).ok()?;
+            Some((one, Payload::Message(message)))
         };
         let packed: Vec<_> = moving.iter().filter_map(pack).collect();
         let not_before = Instant::now();
         let waiting: Vec<_> = packed
             .iter()
-            .map(|(_, shipment)| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
+            .map(|(_, payload)| PendingDelivery { to: &to, payload, not_before, at_once: usize::MAX })
             .collect();
-        let answers = self.courier.deliver(&waiting, Time::until(until)).await;
+        let answers = self.dispatcher.deliver(&waiting, Time::until(until)).await;
         let failures: Vec<_> = answers
             .iter()
             .filter_map(|sent| match sent {

@@ -52,7 +52,7 @@ impl Redrive {
                     Err(fault) => case.archive(ArchiveReason::Refused, Some(fault.detail().to_owned())),
                 },
                 Some(Err(sent)) => case.answered(retry, sent.clone(), now),
-                None => case.answered(retry, crate::target::Sent::NotStarted, now),
+                None => case.answered(retry, crate::delivery::Sent::NotStarted, now),
             }
         }
         // The order of the batch, in which letters of one request go out.

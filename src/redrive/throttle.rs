@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::target::Endpoint;
+use crate::delivery::Endpoint;
 
 /// Endpoints remembered at most; those whose turns are over are forgotten first.
 const MAX_KEPT: usize = 1_000;

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::archive::Epitaph;
+use crate::archive::ArchiveContext;
+use crate::delivery::Endpoint;
 use crate::failure::Failure;
 use crate::letter::SqsMessage;
 use crate::policy::{ArchiveReason, Retry, seconds_until};
-use crate::target::Endpoint;
 
 /// How long such a letter is hidden at first, seconds: most failures of an archive pass at once.
 const FIRST_HIDE: u64 = 1;
@@ -41,14 +41,19 @@ pub(super) struct Unarchived {
 
 impl Unarchived {
     /// Of a letter that its queue drops at `end`, and that was hidden `before`, if the archive did not take it then.
-    pub(super) fn of(epitaph: &Epitaph<'_>, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
+    pub(super) fn of(
+        context: &ArchiveContext<'_>,
+        before: Option<&Self>,
+        now: Timestamp,
+        end: Timestamp,
+    ) -> Self {
         Self {
             hide: patience(before.map(|before| before.hide), seconds_until(now, end)),
-            reason: epitaph.reason,
-            detail: epitaph.detail.map(str::to_owned),
-            target: epitaph.target.cloned(),
-            retry: epitaph.retry,
-            failure: epitaph.failure.cloned(),
+            reason: context.reason,
+            detail: context.detail.map(str::to_owned),
+            target: context.target.cloned(),
+            retry: context.retry,
+            failure: context.failure.cloned(),
         }
     }
 }

@@ -10,10 +10,10 @@ use super::run::{Given, Source};
 use super::store::Ledgers;
 use crate::archive::{Archived, Found as Walked, Identity, Record, Unread, Walk, WhyUnread};
 use crate::arn::Arn;
+use crate::delivery::{MAX_MESSAGE_BYTES, OutgoingMessage};
 use crate::failure::Failure;
 use crate::letter::{Letter, Origins, Trust};
-use crate::policy::{Action, Policy, Way};
-use crate::target::{MAX_MESSAGE_BYTES, Parcel};
+use crate::policy::{Action, Policy, Route};
 
 /// A place in the archive, or in what was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,10 +201,10 @@ impl Terms<'_> {
         }
         // No mark is longer than one of the latest time.
         let mark = letter.mark_for_replay(Timestamp::MAX, self.request.to.clone(), edited);
-        let Ok(parcel) = Parcel::for_requeue(letter, &mark, self.requeue, 0) else {
+        let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, self.requeue, 0) else {
             return Some(Unfit::Unmarkable);
         };
-        if parcel.size() > MAX_MESSAGE_BYTES {
+        if message.size() > MAX_MESSAGE_BYTES {
             return Some(Unfit::TooLarge);
         }
         // Its rule is asked as it will be when the letter lies in the requeue.
@@ -213,7 +213,7 @@ impl Terms<'_> {
             policy.rule_for(letter).is_ok_and(|rule| {
                 rule.action == Action::Redrive
                     && !rule.asks_for_subscription(letter)
-                    && matches!(rule.way(letter, None), Way::Nowhere(..))
+                    && matches!(rule.route(letter, None), Route::Nowhere(..))
             })
         });
         letter.mark = before;

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::Manifest;
 use super::letters::Fit;
 use crate::arn::Arn;
+use crate::delivery::{Dispatcher, Endpoint, OutgoingMessage, Payload, PendingDelivery, Sent, Time};
 use crate::failure::{Failure, FailureClass};
-use crate::target::{Courier, Endpoint, Parcel, Sent, Shipment, Time, Waiting};
 
 /// The time for one batch, with the SDK's own repetitions; less than what the lock holds.
 const SEND_TIME: Duration = Duration::from_secs(15);
@@ -24,7 +24,7 @@ const SEND_TIME: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Requeue {
     pub(super) sqs: aws_sdk_sqs::Client,
-    pub(super) courier: Courier,
+    pub(super) dispatcher: Dispatcher,
     pub(super) arn: Arn,
 }
 
@@ -64,8 +64,8 @@ impl Requeue {
             }
         }
         let mut answers = Answers::default();
-        for (fit, fate) in batch.into_iter().zip(fates) {
-            answers.add(fit, fate);
+        for (fit, disposition) in batch.into_iter().zip(fates) {
+            answers.add(fit, disposition);
         }
         answers
     }
@@ -96,22 +96,23 @@ impl Requeue {
         until: Instant,
     ) -> Vec<Sent> {
         let to = Endpoint::Queue(self.arn.clone());
-        let mut shipments = Vec::with_capacity(letters.len());
+        let mut payloads = Vec::with_capacity(letters.len());
         for fit in letters {
             let mark = fit.letter.mark_for_replay(now, manifest.request.to.clone(), fit.edited);
             // Only what can be marked was selected.
-            let Ok(parcel) = Parcel::for_requeue(&fit.letter, &mark, &self.arn, 0) else {
+            let Ok(message) = OutgoingMessage::for_requeue(&fit.letter, &mark, &self.arn, 0) else {
                 return vec![Sent::Refused("cannot be marked"); letters.len()];
             };
-            let deduplication_id = parcel.deduplication_id.is_some().then(|| deduplication_id(manifest, fit));
-            shipments.push(Shipment::Message(Parcel { deduplication_id, ..parcel }));
+            let deduplication_id =
+                message.deduplication_id.is_some().then(|| deduplication_id(manifest, fit));
+            payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
         let not_before = Instant::now();
-        let waiting: Vec<_> = shipments
+        let waiting: Vec<_> = payloads
             .iter()
-            .map(|shipment| Waiting { to: &to, shipment, not_before, at_once: usize::MAX })
+            .map(|payload| PendingDelivery { to: &to, payload, not_before, at_once: usize::MAX })
             .collect();
-        self.courier.deliver(&waiting, Time::until(until)).await
+        self.dispatcher.deliver(&waiting, Time::until(until)).await
     }
 
     /// Letters in a queue: visible, hidden, delayed. SQS says that the numbers are approximate.
@@ -143,8 +144,8 @@ impl Requeue {
 }
 
 impl Answers {
-    fn add(&mut self, fit: Fit, fate: Sent) {
-        match fate {
+    fn add(&mut self, fit: Fit, disposition: Sent) {
+        match disposition {
             Sent::Accepted => self.sent.push(fit),
             Sent::Failed(failure) if failure.class == FailureClass::Permanent => {
                 self.refused.push((fit, failure));

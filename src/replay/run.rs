@@ -21,9 +21,9 @@ use crate::archive::{Found as Walked, Identity, Record, Selection, Unread, Walk,
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::delivery::{Dispatcher, Reach};
 use crate::failure::Failure;
 use crate::policy::Policy;
-use crate::target::{Courier, Reach};
 
 /// Letters of a batch: what one ledger names, and what a crash can repeat.
 const MAX_BATCH: u64 = 500;
@@ -157,10 +157,10 @@ impl Replay {
         let Parts { clients, bucket, prefix, requeue, clock, owner } = parts;
         let prefix = prefix.trim_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let courier = Courier::new(&clients, Reach::Public);
+        let dispatcher = Dispatcher::new(&clients, Reach::Public);
         Self {
             store: Store { s3: clients.s3, bucket, prefix },
-            requeue: Requeue { sqs: clients.sqs, courier, arn: requeue },
+            requeue: Requeue { sqs: clients.sqs, dispatcher, arn: requeue },
             clock,
             owner,
         }

@@ -102,7 +102,7 @@ impl Store {
         let Some(object) = self.get(&format!("{folder}manifest.json")).await? else { return Ok(None) };
         let manifest: Option<Manifest> = serde_json::from_str(&object.text).ok();
         let known = manifest.filter(|manifest| manifest.version == MANIFEST_VERSION);
-        let manifest = known.ok_or(Failure::ours(FailureClass::Mendable, "ManifestUnreadable"))?;
+        let manifest = known.ok_or(Failure::ours(FailureClass::ActionRequired, "ManifestUnreadable"))?;
         Ok(Some((manifest, object.etag)))
     }
 
@@ -264,7 +264,7 @@ fn is_ledger(key: &str) -> bool {
 }
 
 fn ledger_unreadable() -> Failure {
-    Failure::ours(FailureClass::Mendable, "LedgerUnreadable")
+    Failure::ours(FailureClass::ActionRequired, "LedgerUnreadable")
 }
 
 fn not_buildable() -> Failure {

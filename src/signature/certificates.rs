@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Certificate, CertificateUrl};
 use crate::clock::Clock;
+use crate::delivery::Sent;
 use crate::failure::{Failure, FailureClass};
-use crate::target::Sent;
 
 /// How long a certificate is kept. Whether it is still valid is asked with every message.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);

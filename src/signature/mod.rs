@@ -1,7 +1,7 @@
 //! Was this letter really written by SNS?
 //!
 //! Whoever may write to a dead-letter queue can write any letter into it. The guard of
-//! [`target`](crate::target) keeps such a letter away from every endpoint but those whose owners
+//! [`delivery`](crate::delivery) keeps such a letter away from every endpoint but those whose owners
 //! named the queue; with `verifySignature` the content must be SNS's too. SNS signs what it sends
 //! to queues, functions and HTTP endpoints (topics that are FIFO, and raw deliveries, it does not
 //! sign), and names the certificate by a URL in the message.

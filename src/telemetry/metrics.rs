@@ -79,7 +79,7 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     failures_permanent: u64,
     #[metrics(unit = Count)]
-    failures_mendable: u64,
+    failures_action_required: u64,
     #[metrics(unit = Count)]
     letters_in_flight: u64,
     #[metrics(unit = Count)]
@@ -149,7 +149,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         failures_throttling: failed(FailureClass::Throttling),
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),
-        failures_mendable: failed(FailureClass::Mendable),
+        failures_action_required: failed(FailureClass::ActionRequired),
         letters_in_flight: in_flight,
         highest_retry: highest.unwrap_or(0),
         seconds_to_expiry: expiry,

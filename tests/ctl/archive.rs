@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch, Epitaph, Found, Pattern, Selection, Walk};
+use sns_redrive::archive::{Archive, ArchiveContext, Batch, Found, Pattern, Selection, Walk};
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ async fn bury_letters(
     millis: i64,
     request_id: &str,
 ) {
-    let epitaph = |_: &Letter| Epitaph {
+    let context = |_: &Letter| ArchiveContext {
         reason,
         detail: Some("in words"),
         rule: "default",
@@ -37,7 +37,7 @@ async fn bury_letters(
         retry: None,
         failure: None,
     };
-    let doomed: Vec<_> = letters.iter().map(|letter| (letter, epitaph(letter))).collect();
+    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, context(letter))).collect();
     let until = Instant::now() + Duration::from_secs(10);
     let batch = Batch { queue: &letters[0].sqs.queue, request_id, now: at(millis), until };
     let archive = Archive::S3 {
@@ -45,7 +45,7 @@ async fn bury_letters(
         bucket: "graveyard".to_owned(),
         prefix: "dead-letters".to_owned(),
     };
-    assert_eq!(archive.store(&doomed, batch, None).await, vec![Ok(()); letters.len()]);
+    assert_eq!(archive.store(&to_archive, batch, None).await, vec![Ok(()); letters.len()]);
 }
 
 /// Four invocations: two days, two queues, three reasons.

@@ -25,7 +25,7 @@ fn decisions(explained: &Value) -> Vec<String> {
                 "{} of {} {}",
                 decision["retry"],
                 decision["of"],
-                record["way"]["arn"].as_str().unwrap()
+                record["route"]["arn"].as_str().unwrap()
             ),
             "defer" => decision["why"].as_str().unwrap().to_owned(),
             _ => decision["reason"].as_str().unwrap().to_owned(),
@@ -138,7 +138,10 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
     let gold = Post::envelope("a").sns_attribute("tenant", "String", "gold");
     let explained = explain_post(&gold, &["--json", "--policy", policy.path()]).await.json();
     let record = &explained["records"][0];
-    assert_eq!((&record["rule"], &record["way"]), (&json!("gold"), &json!({ "kind": "arn", "arn": WORKER })));
+    assert_eq!(
+        (&record["rule"], &record["route"]),
+        (&json!("gold"), &json!({ "kind": "arn", "arn": WORKER }))
+    );
     assert_eq!((&record["topicArn"], &record["subscriptionArn"]), (&json!(TOPIC), &json!(SUBSCRIPTION)));
     assert_eq!(
         record["notes"],

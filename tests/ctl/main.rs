@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::ctl::{Desk, run};
+use sns_redrive::ctl::{Console, run};
 
 /// What a command line came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
 
 pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let (out, err) = (Page::default(), Page::default());
-    let desk = Desk {
+    let console = Console {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
         progress: world.progress,
@@ -74,7 +74,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         interrupts: Box::new(move || Ok(Arc::clone(&world.interrupted))),
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
-    let code = run(args.map(Into::into), desk).await;
+    let code = run(args.map(Into::into), console).await;
     Ran { code, out: out.text(), err: err.text() }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{BadRecord, Epitaph, RECORD_VERSION, Record};
+use sns_redrive::archive::{ArchiveContext, BadRecord, RECORD_VERSION, Record};
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 
@@ -11,7 +11,7 @@ use super::support::{NOW, Post, at, letter, letters_of, samples};
 
 /// The record of a letter.
 pub(crate) fn record(letter: &Letter) -> Record {
-    let epitaph = Epitaph {
+    let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,
         rule: "default",
@@ -19,7 +19,7 @@ pub(crate) fn record(letter: &Letter) -> Record {
         retry: None,
         failure: None,
     };
-    Record::of(letter, &epitaph, at(NOW))
+    Record::of(letter, &context, at(NOW))
 }
 
 fn line_of(record: &Record) -> Value {

@@ -1,7 +1,7 @@
 //! One invocation: the real decisions, in a shell like that of `src/redrive`.
 //!
 //! Real: [`Policy::rule_for`], `Rule::decide`, `Verdict::after_failure` and `put_off`,
-//! `Letter::mark_for_requeue`, `Deferral::for_mark`, [`Crowd`]. Written again after `src/redrive/case.rs`,
+//! `Letter::mark_for_requeue`, `Deferral::for_mark`, [`InFlightEstimate`]. Written again after `src/redrive/case.rs`,
 //! `mod.rs` and `requeue.rs`: [`rounds`], [`Case::blocks`], [`Case::settle`], and what is done in which order.
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use jiff::Timestamp;
 use sns_redrive::failure::FailureClass;
 use sns_redrive::policy::{
-    ArchiveReason, Crowd, Decision, DeferReason, Deferral, Facts, Place, Policy, Retry, Verdict,
+    ArchiveReason, Decision, DeferReason, Deferral, Facts, InFlightEstimate, Place, Policy, Retry, Verdict,
     expiry_margin, plus, seconds_until,
 };
 
@@ -80,12 +80,12 @@ pub enum Reach {
 pub struct Case {
     pub receipt: Receipt,
     pub message: Message,
-    pub fate: Fate,
+    pub disposition: Disposition,
     decided: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Disposition {
     Open,
     Delivered,
     Archive(ArchiveReason),
@@ -99,7 +99,7 @@ pub enum Fate {
 impl Case {
     pub fn new(receipt: Receipt, requeue: bool) -> Self {
         let message = Message { requeue, number: receipt.number };
-        Self { receipt, message, fate: Fate::Open, decided: at(0) }
+        Self { receipt, message, disposition: Disposition::Open, decided: at(0) }
     }
 
     fn group(&self) -> Option<u32> {
@@ -108,23 +108,24 @@ impl Case {
 
     /// The group that this letter holds up, having neither been delivered nor moved.
     fn blocks(&self) -> Option<u32> {
-        self.group().filter(|_| !matches!(self.fate, Fate::Delivered | Fate::Requeue(..)))
+        self.group()
+            .filter(|_| !matches!(self.disposition, Disposition::Delivered | Disposition::Requeue(..)))
     }
 
     fn settle(&mut self, decision: &Decision, now: Timestamp) {
         self.decided = now;
-        self.fate = match decision {
-            Decision::Archive(reason, _) => Fate::Archive(*reason),
-            Decision::Defer(deferral) => Fate::Defer(*deferral),
+        self.disposition = match decision {
+            Decision::Archive(reason, _) => Disposition::Archive(*reason),
+            Decision::Defer(deferral) => Disposition::Defer(*deferral),
             Decision::Deliver(_) => unreachable!("a due retry is made at once"),
         };
     }
 
     /// For how long it is to be hidden now.
     pub fn hiding(&self, now: Millis) -> Option<u64> {
-        match self.fate {
-            Fate::Defer(deferral) => Some(seconds_until(at(now), plus(self.decided, deferral.hide))),
-            Fate::Held => Some(0),
+        match self.disposition {
+            Disposition::Defer(deferral) => Some(seconds_until(at(now), plus(self.decided, deferral.hide))),
+            Disposition::Held => Some(0),
             _ => None,
         }
     }
@@ -186,12 +187,12 @@ impl Run<'_> {
         for &index in round {
             let case = &mut cases[index];
             if case.group().is_some_and(|group| blocked.contains(&group)) {
-                case.fate = Fate::Held;
+                case.disposition = Disposition::Held;
                 self.journal.note(case.receipt.who, case.message, now, What::Held);
                 continue;
             }
             if self.chance.happens(self.trouble.out_of_time) {
-                case.fate = Fate::OutOfTime;
+                case.disposition = Disposition::OutOfTime;
                 self.journal.note(case.receipt.who, case.message, now, What::Idle(Idle::OutOfTime));
                 continue;
             }
@@ -223,7 +224,7 @@ impl Run<'_> {
             if fails {
                 case.settle(&verdict.after_failure(retry, FailureClass::Transient, at(end)), at(end));
             } else {
-                case.fate = Fate::Delivered;
+                case.disposition = Disposition::Delivered;
             }
         }
         end
@@ -232,23 +233,23 @@ impl Run<'_> {
     /// A head of a FIFO group that failed makes way for its group, where its rule says so and the requeue
     /// takes it.
     fn step_aside(&mut self, case: &mut Case, now: Millis) {
-        let Fate::Defer(deferral) = case.fate else { return };
+        let Disposition::Defer(deferral) = case.disposition else { return };
         let may = self.settings.step_aside && !case.message.requeue && deferral.why == DeferReason::Failed;
         if may && case.group().is_some() && self.may_move(case, now, deferral.hide) {
-            case.fate = Fate::Requeue(deferral, 0);
+            case.disposition = Disposition::Requeue(deferral, 0);
         }
     }
 
     /// Decides where the deferred letters of a standard queue wait.
-    pub fn place(&mut self, cases: &mut [Case], crowd: &mut Crowd, now: Millis) {
+    pub fn place(&mut self, cases: &mut [Case], estimate: &mut InFlightEstimate, now: Millis) {
         for case in cases.iter_mut().filter(|case| case.group().is_none()) {
-            let Fate::Defer(deferral) = case.fate else { continue };
-            match crowd.place(seconds_until(at(now), deferral.due)) {
+            let Disposition::Defer(deferral) = case.disposition else { continue };
+            match estimate.place(seconds_until(at(now), deferral.due)) {
                 Place::Moved { delay } if self.may_move(case, now, deferral.hide.max(delay)) => {
-                    case.fate = Fate::Requeue(deferral, delay);
+                    case.disposition = Disposition::Requeue(deferral, delay);
                 }
-                Place::Moved { .. } => crowd.hide(1, at(now)),
-                Place::Hidden => crowd.hide(u64::from(deferral.hide > 0), at(now)),
+                Place::Moved { .. } => estimate.hide(1, at(now)),
+                Place::Hidden => estimate.hide(u64::from(deferral.hide > 0), at(now)),
             }
         }
     }
@@ -275,19 +276,19 @@ pub const SOURCE_RECEIVES: u32 = 5;
 /// How crowded the queues are, as one instance of the function knows it.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    pub dlq: Crowd,
-    pub requeue: Crowd,
+    pub dlq: InFlightEstimate,
+    pub requeue: InFlightEstimate,
 }
 
 impl Instance {
     pub fn new(settings: &Settings) -> Self {
         // Each of two mappings may run as many.
         let processes = settings.instances * if settings.requeue.is_some() { 2 } else { 1 };
-        let crowd = Crowd::new(settings.in_flight_limit, processes);
-        Self { dlq: crowd.clone(), requeue: crowd }
+        let estimate = InFlightEstimate::new(settings.in_flight_limit, processes);
+        Self { dlq: estimate.clone(), requeue: estimate }
     }
 
-    pub fn crowd(&mut self, requeue: bool) -> &mut Crowd {
+    pub fn estimate(&mut self, requeue: bool) -> &mut InFlightEstimate {
         if requeue { &mut self.requeue } else { &mut self.dlq }
     }
 }

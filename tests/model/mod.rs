@@ -7,7 +7,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`queue`] | SQS: visibility, receive counts, the limit in flight, delays, retention, FIFO groups |
-//! | [`function`] | one invocation: the real letters, policy and crowds, in a shell like that of `redrive` |
+//! | [`function`] | one invocation: the real letters, policy and estimates, in a shell like that of `redrive` |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
 //! | [`journal`] | what happened, letter by letter |
 //! | [`laws`] | what must be true of every journal |

@@ -9,7 +9,9 @@ use serde_json::json;
 use sns_redrive::letter::{Attribute, Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{Facts, Jitter, Policy, Schedule};
 
-use super::function::{Case, Fate, Instance, Reach, Run, SOURCE_RECEIVES, Settings, Subscriber, Trouble};
+use super::function::{
+    Case, Disposition, Instance, Reach, Run, SOURCE_RECEIVES, Settings, Subscriber, Trouble,
+};
 use super::journal::{Idle, Journal, Message, What};
 use super::queue::{self, Queue, Sending, Timer};
 use super::{Chance, Millis, at, seconds};
@@ -444,7 +446,10 @@ impl<'w> Simulation<'w> {
         }
         if reach == Reach::Answered {
             for case in &cases {
-                if matches!(case.fate, Fate::Delivered | Fate::Archive(_) | Fate::Requeue(..)) {
+                if matches!(
+                    case.disposition,
+                    Disposition::Delivered | Disposition::Archive(_) | Disposition::Requeue(..)
+                ) {
                     self.queue(requeue).delete(now, &case.receipt);
                     self.journal.note(case.receipt.who, case.message, now, What::Deleted);
                 }
@@ -458,20 +463,22 @@ impl<'w> Simulation<'w> {
 
     fn place(&mut self, cases: &mut [Case], requeue: bool, instance: usize) {
         let now = self.now;
-        let mut crowd = self.instances[instance].crowd(requeue).clone();
-        if cases.iter().any(|case| matches!(case.fate, Fate::Defer(_))) && crowd.wants_reading(at(now)) {
+        let mut estimate = self.instances[instance].estimate(requeue).clone();
+        if cases.iter().any(|case| matches!(case.disposition, Disposition::Defer(_)))
+            && estimate.wants_reading(at(now))
+        {
             let lag = self.queue(requeue).settings.lag;
             let then = now - self.chance.within(&(0..=lag));
             let in_flight = self.queue(requeue).not_visible(then);
-            crowd.set(in_flight, at(now));
+            estimate.set(in_flight, at(now));
             self.journal.counts.readings += 1;
         }
-        self.run_with(Facts::default()).place(cases, &mut crowd, now);
-        *self.instances[instance].crowd(requeue) = crowd;
+        self.run_with(Facts::default()).place(cases, &mut estimate, now);
+        *self.instances[instance].estimate(requeue) = estimate;
         for case in &*cases {
-            let (deferral, hide) = match case.fate {
-                Fate::Defer(deferral) => (deferral, deferral.hide),
-                Fate::Requeue(deferral, delay) => (deferral, delay),
+            let (deferral, hide) = match case.disposition {
+                Disposition::Defer(deferral) => (deferral, deferral.hide),
+                Disposition::Requeue(deferral, delay) => (deferral, delay),
                 _ => continue,
             };
             let due = super::since_begin(deferral.due);
@@ -482,7 +489,7 @@ impl<'w> Simulation<'w> {
 
     fn move_away(&mut self, cases: &[Case]) {
         for case in cases {
-            let Fate::Requeue(deferral, delay) = case.fate else { continue };
+            let Disposition::Requeue(deferral, delay) = case.disposition else { continue };
             let (spent, due) = deferral.for_mark();
             let letter = &case.receipt.letter;
             let mark = letter.mark_for_requeue(spent, due);
@@ -537,9 +544,9 @@ impl<'w> Simulation<'w> {
     fn archive(&mut self, cases: &mut [Case]) {
         let fails = self.chance.happens(self.world.trouble.archive_fails);
         for case in cases {
-            let Fate::Archive(reason) = case.fate else { continue };
+            let Disposition::Archive(reason) = case.disposition else { continue };
             let what = if fails {
-                case.fate = Fate::OutOfTime;
+                case.disposition = Disposition::OutOfTime;
                 What::NotArchived
             } else {
                 What::Archived { reason }

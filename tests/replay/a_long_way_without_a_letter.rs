@@ -4,25 +4,25 @@
 use super::*;
 
 /// A hundred objects of another queue's topic, each of which takes its time.
-fn desert() -> Desk {
-    let desk = Desk::new();
+fn desert() -> Console {
+    let console = Console::new();
     for number in 0..100 {
-        desk.archive(&format!("o{number:03}"), &[plain(&number.to_string())]);
+        console.archive(&format!("o{number:03}"), &[plain(&number.to_string())]);
     }
-    desk.cloud.script(|call| match call.op.as_str() {
+    console.cloud.script(|call| match call.op.as_str() {
         "GetObject" if call.to.contains("queue=") => Reply::Slow(Duration::from_millis(200)),
         _ => Reply::Accept,
     });
-    desk
+    console
 }
 
 #[tokio::test]
 async fn stops_when_it_is_told_to() {
-    let desk = desert();
-    let operator = desk.operator();
+    let console = desert();
+    let operator = console.operator();
     let began = Instant::now();
     let request = json!({ "select": { "origins": ["eventbridge"] } });
-    let (ended, ()) = tokio::join!(desk.run_by(&operator, request), async {
+    let (ended, ()) = tokio::join!(console.run_by(&operator, request), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         operator.stopped.store(true, Ordering::Relaxed);
     });
@@ -32,10 +32,10 @@ async fn stops_when_it_is_told_to() {
 
 #[tokio::test]
 async fn keeps_its_lock() {
-    let desk = desert();
-    let now = Arc::clone(&desk.now);
+    let console = desert();
+    let now = Arc::clone(&console.now);
     let request = json!({ "select": { "origins": ["eventbridge"] } });
-    let (done, ()) = tokio::join!(desk.run(request), async {
+    let (done, ()) = tokio::join!(console.run(request), async {
         // A minute goes by, twice as long as the lock holds.
         for _ in 0..6 {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -43,6 +43,6 @@ async fn keeps_its_lock() {
         }
     });
     assert_eq!(done.unwrap().status, Status::Done);
-    let locks = desk.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+    let locks = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
     assert!(locks.count() >= 5, "taken, renewed while it read, given back");
 }

@@ -2,43 +2,43 @@ use super::*;
 
 #[tokio::test]
 async fn a_batch_that_was_cut_off_goes_again_and_is_counted_as_repeated() {
-    let desk = Desk::with_letters(30);
+    let console = Console::with_letters(30);
     // Steps of 3 and 27 letters. SQS takes the first request of the second step; then all is dark.
     let request = json!({ "ramp": [10, 100], "settleSeconds": 0 });
     let nth = calls_until(&request, 30, "SendMessageBatch", 2).await;
-    assert!(desk.crash(nth, true, request.clone(), &Source::Archive).await);
-    assert_eq!(desk.sent().len(), 3 + 10);
-    let done = desk.run(request).await.unwrap();
+    assert!(console.crash(nth, true, request.clone(), &Source::Archive).await);
+    assert_eq!(console.sent().len(), 3 + 10);
+    let done = console.run(request).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 30, 27));
-    assert_eq!(desk.sent().len(), 30 + 10);
+    assert_eq!(console.sent().len(), 30 + 10);
 }
 
 /// How many calls a replay of so many letters makes before the `nth` one of an operation.
 async fn calls_until(request: &Value, letters: usize, op: &str, nth: usize) -> usize {
-    let desk = Desk::with_letters(letters);
-    desk.run(request.clone()).await.unwrap();
-    let journal = desk.cloud.journal();
+    let console = Console::with_letters(letters);
+    console.run(request.clone()).await.unwrap();
+    let journal = console.cloud.journal();
     let mut places = journal.iter().enumerate().filter(|(_, call)| call.op == op);
     places.nth(nth - 1).unwrap().0
 }
 
 #[tokio::test]
 async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_went_on() {
-    let desk = Desk::with_letters(5);
+    let console = Console::with_letters(5);
     let request = json!({ "ramp": [100] });
     let nth = calls_until(&request, 5, "SendMessageBatch", 1).await;
-    assert!(desk.crash(nth, true, request.clone(), &Source::Archive).await);
+    assert!(console.crash(nth, true, request.clone(), &Source::Archive).await);
     let other = json!({ "select": { "queue": "orders-dlq" }, "ramp": [100] });
-    let operator = desk.operator();
-    let done = desk.run_by(&operator, other.clone()).await.unwrap();
+    let operator = console.operator();
+    let done = console.run_by(&operator, other.clone()).await.unwrap();
     assert_eq!((done.sent, done.counts.unfit["inDoubt"]), (0, 5));
     let told = "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl:1 may have been sent by a replay that \
                 was cut off: go on with that one first, or replay it again";
     assert_eq!(operator.left_out.into_inner().unwrap()[0], told);
-    let done = desk.run(request).await.unwrap();
+    let done = console.run(request).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 5));
-    desk.pass(1);
-    let done = desk.run(other).await.unwrap();
+    console.pass(1);
+    let done = console.run(other).await.unwrap();
     assert_eq!((done.sent, done.counts.already_replayed), (0, 5));
 }
 
@@ -72,15 +72,15 @@ fn post(number: u8) -> Post {
     }
 }
 
-fn set_up(plan: &Plan) -> (Desk, BTreeSet<String>, Value) {
-    let desk = Desk::new();
+fn set_up(plan: &Plan) -> (Console, BTreeSet<String>, Value) {
+    let console = Console::new();
     for (number, letters) in plan.objects.iter().enumerate() {
         let posts: Vec<_> = letters.iter().map(|letter| post(*letter)).collect();
-        desk.archive(&format!("object-{number}"), &posts);
+        console.archive(&format!("object-{number}"), &posts);
     }
     let selected = plan.objects.iter().flatten().filter(|letter| **letter < 30);
     let request = json!({ "select": { "origins": ["raw"] }, "ramp": plan.ramp, "settleSeconds": 0 });
-    (desk, selected.map(ToString::to_string).collect(), request)
+    (console, selected.map(ToString::to_string).collect(), request)
 }
 
 fn times(bodies: Vec<String>) -> BTreeMap<String, u64> {
@@ -101,27 +101,27 @@ proptest! {
     #[test]
     fn every_letter_is_sent_whatever_crashes_and_repeats_are_counted_and_within_a_batch_each(plan in plans()) {
         block_on(async {
-            let (desk, selected, request) = set_up(&plan);
+            let (console, selected, request) = set_up(&plan);
             let mut crashed = 0;
             for (nth, taken) in &plan.crashes {
-                crashed += u64::from(desk.crash(*nth, *taken, request.clone(), &Source::Archive).await);
-                desk.pass(1);
+                crashed += u64::from(console.crash(*nth, *taken, request.clone(), &Source::Archive).await);
+                console.pass(1);
             }
-            let done = desk.run(request.clone()).await.unwrap();
-            let times = times(desk.bodies());
+            let done = console.run(request.clone()).await.unwrap();
+            let times = times(console.bodies());
             let sent: BTreeSet<_> = times.keys().cloned().collect();
             prop_assert_eq!(done.status, Status::Done);
             prop_assert_eq!(&sent, &selected, "each selected one, and nothing else");
             let repeats = times.values().map(|times| times - 1).sum::<u64>();
             // A crash may have come after the end, and then another replay has begun.
-            let manifests = desk.kept("manifest.json").into_iter();
+            let manifests = console.kept("manifest.json").into_iter();
             let manifests = manifests.map(|(_, text)| serde_json::from_str::<Manifest>(&text).unwrap());
             let counted: u64 = manifests.map(|manifest| manifest.repeated).sum();
             prop_assert!(repeats <= counted, "{} repeats, {} counted", repeats, counted);
             let largest = largest_batch(&plan.ramp, selected.len() as u64);
             prop_assert!(counted <= largest * crashed, "{} in {} crashes", counted, crashed);
-            desk.pass(1);
-            prop_assert_eq!(desk.run(request).await.unwrap().sent, 0, "nothing is left");
+            console.pass(1);
+            prop_assert_eq!(console.run(request).await.unwrap().sent, 0, "nothing is left");
             Ok(())
         })?;
     }
@@ -135,7 +135,7 @@ proptest! {
         turns in prop::collection::vec((any::<bool>(), 0..9_usize, any::<bool>()), 1..6),
     ) {
         block_on(async {
-            let (desk, _, request) = set_up(&plan);
+            let (console, _, request) = set_up(&plan);
             let edited: Vec<Given> = edited.iter().map(|letter| {
                 let mut record = record_at(&post(*letter), NOW);
                 record.message.body = format!("{letter} edited");
@@ -152,10 +152,10 @@ proptest! {
                     ledger || call.op == "SendMessageBatch"
                 };
                 let (request, source) = (requests[which].clone(), &sources[which]);
-                desk.crash_among(counts, *nth, *taken, request, source).await;
-                desk.pass(1);
+                console.crash_among(counts, *nth, *taken, request, source).await;
+                console.pass(1);
             }
-            let bodies: BTreeSet<_> = desk.bodies().into_iter().collect();
+            let bodies: BTreeSet<_> = console.bodies().into_iter().collect();
             for body in &bodies {
                 let both = bodies.contains(&format!("{body} edited"));
                 prop_assert!(!both, "{} went out in both forms", body);

@@ -2,19 +2,19 @@ use super::*;
 
 const ACTIVE: [(&str, &str); 2] = [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
 
-fn function(desk: &Desk, settings: &[(&str, &str)]) -> Function {
+fn function(console: &Console, settings: &[(&str, &str)]) -> Function {
     let variable = |name: &str| {
         let given = settings.iter().find(|(variable, _)| *variable == name);
         given.map(|(_, value)| (*value).to_owned())
     };
-    let now = Arc::clone(&desk.now);
+    let now = Arc::clone(&console.now);
     let clock = Clock::from_fn(move || at(now.load(Ordering::Relaxed)));
-    Function::new(Settings::read(variable).unwrap(), desk.cloud.clients(), clock, Arc::new(|_| {}))
+    Function::new(Settings::read(variable).unwrap(), console.cloud.clients(), clock, Arc::new(|_| {}))
 }
 
 /// The answer of an invocation that has so many seconds, or the error.
-async fn invoke(function: &Function, desk: &Desk, seconds: i64, event: Value) -> Result<Value, String> {
-    let deadline = desk.now.load(Ordering::Relaxed) + seconds * 1000;
+async fn invoke(function: &Function, console: &Console, seconds: i64, event: Value) -> Result<Value, String> {
+    let deadline = console.now.load(Ordering::Relaxed) + seconds * 1000;
     let event = serde_json::from_value(event).unwrap();
     let answer = function.answer(event, "req-1", deadline.try_into().unwrap()).await;
     let answer = answer.map_err(|error| error.to_string())?;
@@ -23,20 +23,21 @@ async fn invoke(function: &Function, desk: &Desk, seconds: i64, event: Value) ->
 }
 
 async fn with(settings: &[(&str, &str)], event: Value) -> (Result<Value, String>, usize) {
-    let desk = Desk::with_letters(3);
-    let answer = invoke(&function(&desk, settings), &desk, 60, event).await;
-    (answer, desk.sent().len())
+    let console = Console::with_letters(3);
+    let answer = invoke(&function(&console, settings), &console, 60, event).await;
+    (answer, console.sent().len())
 }
 
 #[tokio::test]
 async fn the_answer_is_the_manifest_and_the_same_lies_in_the_archive() {
-    let desk = Desk::new();
+    let console = Console::new();
     let policy = json!({ "default": { "target": BILLING } }).to_string();
     let settings = [ACTIVE[0], ACTIVE[1], ("REDRIVE_POLICY", policy.as_str())];
-    desk.archive("a", &posts(3));
+    console.archive("a", &posts(3));
     let request = json!({ "select": { "queue": "orders-dlq" }, "ramp": [100], "rate": 9000 });
-    let answer = invoke(&function(&desk, &settings), &desk, 60, json!({ "replay": request })).await.unwrap();
-    let (key, manifest) = desk.kept("manifest.json").remove(0);
+    let answer =
+        invoke(&function(&console, &settings), &console, 60, json!({ "replay": request })).await.unwrap();
+    let (key, manifest) = console.kept("manifest.json").remove(0);
     assert_eq!(serde_json::from_str::<Value>(&manifest).unwrap(), answer);
     let id = answer["id"].as_str().unwrap().to_owned();
     assert_eq!(key, format!("graveyard/dead-letters/replays/{id}/manifest.json"));
@@ -106,17 +107,17 @@ async fn what_cannot_be_is_refused_and_says_why() {
 
 #[tokio::test]
 async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
-    let desk = Desk::with_letters(30);
-    let function = function(&desk, &ACTIVE);
+    let console = Console::with_letters(30);
+    let function = function(&console, &ACTIVE);
     let event = json!({ "replay": { "to": WORKER, "ramp": [10, 100], "rate": 10 } });
     // Half of this is kept back for the end of the batch.
-    let settling = invoke(&function, &desk, 1, event.clone()).await.unwrap();
+    let settling = invoke(&function, &console, 1, event.clone()).await.unwrap();
     assert_eq!((&settling["status"], &settling["sent"]), (&json!("settling"), &json!(3)));
     assert_eq!(settling["notBefore"], at(START + 60_000).to_string());
-    desk.pass(60);
-    let running = invoke(&function, &desk, 2, event.clone()).await.unwrap();
+    console.pass(60);
+    let running = invoke(&function, &console, 2, event.clone()).await.unwrap();
     assert_eq!((&running["status"], &running["sent"]), (&json!("running"), &json!(13)));
-    let done = invoke(&function, &desk, 60, event).await.unwrap();
+    let done = invoke(&function, &console, 60, event).await.unwrap();
     assert_eq!((&done["status"], &done["sent"], &done["id"]), (&json!("done"), &json!(30), &running["id"]));
-    assert_eq!(desk.bodies(), numbers(0..30));
+    assert_eq!(console.bodies(), numbers(0..30));
 }

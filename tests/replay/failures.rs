@@ -1,57 +1,57 @@
 use super::*;
 
-fn failing(desk: &Desk, body: &'static str, fate: EntryFate, times: usize) {
+fn failing(console: &Console, body: &'static str, disposition: EntryFate, times: usize) {
     let calls = AtomicUsize::new(0);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let with = call.op == "SendMessageBatch" && call.entries.iter().any(|entry| entry.body == body);
         let fails = with && calls.fetch_add(1, Ordering::Relaxed) < times;
-        if fails { call.except(body, fate) } else { Reply::Accept }
+        if fails { call.except(body, disposition) } else { Reply::Accept }
     });
 }
 
 #[tokio::test]
 async fn a_letter_that_is_not_taken_goes_again_with_the_next_batch() {
-    let desk = Desk::with_letters(5);
-    failing(&desk, "2", EntryFate::Failed("RequestThrottled", "slow", false), 1);
-    let done = desk.run(json!({})).await.unwrap();
+    let console = Console::with_letters(5);
+    failing(&console, "2", EntryFate::Failed("RequestThrottled", "slow", false), 1);
+    let done = console.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 0));
-    let mut bodies = desk.bodies();
+    let mut bodies = console.bodies();
     bodies.sort_unstable();
     assert_eq!(bodies, numbers(0..5));
 }
 
 #[tokio::test]
 async fn a_letter_that_may_have_been_taken_is_counted_as_repeated() {
-    let desk = Desk::with_letters(5);
-    failing(&desk, "2", EntryFate::Missing, 1);
-    let done = desk.run(json!({})).await.unwrap();
+    let console = Console::with_letters(5);
+    failing(&console, "2", EntryFate::Missing, 1);
+    let done = console.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 1));
 }
 
 #[tokio::test]
 async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_another_replay() {
-    let desk = Desk::with_letters(200);
+    let console = Console::with_letters(200);
     let bad = EntryFate::Failed("InvalidMessageContents", "no", true);
-    failing(&desk, "150", bad, usize::MAX);
-    let operator = Operator { stop_at: Some(199), ..desk.operator() };
+    failing(&console, "150", bad, usize::MAX);
+    let operator = Operator { stop_at: Some(199), ..console.operator() };
     let request = json!({ "ramp": [100] });
-    let paused = desk.run_by(&operator, request.clone()).await.unwrap();
+    let paused = console.run_by(&operator, request.clone()).await.unwrap();
     assert_eq!((paused.status, paused.sent, paused.refused), (Status::Running, 199, 1));
     let told =
         "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl:151 refused by SQS: InvalidMessageContents";
     assert_eq!(operator.left_out.into_inner().unwrap(), [told]);
-    desk.cloud.script(|_| Reply::Accept);
-    let done = desk.run(request.clone()).await.unwrap();
+    console.cloud.script(|_| Reply::Accept);
+    let done = console.run(request.clone()).await.unwrap();
     assert_eq!((done.status, done.sent, done.refused), (Status::Done, 199, 1), "not tried again");
-    desk.pass(1);
-    assert_eq!(desk.run(request).await.unwrap().sent, 1, "the cause may have been mended");
+    console.pass(1);
+    assert_eq!(console.run(request).await.unwrap().sent, 1, "the cause may have been mended");
 }
 
 /// A step of refused letters does not swallow the whole selection.
 #[tokio::test]
 async fn refused_letters_count_as_failed_in_their_step() {
-    let desk = Desk::with_letters(100);
-    desk.cloud.script(|call| match call.op.as_str() {
+    let console = Console::with_letters(100);
+    console.cloud.script(|call| match call.op.as_str() {
         "SendMessageBatch" => Reply::Except(
             (0..call.entries.len())
                 .map(|entry| (entry, EntryFate::Failed("InvalidMessageContents", "no", true)))
@@ -59,7 +59,7 @@ async fn refused_letters_count_as_failed_in_their_step() {
         ),
         _ => Reply::Accept,
     });
-    let stopped = desk.run(json!({})).await.unwrap();
+    let stopped = console.run(json!({})).await.unwrap();
     assert_eq!((stopped.status, stopped.sent, stopped.refused), (Status::Stopped, 0, 1));
     let why = "of 1 letters of step 1: 1 refused by SQS, 0 back in the archive, 0 more than before wait in the queues";
     assert_eq!(stopped.why.as_deref(), Some(why));
@@ -67,46 +67,46 @@ async fn refused_letters_count_as_failed_in_their_step() {
 
 #[tokio::test]
 async fn a_requeue_that_takes_nothing_stops_the_replay_after_three_tries() {
-    let desk = Desk::with_letters(5);
-    desk.cloud.reply("SendMessageBatch", Reply::Fail(403, "AccessDenied", "no"));
-    let stopped = desk.run(json!({})).await.unwrap();
+    let console = Console::with_letters(5);
+    console.cloud.reply("SendMessageBatch", Reply::Fail(403, "AccessDenied", "no"));
+    let stopped = console.run(json!({})).await.unwrap();
     assert_eq!((stopped.status, stopped.sent, stopped.repeated), (Status::Stopped, 0, 0));
-    let why = "the requeue does not take letters: AccessDenied (mendable)";
+    let why = "the requeue does not take letters: AccessDenied (action_required)";
     assert_eq!(stopped.why.as_deref(), Some(why));
-    assert_eq!(desk.cloud.calls("SendMessageBatch").len(), 3);
-    desk.cloud.script(|_| Reply::Accept);
-    let done = desk.run(json!({ "resume": true })).await.unwrap();
+    assert_eq!(console.cloud.calls("SendMessageBatch").len(), 3);
+    console.cloud.script(|_| Reply::Accept);
+    let done = console.run(json!({ "resume": true })).await.unwrap();
     assert_eq!((done.status, done.sent), (Status::Done, 5));
-    assert_eq!(desk.bodies(), numbers(0..5));
+    assert_eq!(console.bodies(), numbers(0..5));
 }
 
 /// What was there when the replay began and cannot be seen now is not done.
 #[tokio::test]
 async fn an_archive_that_cannot_be_read_any_more_does_not_end_the_replay() {
-    let desk = Desk::with_letters(5);
-    desk.archive("b", &[plain("6")]);
+    let console = Console::with_letters(5);
+    console.archive("b", &[plain("6")]);
     let reads = AtomicUsize::new(0);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let again = call.to.ends_with("/b.jsonl") && reads.fetch_add(1, Ordering::Relaxed) > 0;
         if again { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept }
     });
-    let failed = desk.run(json!({ "ramp": [100] })).await.unwrap_err();
+    let failed = console.run(json!({ "ramp": [100] })).await.unwrap_err();
     assert_eq!(failed.to_string(), "reading the archive failed: SlowDown (throttling)");
-    desk.cloud.script(|_| Reply::Accept);
-    assert_eq!(desk.run(json!({ "ramp": [100] })).await.unwrap().status, Status::Done);
-    assert_eq!(desk.bodies(), ["0", "1", "2", "3", "4", "6"]);
+    console.cloud.script(|_| Reply::Accept);
+    assert_eq!(console.run(json!({ "ramp": [100] })).await.unwrap().status, Status::Done);
+    assert_eq!(console.bodies(), ["0", "1", "2", "3", "4", "6"]);
 }
 
 #[tokio::test]
 async fn a_part_of_the_archive_that_was_unreadable_from_the_beginning_is_told_and_left_out() {
-    let desk = Desk::with_letters(2);
-    desk.archive("b", &[plain("6")]);
-    desk.cloud.script(|call| {
+    let console = Console::with_letters(2);
+    console.archive("b", &[plain("6")]);
+    console.cloud.script(|call| {
         let denied = call.to.ends_with("/b.jsonl");
         if denied { Reply::Fail(403, "AccessDenied", "key") } else { Reply::Accept }
     });
-    let operator = desk.operator();
-    let done = desk.run_by(&operator, json!({})).await.unwrap();
+    let operator = console.operator();
+    let done = console.run_by(&operator, json!({})).await.unwrap();
     assert_eq!((done.status, done.sent, done.counts.unreadable), (Status::Done, 2, 1));
     let told = "dead-letters/queue=orders-dlq/date=2026-11-01/b.jsonl AccessDenied: key";
     assert_eq!(operator.left_out.into_inner().unwrap(), [told]);
@@ -115,20 +115,20 @@ async fn a_part_of_the_archive_that_was_unreadable_from_the_beginning_is_told_an
 /// Its letters would be sent once more.
 #[tokio::test]
 async fn nothing_is_sent_while_a_ledger_cannot_be_read() {
-    let desk = Desk::with_letters(3);
-    desk.run(json!({})).await.unwrap();
-    let (ledger, text) = desk.kept("00000001.jsonl").remove(0);
+    let console = Console::with_letters(3);
+    console.run(json!({})).await.unwrap();
+    let (ledger, text) = console.kept("00000001.jsonl").remove(0);
     for broken in [&text[..text.len() / 2], "{}\n"] {
-        desk.cloud.put(&ledger, broken);
-        desk.pass(1);
-        let failed = desk.run(json!({})).await.unwrap_err().to_string();
-        assert_eq!(failed, "reading the ledgers failed: LedgerUnreadable (mendable)");
+        console.cloud.put(&ledger, broken);
+        console.pass(1);
+        let failed = console.run(json!({})).await.unwrap_err().to_string();
+        assert_eq!(failed, "reading the ledgers failed: LedgerUnreadable (action_required)");
     }
-    desk.cloud.put(&ledger, &text);
-    desk.cloud.script(|call| {
+    console.cloud.put(&ledger, &text);
+    console.cloud.script(|call| {
         let ledger = call.to.ends_with("00000001.jsonl") && call.op == "GetObject";
         if ledger { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept }
     });
-    assert!(desk.run(json!({})).await.is_err());
-    assert_eq!(desk.sent().len(), 3);
+    assert!(console.run(json!({})).await.is_err());
+    assert_eq!(console.sent().len(), 3);
 }

@@ -4,81 +4,82 @@ fn post(id: &str, group: &str) -> Post {
     plain(id).queue(FIFO_DLQ).group(group)
 }
 
-fn of_group(desk: &Desk, group: &str) -> Vec<String> {
-    let sent = desk.sent().into_iter().filter(|entry| entry.group_id.as_deref() == Some(group));
+fn of_group(console: &Console, group: &str) -> Vec<String> {
+    let sent = console.sent().into_iter().filter(|entry| entry.group_id.as_deref() == Some(group));
     sent.map(|entry| entry.body).collect()
 }
 
 #[tokio::test]
 async fn letters_of_a_group_go_one_after_the_other_and_groups_together() {
-    let desk = Desk::fifo();
+    let console = Console::fifo();
     let posts: Vec<_> = (0..45).map(|n| post(&n.to_string(), &format!("g{}", n % 3))).collect();
-    desk.archive("a", &posts);
+    console.archive("a", &posts);
     // The later a request begins, the sooner it is answered: together they would overtake each other.
     let calls = AtomicUsize::new(0);
-    desk.cloud.script(move |call| match call.op.as_str() {
+    console.cloud.script(move |call| match call.op.as_str() {
         "SendMessageBatch" => {
             let before = u64::try_from(calls.fetch_add(1, Ordering::Relaxed)).unwrap();
             Reply::Slow(Duration::from_millis(20_u64.saturating_sub(before * 2)))
         }
         _ => Reply::Accept,
     });
-    desk.run(json!({ "ramp": [100] })).await.unwrap();
+    console.run(json!({ "ramp": [100] })).await.unwrap();
     for group in 0..3 {
         let expected: Vec<_> = (0..15).map(|n| (n * 3 + group).to_string()).collect();
-        assert_eq!(of_group(&desk, &format!("g{group}")), expected);
+        assert_eq!(of_group(&console, &format!("g{group}")), expected);
     }
-    for call in desk.cloud.calls("SendMessageBatch") {
+    for call in console.cloud.calls("SendMessageBatch") {
         let groups: BTreeSet<_> = call.entries.iter().map(|entry| entry.group_id.clone()).collect();
         assert_eq!((groups.len(), call.entries.len()), (3, 3), "one letter of a group at a time");
     }
-    assert_eq!(desk.cloud.peak(), 1);
+    assert_eq!(console.cloud.peak(), 1);
 }
 
 #[tokio::test]
 async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
-    let desk = Desk::fifo();
-    desk.archive("a", &[post("a0", "a"), post("b0", "b"), post("a1", "a"), post("b1", "b"), post("a2", "a")]);
+    let console = Console::fifo();
+    console
+        .archive("a", &[post("a0", "a"), post("b0", "b"), post("a1", "a"), post("b1", "b"), post("a2", "a")]);
     let calls = AtomicUsize::new(0);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let first = call.op == "SendMessageBatch" && calls.fetch_add(1, Ordering::Relaxed) == 0;
         let throttled = EntryFate::Failed("RequestThrottled", "slow", false);
         if first { call.except("a0", throttled) } else { Reply::Accept }
     });
-    let done = desk.run(json!({ "ramp": [100] })).await.unwrap();
+    let done = console.run(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 0));
-    assert_eq!(of_group(&desk, "a"), ["a0", "a1", "a2"]);
-    assert_eq!(of_group(&desk, "b"), ["b0", "b1"]);
+    assert_eq!(of_group(&console, "a"), ["a0", "a1", "a2"]);
+    assert_eq!(of_group(&console, "b"), ["b0", "b1"]);
 }
 
 /// SQS swallows a deduplication id for five minutes.
 #[tokio::test]
 async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
-    let desk = Desk::fifo();
+    let console = Console::fifo();
     // A message that was published again, at two subscribers: two letters of one id.
     let mark = json!({ "v": 1, "spent": 1, "id": "both/of-them", "first": NOW, "gen": 0 });
-    desk.archive("a", &[post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)]);
-    let ids = |desk: &Desk| -> Vec<_> {
-        desk.sent().into_iter().map(|entry| entry.deduplication_id.unwrap()).collect()
+    console.archive("a", &[post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)]);
+    let ids = |console: &Console| -> Vec<_> {
+        console.sent().into_iter().map(|entry| entry.deduplication_id.unwrap()).collect()
     };
     let request = json!({ "ramp": [100] });
     let ledgers = AtomicUsize::new(0);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let after = call.to.ends_with("00000001.jsonl") && ledgers.fetch_add(1, Ordering::Relaxed) > 0;
         if after { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept }
     });
-    desk.run(request.clone()).await.unwrap_err();
-    let first = ids(&desk);
+    console.run(request.clone()).await.unwrap_err();
+    let first = ids(&console);
     assert_eq!(first.len(), 2);
     assert_ne!(first[0], first[1]);
-    desk.cloud.script(|_| Reply::Accept);
-    desk.cloud.forget();
-    desk.run(request).await.unwrap();
-    assert_eq!(ids(&desk), first, "the same replay");
-    desk.cloud.forget();
-    desk.pass(1);
-    desk.run(json!({ "ramp": [100], "again": true })).await.unwrap();
-    let second = ids(&desk);
+    console.cloud.script(|_| Reply::Accept);
+    console.cloud.forget();
+    console.run(request).await.unwrap();
+    assert_eq!(ids(&console), first, "the same replay");
+    console.cloud.forget();
+    console.pass(1);
+    console.run(json!({ "ramp": [100], "again": true })).await.unwrap();
+    let second = ids(&console);
     assert_eq!(second.len(), 2);
     assert!(second.iter().all(|id| !first.contains(id)), "another replay");
 }

@@ -11,14 +11,14 @@ fn received(entry: &Entry) -> Post {
 
 /// A function that meets a letter which was exhausted, archived and replayed.
 async fn replayed(request: Value, policy: &Value) -> (World, Post) {
-    let desk = Desk::new();
+    let console = Console::new();
     let mark = json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
-    desk.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
-    desk.run(request).await.unwrap();
-    let post = received(&desk.sent()[0]);
+    console.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
+    console.run(request).await.unwrap();
+    let post = received(&console.sent()[0]);
     let policy = policy.to_string();
-    desk.cloud.forget();
-    let world = World::on(desk.cloud.clone(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
+    console.cloud.forget();
+    let world = World::on(console.cloud.clone(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
     world.set_now(START);
     (world, post)
 }

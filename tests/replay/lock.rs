@@ -2,10 +2,10 @@ use super::*;
 
 #[tokio::test]
 async fn one_replay_at_a_time_and_what_died_is_over_after_half_a_minute() {
-    let desk = Desk::with_letters(3);
+    let console = Console::with_letters(3);
     let entered = Arc::new(Notify::new());
     let notify = Arc::clone(&entered);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let sends = call.op == "SendMessageBatch";
         if sends {
             notify.notify_one();
@@ -13,30 +13,30 @@ async fn one_replay_at_a_time_and_what_died_is_over_after_half_a_minute() {
         }
         Reply::Accept
     });
-    let (replay, operator, request) = (desk.replay(), desk.operator(), wish(json!({})));
+    let (replay, operator, request) = (console.replay(), console.operator(), wish(json!({})));
     tokio::select! {
         ended = replay.run(&request, &Source::Archive, None, &operator) => panic!("{ended:?}"),
         () = entered.notified() => {}
     }
-    desk.cloud.script(|_| Reply::Accept);
+    console.cloud.script(|_| Reply::Accept);
     let other = json!({ "select": { "origins": ["sns"] } });
-    assert_eq!(desk.run(other.clone()).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
-    assert_eq!(desk.run(json!({})).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
+    assert_eq!(console.run(other.clone()).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
+    assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
     // To count needs no lock.
-    assert_eq!(desk.run(json!({ "dryRun": true })).await.unwrap().counts.selected, 3);
-    desk.pass(30);
-    assert_eq!(desk.run(other).await.unwrap().status, Status::Done);
-    assert_eq!(desk.run(json!({})).await.unwrap().sent, 3, "it was given back at once");
+    assert_eq!(console.run(json!({ "dryRun": true })).await.unwrap().counts.selected, 3);
+    console.pass(30);
+    assert_eq!(console.run(other).await.unwrap().status, Status::Done);
+    assert_eq!(console.run(json!({})).await.unwrap().sent, 3, "it was given back at once");
 }
 
 /// A machine that slept, say. Whoever has the lock now also has the manifest.
 #[tokio::test]
 async fn without_the_lock_nothing_is_sent_and_nothing_of_the_other_is_touched() {
-    let desk = Desk::with_letters(100);
-    let (now, cloud) = (Arc::clone(&desk.now), desk.cloud.clone());
+    let console = Console::with_letters(100);
+    let (now, cloud) = (Arc::clone(&console.now), console.cloud.clone());
     let other = json!({ "version": 1, "owner": "another", "token": "t", "until": at(START + 900_000) });
     let theirs = other.to_string();
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         if call.op == "SendMessageBatch" {
             now.fetch_add(60_000, Ordering::Relaxed);
             cloud.put("graveyard/dead-letters/replays/lock.json", &theirs);
@@ -46,33 +46,33 @@ async fn without_the_lock_nothing_is_sent_and_nothing_of_the_other_is_touched() 
         }
         Reply::Accept
     });
-    assert_eq!(desk.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
-    assert_eq!(desk.sent().len(), 1, "what was under way");
-    assert_eq!(desk.kept("manifest.json")[0].1, "theirs");
-    assert_eq!(desk.kept("lock.json")[0].1, other.to_string());
+    assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
+    assert_eq!(console.sent().len(), 1, "what was under way");
+    assert_eq!(console.kept("manifest.json")[0].1, "theirs");
+    assert_eq!(console.kept("lock.json")[0].1, other.to_string());
 }
 
 #[tokio::test]
 async fn a_lock_that_others_took_is_seen_before_the_next_batch() {
-    let desk = Desk::with_letters(100);
-    let (now, cloud) = (Arc::clone(&desk.now), desk.cloud.clone());
-    desk.cloud.script(move |call| {
+    let console = Console::with_letters(100);
+    let (now, cloud) = (Arc::clone(&console.now), console.cloud.clone());
+    console.cloud.script(move |call| {
         if call.op == "SendMessageBatch" {
             now.fetch_add(60_000, Ordering::Relaxed);
             cloud.put("graveyard/dead-letters/replays/lock.json", "theirs");
         }
         Reply::Accept
     });
-    assert_eq!(desk.run(json!({ "settleSeconds": 0 })).await.unwrap_err(), ReplayError::LockLost);
-    assert_eq!(desk.sent().len(), 1);
+    assert_eq!(console.run(json!({ "settleSeconds": 0 })).await.unwrap_err(), ReplayError::LockLost);
+    assert_eq!(console.sent().len(), 1);
 }
 
 /// The manifest is guarded by itself: clocks of two machines can differ, and a lock be thought to be over.
 #[tokio::test]
 async fn a_manifest_that_somebody_else_has_written_is_not_written_over() {
-    let desk = Desk::with_letters(100);
-    let cloud = desk.cloud.clone();
-    desk.cloud.script(move |call| {
+    let console = Console::with_letters(100);
+    let cloud = console.cloud.clone();
+    console.cloud.script(move |call| {
         if call.op == "SendMessageBatch" {
             for manifest in cloud.objects().keys().filter(|key| key.ends_with("manifest.json")) {
                 cloud.put(manifest, "theirs");
@@ -80,8 +80,8 @@ async fn a_manifest_that_somebody_else_has_written_is_not_written_over() {
         }
         Reply::Accept
     });
-    assert_eq!(desk.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
-    assert_eq!((desk.sent().len(), desk.kept("manifest.json")[0].1.as_str()), (1, "theirs"));
+    assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
+    assert_eq!((console.sent().len(), console.kept("manifest.json")[0].1.as_str()), (1, "theirs"));
 }
 
 /// Lets ten seconds pass each time that a replay which settles asks whether to stop.
@@ -106,11 +106,11 @@ impl Control for Slowly {
 
 #[tokio::test]
 async fn it_never_lapses_while_a_step_settles() {
-    let desk = Desk::with_letters(10);
-    let control = Slowly { clock: Arc::clone(&desk.now), settling: AtomicBool::new(false) };
+    let console = Console::with_letters(10);
+    let control = Slowly { clock: Arc::clone(&console.now), settling: AtomicBool::new(false) };
     let request = wish(json!({ "ramp": [10, 100], "settleSeconds": 60 }));
-    desk.replay().run(&request, &Source::Archive, None, &control).await.unwrap();
-    let puts = desk.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+    console.replay().run(&request, &Source::Archive, None, &control).await.unwrap();
+    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
     let until = |call: support::Call| {
         let lock: Value = serde_json::from_str(&call.object).unwrap();
         lock["until"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
@@ -127,9 +127,9 @@ async fn it_never_lapses_while_a_step_settles() {
 
 #[tokio::test]
 async fn it_is_renewed_as_long_as_the_replay_runs() {
-    let desk = Desk::with_letters(100);
-    desk.run(json!({ "settleSeconds": 3600 })).await.unwrap();
-    let puts = desk.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+    let console = Console::with_letters(100);
+    console.run(json!({ "settleSeconds": 3600 })).await.unwrap();
+    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
     let until = |call: support::Call| serde_json::from_str::<Value>(&call.object).unwrap()["until"].clone();
     let untils: Vec<_> = puts.map(until).collect();
     let hour = 3_600_000;
@@ -140,25 +140,25 @@ async fn it_is_renewed_as_long_as_the_replay_runs() {
 /// The SDK repeats a call whose answer was lost, and then finds what it had written itself.
 #[tokio::test]
 async fn what_was_written_by_a_call_without_an_answer_counts_as_written() {
-    let desk = Desk::with_letters(10);
+    let console = Console::with_letters(10);
     let lost = Mutex::new(BTreeSet::new());
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let first = call.op == "PutObject" && lost.lock().unwrap().insert(call.object.clone());
         if first { Reply::Lost } else { Reply::Accept }
     });
     let retry = aws_config::retry::RetryConfig::standard()
         .with_initial_backoff(Duration::from_millis(1))
         .with_max_attempts(2);
-    let now = Arc::clone(&desk.now);
+    let now = Arc::clone(&console.now);
     let replay = Replay::new(Parts {
-        clients: desk.cloud.clients_with(retry),
+        clients: console.cloud.clients_with(retry),
         bucket: "graveyard".to_owned(),
         prefix: "dead-letters".to_owned(),
         requeue: arn(REQUEUE),
         clock: Clock::from_fn(move || at(now.load(Ordering::Relaxed))),
         owner: "a test".to_owned(),
     });
-    let done = replay.run(&wish(json!({ "ramp": [100] })), &Source::Archive, None, &desk.operator()).await;
+    let done = replay.run(&wish(json!({ "ramp": [100] })), &Source::Archive, None, &console.operator()).await;
     assert_eq!(done.unwrap().sent, 10);
-    assert_eq!(desk.sent().len(), 10);
+    assert_eq!(console.sent().len(), 10);
 }

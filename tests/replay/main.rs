@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{Epitaph, Record};
+use sns_redrive::archive::{ArchiveContext, Record};
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Answer, Function};
 use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
@@ -42,7 +42,7 @@ use tokio::sync::Notify;
 const START: i64 = NOW + 3_600_000;
 
 /// An archive, a requeue, a clock that a test moves.
-struct Desk {
+struct Console {
     cloud: Cloud,
     now: Arc<AtomicI64>,
     requeue: &'static str,
@@ -79,22 +79,22 @@ impl Control for Operator {
     }
 }
 
-impl Desk {
+impl Console {
     fn new() -> Self {
         Self { cloud: Cloud::new(), now: Arc::new(AtomicI64::new(START)), requeue: REQUEUE }
     }
 
     fn fifo() -> Self {
-        let desk = Self { requeue: FIFO_REQUEUE, ..Self::new() };
-        desk.cloud.queue("orders-requeue.fifo", &[("MessageRetentionPeriod", "1209600")]);
-        desk
+        let console = Self { requeue: FIFO_REQUEUE, ..Self::new() };
+        console.cloud.queue("orders-requeue.fifo", &[("MessageRetentionPeriod", "1209600")]);
+        console
     }
 
     /// An archive with so many letters, `0`, `1` ..., in one object.
     fn with_letters(count: usize) -> Self {
-        let desk = Self::new();
-        desk.archive("a", &posts(count));
-        desk
+        let console = Self::new();
+        console.archive("a", &posts(count));
+        console
     }
 
     /// An object of the archive.
@@ -230,7 +230,7 @@ fn record_at(post: &Post, archived: i64) -> Record {
     } else {
         Letter::parse(message)
     };
-    let epitaph = Epitaph {
+    let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,
         rule: "default",
@@ -238,7 +238,7 @@ fn record_at(post: &Post, archived: i64) -> Record {
         retry: None,
         failure: None,
     };
-    Record::of(&letter, &epitaph, at(archived))
+    Record::of(&letter, &context, at(archived))
 }
 
 fn line(post: &Post) -> String {

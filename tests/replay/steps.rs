@@ -1,10 +1,10 @@
 use super::*;
 
 /// Letters come back to the archive as long as the replay settles.
-fn coming_back(desk: &Desk, letters: &[&'static str]) {
-    let (cloud, letters) = (desk.cloud.clone(), letters.to_vec());
-    let now = Arc::clone(&desk.now);
-    desk.cloud.script(move |call| {
+fn coming_back(console: &Console, letters: &[&'static str]) {
+    let (cloud, letters) = (console.cloud.clone(), letters.to_vec());
+    let now = Arc::clone(&console.now);
+    console.cloud.script(move |call| {
         if call.op == "GetQueueAttributes" && call.to == "orders-requeue" {
             return Reply::Accept;
         }
@@ -25,9 +25,9 @@ fn coming_back(desk: &Desk, letters: &[&'static str]) {
 
 #[tokio::test]
 async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
-    let desk = Desk::with_letters(250);
-    let operator = desk.operator();
-    let done = desk.run_by(&operator, json!({ "settleSeconds": 120 })).await.unwrap();
+    let console = Console::with_letters(250);
+    let operator = console.operator();
+    let done = console.run_by(&operator, json!({ "settleSeconds": 120 })).await.unwrap();
     let settling: Vec<_> = operator
         .seen
         .into_inner()
@@ -38,17 +38,17 @@ async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
         .collect();
     assert_eq!(settling, [3, 13, 50]);
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 250, 0));
-    assert_eq!(desk.now.load(Ordering::Relaxed), START + 3 * 120_000);
-    assert_eq!(desk.bodies(), numbers(0..250));
+    assert_eq!(console.now.load(Ordering::Relaxed), START + 3 * 120_000);
+    assert_eq!(console.bodies(), numbers(0..250));
 }
 
 #[tokio::test]
 async fn a_selection_of_none_and_of_one_are_done_at_once() {
     for letters in [0, 1] {
-        let desk = Desk::with_letters(letters);
-        let done = desk.run(json!({})).await.unwrap();
+        let console = Console::with_letters(letters);
+        let done = console.run(json!({})).await.unwrap();
         assert_eq!((done.status, done.sent), (Status::Done, letters as u64));
-        assert_eq!(desk.now.load(Ordering::Relaxed), START, "nothing to wait for");
+        assert_eq!(console.now.load(Ordering::Relaxed), START, "nothing to wait for");
     }
 }
 
@@ -56,25 +56,25 @@ async fn a_selection_of_none_and_of_one_are_done_at_once() {
 async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archive() {
     // Steps of 10, 40 and 50 letters.
     let request = json!({ "ramp": [10, 50, 100], "threshold": 10 });
-    let desk = Desk::with_letters(100);
-    coming_back(&desk, &["0", "10", "11", "12", "13"]);
-    let stopped = desk.run(request.clone()).await.unwrap();
+    let console = Console::with_letters(100);
+    coming_back(&console, &["0", "10", "11", "12", "13"]);
+    let stopped = console.run(request.clone()).await.unwrap();
     assert_eq!((stopped.status, stopped.sent), (Status::Done, 100), "10 per cent of each step may");
 
-    let desk = Desk::with_letters(100);
-    coming_back(&desk, &["0", "10", "11", "12", "13", "14"]);
-    let stopped = desk.run(request.clone()).await.unwrap();
+    let console = Console::with_letters(100);
+    coming_back(&console, &["0", "10", "11", "12", "13", "14"]);
+    let stopped = console.run(request.clone()).await.unwrap();
     assert_eq!((stopped.status, stopped.sent), (Status::Stopped, 50));
     let why = "of 40 letters of step 2: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
     assert_eq!(stopped.why.as_deref(), Some(why));
 
-    let refused = desk.run(request.clone()).await.unwrap_err();
+    let refused = console.run(request.clone()).await.unwrap_err();
     assert_eq!(refused, ReplayError::Stopped { id: stopped.id.clone(), why: why.to_owned() });
-    assert_eq!(desk.sent().len(), 50);
+    assert_eq!(console.sent().len(), 50);
     let resumed = json!({ "ramp": [10, 50, 100], "threshold": 10, "resume": true });
-    let done = desk.run(resumed).await.unwrap();
+    let done = console.run(resumed).await.unwrap();
     assert_eq!((done.status, done.sent, &done.id), (Status::Done, 100, &stopped.id));
-    assert_eq!(desk.bodies(), numbers(0..100), "those that came back are for another replay");
+    assert_eq!(console.bodies(), numbers(0..100), "those that came back are for another replay");
 }
 
 /// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that
@@ -82,10 +82,10 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
 #[tokio::test]
 async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_letters_again() {
     for queue in ["orders-requeue", "orders-dlq"] {
-        let desk = Desk::with_letters(100);
+        let console = Console::with_letters(100);
         let waiting = |number: u64| {
             let (visible, hidden, delayed) = (number / 2, number - number / 2 - 1, 1);
-            desk.cloud.queue(
+            console.cloud.queue(
                 queue,
                 &[
                     ("ApproximateNumberOfMessages", &visible.to_string()),
@@ -95,15 +95,15 @@ async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_l
             );
         };
         waiting(50);
-        let operator = Operator { stop_at: Some(10), ..desk.operator() };
+        let operator = Operator { stop_at: Some(10), ..console.operator() };
         let request = json!({ "ramp": [10, 100] });
-        assert_eq!(desk.run_by(&operator, request.clone()).await.unwrap().sent, 10);
+        assert_eq!(console.run_by(&operator, request.clone()).await.unwrap().sent, 10);
         waiting(52);
-        desk.pass(60);
-        let stopped = desk.run(request).await.unwrap();
+        console.pass(60);
+        let stopped = console.run(request).await.unwrap();
         let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
         assert_eq!((stopped.status, stopped.why.as_deref()), (Status::Stopped, Some(why)), "{queue}");
-        let done = desk.run(json!({ "ramp": [10, 100], "resume": true })).await.unwrap();
+        let done = console.run(json!({ "ramp": [10, 100], "resume": true })).await.unwrap();
         assert_eq!((done.status, done.sent), (Status::Done, 100));
     }
 }
@@ -111,13 +111,13 @@ async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_l
 /// Then nobody can say whether letters fall back into it, and the operator hears of that.
 #[tokio::test]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
-    let desk = Desk::with_letters(100);
-    desk.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
+    let console = Console::with_letters(100);
+    console.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
         ("GetQueueAttributes", "orders-dlq") => Reply::Fail(403, "AccessDenied", "no"),
         _ => Reply::Accept,
     });
-    let operator = Operator { stop_at: Some(10), ..desk.operator() };
-    let begun = desk.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
+    let operator = Operator { stop_at: Some(10), ..console.operator() };
+    let begun = console.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
     assert_eq!((begun.sent, begun.queues), (10, vec![]));
     let told = operator.left_out.lock().unwrap().clone();
     assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
@@ -126,34 +126,34 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
 /// Else a replay that cannot see what came back would go on.
 #[tokio::test]
 async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement() {
-    let desk = Desk::with_letters(100);
+    let console = Console::with_letters(100);
     let lists = AtomicUsize::new(0);
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         let archive = call.op == "ListObjectsV2" && call.to.contains("queue=");
         let judging = archive && lists.fetch_add(1, Ordering::Relaxed) >= 4;
         if judging { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept }
     });
-    let failed = desk.run(json!({})).await.unwrap_err().to_string();
+    let failed = console.run(json!({})).await.unwrap_err().to_string();
     assert_eq!(failed, "listing the archive failed: SlowDown (throttling)");
-    assert_eq!(desk.sent().len(), 1);
-    desk.cloud.script(|_| Reply::Accept);
-    assert_eq!(desk.run(json!({})).await.unwrap().sent, 100);
+    assert_eq!(console.sent().len(), 1);
+    console.cloud.script(|_| Reply::Accept);
+    assert_eq!(console.run(json!({})).await.unwrap().sent, 100);
 }
 
 /// What settling or a slow archive cost is not made up for afterwards.
 #[tokio::test]
 async fn no_more_letters_a_second_than_the_rate_also_after_a_pause() {
-    let desk = Desk::with_letters(24);
+    let console = Console::with_letters(24);
     let moments = Arc::new(Mutex::new(Vec::new()));
     let (seen, began) = (Arc::clone(&moments), Instant::now());
-    desk.cloud.script(move |call| {
+    console.cloud.script(move |call| {
         if call.op == "SendMessageBatch" {
             seen.lock().unwrap().push((began.elapsed(), call.entries.len()));
         }
         let judging = call.op == "GetQueueAttributes";
         if judging { Reply::Slow(Duration::from_millis(600)) } else { Reply::Accept }
     });
-    desk.run(json!({ "rate": 10, "ramp": [10, 100], "settleSeconds": 0 })).await.unwrap();
+    console.run(json!({ "rate": 10, "ramp": [10, 100], "settleSeconds": 0 })).await.unwrap();
     let moments = moments.lock().unwrap();
     assert_eq!(moments.iter().map(|(_, letters)| *letters).collect::<Vec<_>>(), [3, 10, 10, 1]);
     for two in moments.windows(2) {

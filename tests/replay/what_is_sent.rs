@@ -2,14 +2,14 @@ use super::*;
 
 #[tokio::test]
 async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
-    let desk = Desk::new();
+    let console = Console::new();
     let post = Post::envelope("a")
         .attribute("note", "Binary", "AAH/")
         .system("AWSTraceHeader", "Root=1-2-3")
         .group("tenant-1")
         .sqs_mark(&json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 0 }));
-    desk.archive("a", std::slice::from_ref(&post));
-    let done = desk.run(json!({})).await.unwrap();
+    console.archive("a", std::slice::from_ref(&post));
+    let done = console.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.sent, done.counts.selected), (Status::Done, 1, 1));
     let mark = format!(
         r#"{{"v":2,"spent":0,"id":"{}","first":{START},"gen":1,"msg":"{}","passes":0,"dlq":"{DLQ}"}}"#,
@@ -26,74 +26,74 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
         trace_header: Some("Root=1-2-3".to_owned()),
         ..Entry::default()
     };
-    assert_eq!(desk.sent(), [expected]);
+    assert_eq!(console.sent(), [expected]);
 }
 
 #[tokio::test]
 async fn a_letter_that_sqs_had_moved_keeps_its_source() {
-    let desk = Desk::new();
-    desk.archive("a", &[plain("a").moved_from(BILLING)]);
-    desk.run(json!({})).await.unwrap();
-    assert_eq!(mark_of(&desk.sent()[0])["source"], BILLING);
+    let console = Console::new();
+    console.archive("a", &[plain("a").moved_from(BILLING)]);
+    console.run(json!({})).await.unwrap();
+    assert_eq!(mark_of(&console.sent()[0])["source"], BILLING);
 }
 
 /// What is archived out of the requeue lay in another queue before, and its mark says in which.
 #[tokio::test]
 async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_not_where_it_was_sent() {
-    let desk = Desk::new();
+    let console = Console::new();
     let mark = json!({ "v": 1, "spent": 3, "id": "life-long", "first": 7, "gen": 4, "dlq": DLQ,
         "source": BILLING, "due": 9, "to": "topic", "edited": true });
-    desk.archive("a", &[plain("a").queue(REQUEUE).sqs_mark(&mark)]);
-    desk.run(json!({})).await.unwrap();
+    console.archive("a", &[plain("a").queue(REQUEUE).sqs_mark(&mark)]);
+    console.run(json!({})).await.unwrap();
     let expected = json!({ "v": 2, "spent": 0, "id": "life-long", "first": START, "gen": 5, "passes": 0,
         "dlq": DLQ, "source": BILLING, "edited": true });
-    assert_eq!(mark_of(&desk.sent()[0]), made_for("a", expected));
+    assert_eq!(mark_of(&console.sent()[0]), made_for("a", expected));
 }
 
 #[tokio::test]
 async fn a_replay_can_name_the_target() {
-    let desk = Desk::with_letters(1);
-    desk.run(json!({ "to": WORKER })).await.unwrap();
-    assert_eq!(mark_of(&desk.sent()[0])["to"], WORKER);
+    let console = Console::with_letters(1);
+    console.run(json!({ "to": WORKER })).await.unwrap();
+    assert_eq!(mark_of(&console.sent()[0])["to"], WORKER);
 }
 
 #[tokio::test]
 async fn a_letter_that_a_crash_has_archived_twice_goes_once() {
-    let desk = Desk::with_letters(2);
-    desk.archive("b", &[plain("1"), plain("2")]);
-    let done = desk.run(json!({})).await.unwrap();
+    let console = Console::with_letters(2);
+    console.archive("b", &[plain("1"), plain("2")]);
+    let done = console.run(json!({})).await.unwrap();
     assert_eq!((done.counts.selected, done.counts.doubles, done.sent), (3, 1, 3));
-    assert_eq!(desk.bodies(), ["0", "1", "2"]);
+    assert_eq!(console.bodies(), ["0", "1", "2"]);
     // The same message id in another queue is another message.
-    desk.archive("c", &[plain("1").queue(BILLING)]);
-    desk.pass(1);
-    assert_eq!(desk.run(json!({})).await.unwrap().sent, 1);
+    console.archive("c", &[plain("1").queue(BILLING)]);
+    console.pass(1);
+    assert_eq!(console.run(json!({})).await.unwrap().sent, 1);
 }
 
 #[tokio::test]
 async fn only_what_is_selected_and_not_what_is_archived_or_stored_after_the_cut_off() {
-    let desk = Desk::new();
-    desk.archive("a", &[plain("raw"), Post::envelope("sns")]);
+    let console = Console::new();
+    console.archive("a", &[plain("raw"), Post::envelope("sns")]);
     let late = record_at(&plain("archived later"), START - 1000).to_line().unwrap();
-    desk.archive_lines("b", &late);
-    desk.cloud.put_at(&object("c"), &line(&plain("stored later")), "2026-11-01T13:00:00.000Z");
-    let done = desk.run(json!({ "select": { "origins": ["raw"] } })).await.unwrap();
-    assert_eq!(desk.bodies(), ["raw"]);
+    console.archive_lines("b", &late);
+    console.cloud.put_at(&object("c"), &line(&plain("stored later")), "2026-11-01T13:00:00.000Z");
+    let done = console.run(json!({ "select": { "origins": ["raw"] } })).await.unwrap();
+    assert_eq!(console.bodies(), ["raw"]);
     assert_eq!((done.counts.selected, done.cut_off), (1, at(START - 5000)));
 }
 
 /// Somebody named the dead-letter queue as the requeue. Nothing is ever sent there.
 #[tokio::test]
 async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
-    let desk = Desk { requeue: DLQ, ..Desk::with_letters(3) };
-    let done = desk.run(json!({})).await.unwrap();
+    let console = Console { requeue: DLQ, ..Console::with_letters(3) };
+    let done = console.run(json!({})).await.unwrap();
     assert_eq!((done.sent, done.counts.unfit), (0, [("notMoved".to_owned(), 3)].into()));
-    assert_eq!(desk.cloud.calls("SendMessageBatch"), []);
+    assert_eq!(console.cloud.calls("SendMessageBatch"), []);
 }
 
 #[tokio::test]
 async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_and_do_not_stop_the_rest() {
-    let desk = Desk::new();
+    let console = Console::new();
     let mut full = plain("full");
     for number in 0..10 {
         full = full.attribute(&format!("a{number}"), "String", "x");
@@ -102,10 +102,10 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     let large = Post::raw("large", &"x".repeat(1024 * 1024 - 50));
     let fifo = plain("fifo").queue(FIFO_DLQ).group("g");
     let lines = [full, large, fifo, plain("good")].iter().map(line).collect::<String>();
-    desk.archive_lines("a", &format!("{lines}no json\n"));
-    let operator = desk.operator();
-    let done = desk.run_by(&operator, json!({})).await.unwrap();
-    assert_eq!(desk.bodies(), ["good"]);
+    console.archive_lines("a", &format!("{lines}no json\n"));
+    let operator = console.operator();
+    let done = console.run_by(&operator, json!({})).await.unwrap();
+    assert_eq!(console.bodies(), ["good"]);
     assert_eq!((done.status, done.sent, done.counts.unreadable), (Status::Done, 1, 1));
     let unfit = [("otherKind", 1), ("tooLarge", 1), ("unmarkable", 1)];
     assert_eq!(done.counts.unfit, unfit.map(|(name, count)| (name.to_owned(), count)).into());
@@ -134,13 +134,13 @@ async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
         (json!("topic"), &["kept", "sns"], 2),
         (json!(WORKER), &["billing", "kept", "raw", "sns"], 0),
     ] {
-        let desk = Desk::new();
+        let console = Console::new();
         let posts = [plain("billing"), plain("kept"), plain("raw"), Post::envelope("sns")];
-        desk.archive("a", &posts);
+        console.archive("a", &posts);
         let request = wish(json!({ "to": to }));
-        let replay = desk.replay();
-        let done = replay.run(&request, &Source::Archive, Some(&policy), &desk.operator()).await.unwrap();
-        let bodies = desk.bodies();
+        let replay = console.replay();
+        let done = replay.run(&request, &Source::Archive, Some(&policy), &console.operator()).await.unwrap();
+        let bodies = console.bodies();
         let sent_ids: Vec<_> =
             posts.iter().filter(|post| bodies.contains(&post.body())).map(|post| post.id.as_str()).collect();
         let mut expected = sent.to_vec();

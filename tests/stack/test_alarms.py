@@ -175,7 +175,7 @@ def a_schedule_is_longer_than_the_retention(watched):
     yield
 
 
-@case("NeedsMendingAlarm")
+@case("ActionRequiredAlarm")
 def a_target_is_gone(watched):
     watched.billing.unplug()
     watched.letter()

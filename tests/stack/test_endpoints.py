@@ -194,7 +194,7 @@ def test_function_that_is_not_granted_is_not_invoked(world):
     letter = dead_letter(deployment, envelope(topic, notifier.subscription_arn, MESSAGE))
 
     failed = outcome(deployment, letter, "deferred")
-    assert (failed["error.code"], failed["error.class"]) == ("AccessDeniedException", "mendable")
+    assert (failed["error.code"], failed["error.class"]) == ("AccessDeniedException", "action_required")
     assert notifier.posts() == []
 
 

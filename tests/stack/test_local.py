@@ -44,11 +44,11 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     reads("Type a command")
     types("break", "letter", "raw")
     reads("archived, unrecognised")
-    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "NeedsMendingAlarm"):
+    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "ActionRequiredAlarm"):
         reads(f"{alarm} is ALARM")
     types("repair")
     reads("delivered to billing")
-    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "NeedsMendingAlarm"):
+    for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "ActionRequiredAlarm"):
         reads(f"{alarm} is OK")
 
     process.send_signal(signal.SIGINT)

@@ -336,9 +336,11 @@ impl Cloud {
                 tagged(&call.object, response(200, String::new()))
             }
             _ => {
-                let fate = |index| fates.iter().find(|(of, _)| *of == index).map(|(_, fate)| *fate);
-                let all: Vec<_> = (0..call.entries.len()).map(|index| (index, fate(index))).collect();
-                let taken = all.iter().filter(|(_, fate)| fate.is_none()).map(|(index, _)| *index);
+                let disposition =
+                    |index| fates.iter().find(|(of, _)| *of == index).map(|(_, disposition)| *disposition);
+                let all: Vec<_> = (0..call.entries.len()).map(|index| (index, disposition(index))).collect();
+                let taken =
+                    all.iter().filter(|(_, disposition)| disposition.is_none()).map(|(index, _)| *index);
                 state.journal[index].taken = taken.collect();
                 response(200, batch_answer(&call.op, &all))
             }
@@ -408,8 +410,8 @@ impl State {
 
 impl Call {
     /// A reply by which the entries that contain a text are not taken.
-    pub fn except(&self, text: &str, fate: EntryFate) -> Reply {
-        Reply::Except(self.entries_with(text).into_iter().map(|index| (index, fate)).collect())
+    pub fn except(&self, text: &str, disposition: EntryFate) -> Reply {
+        Reply::Except(self.entries_with(text).into_iter().map(|index| (index, disposition)).collect())
     }
 }
 

@@ -20,7 +20,7 @@ pub use world::{Ran, World};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sns_redrive::archive::Epitaph;
+use sns_redrive::archive::ArchiveContext;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::{Digest, Letter, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
@@ -140,8 +140,8 @@ pub fn published(mark: &str, times: u32) -> String {
 }
 
 /// Of a letter that nobody knows what to do with.
-pub fn unrecognised() -> Epitaph<'static> {
-    Epitaph {
+pub fn unrecognised() -> ArchiveContext<'static> {
+    ArchiveContext {
         reason: ArchiveReason::Unrecognised,
         detail: None,
         rule: "default",

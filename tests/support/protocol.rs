@@ -253,16 +253,16 @@ pub fn function_answer(call: &Call, error: Option<&str>) -> Response {
 
 /// Firehose answers in the order of the records, and not at all for those after a missing one.
 fn stream_answer(all: &[(usize, Option<EntryFate>)]) -> String {
-    let answered = all.iter().take_while(|(_, fate)| *fate != Some(EntryFate::Missing));
+    let answered = all.iter().take_while(|(_, disposition)| *disposition != Some(EntryFate::Missing));
     let answers: Vec<_> = answered
-        .map(|(index, fate)| match fate {
+        .map(|(index, disposition)| match disposition {
             Some(EntryFate::Failed(code, message, _)) => {
                 json!({ "ErrorCode": code, "ErrorMessage": message })
             }
             _ => json!({ "RecordId": format!("new-{index}") }),
         })
         .collect();
-    let failed = all.iter().filter(|(_, fate)| fate.is_some()).count();
+    let failed = all.iter().filter(|(_, disposition)| disposition.is_some()).count();
     json!({ "FailedPutCount": failed, "RequestResponses": answers }).to_string()
 }
 
@@ -274,8 +274,8 @@ pub fn batch_answer(op: &str, all: &[(usize, Option<EntryFate>)]) -> String {
     let json = op != "PublishBatch";
     let mut successful = Vec::new();
     let mut failed = Vec::new();
-    for (index, fate) in all.iter().rev() {
-        match fate {
+    for (index, disposition) in all.iter().rev() {
+        match disposition {
             Some(EntryFate::Missing) => {}
             None if json => {
                 let md5 = "00000000000000000000000000000000";

@@ -9,6 +9,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use sns_redrive::archive::Archive;
 use sns_redrive::clock::Clock;
+use sns_redrive::delivery::Reach;
 use sns_redrive::failure::Failure;
 use sns_redrive::function::Function;
 use sns_redrive::letter::BadEvent;
@@ -16,7 +17,6 @@ use sns_redrive::policy::{IN_FLIGHT_LIMIT, Policy, VISIBILITY_CEILING};
 use sns_redrive::redrive::{Parts, Redrive};
 use sns_redrive::settings::{Mode, Settings};
 use sns_redrive::signature::{CertificateUrl, Certificates};
-use sns_redrive::target::Reach;
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing_subscriber::filter::LevelFilter;
 

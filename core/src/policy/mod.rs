@@ -10,11 +10,11 @@ mod decision;
 mod delivery;
 mod document;
 mod fields;
+mod in_flight;
 mod matcher;
+mod route;
 mod rule;
 mod schedule;
-mod waiting;
-mod way;
 
 use jiff::Timestamp;
 
@@ -23,10 +23,10 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::DeliveryPolicy;
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
+pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
+pub use route::{Route, Voucher};
 pub use rule::{Action, DeliverySpec, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
-pub use waiting::{Crowd, IN_FLIGHT_LIMIT, MAX_DELAY, Place};
-pub use way::{Voucher, Way};
 
 use crate::arn::Arn;
 use crate::failure::FailureClass;
@@ -89,7 +89,7 @@ pub struct Verdict<'p> {
     /// What is to be done.
     pub decision: Decision,
     /// Where a retry goes.
-    pub way: Way,
+    pub route: Route,
     /// When retries go.
     pub delivery: DeliveryPolicy,
     clock: LetterClock,
@@ -199,8 +199,8 @@ impl Rule {
     pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
         let clock = LetterClock::new(self, letter, facts);
         let delivery = self.delivery(facts);
-        let way = self.way(letter, facts.discovered.as_ref());
-        let decision = match (self.action, &way) {
+        let route = self.route(letter, facts.discovered.as_ref());
+        let decision = match (self.action, &route) {
             (Action::Archive, _) => Decision::Archive(ArchiveReason::Rule, None),
             (Action::Hold, _) => {
                 let schedule = &delivery.schedule;
@@ -212,10 +212,10 @@ impl Rule {
             (Action::Redrive, _) if letter.uncounted_passes() >= MAX_PASSES => {
                 Decision::Archive(ArchiveReason::Loop, Some(LOOP))
             }
-            (Action::Redrive, Way::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
+            (Action::Redrive, Route::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
             (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),
         };
-        Verdict { rule: self, decision, way, delivery, clock }
+        Verdict { rule: self, decision, route, delivery, clock }
     }
 
     /// When retries go. While a subscription's own policy is not known, SNS's longest stands in for

@@ -236,8 +236,8 @@ impl Fault {
 
     /// What an entry of a batch is told that fails by this fault.
     #[must_use]
-    pub fn fate(self, site: Site) -> Option<EntryFate> {
-        let fate = match (self, site) {
+    pub fn disposition(self, site: Site) -> Option<EntryFate> {
+        let disposition = match (self, site) {
             (Self::Partial, Site::Stream) => {
                 EntryFate::Failed("ServiceUnavailableException", "Slow down.", false)
             }
@@ -250,7 +250,7 @@ impl Fault {
             }
             _ => return None,
         };
-        Some(fate)
+        Some(disposition)
     }
 
     /// Whether a refusal by this fault is one for good.

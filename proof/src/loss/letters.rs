@@ -359,12 +359,12 @@ impl Letter {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group_id, &self.group)?;
         let mut attributes = entry.attributes.clone();
-        let epitaph = attributes.remove(EPITAPH);
+        let context = attributes.remove(EPITAPH);
         attributes.remove(MARK);
         same("attributes", &attributes, &self.attributes)?;
-        let Some((_, epitaph)) = epitaph else { return Ok(None) };
-        let epitaph: Value = serde_json::from_str(&epitaph).map_err(|error| error.to_string())?;
-        Ok(Some(epitaph["reason"].as_str().unwrap_or_default().to_owned()))
+        let Some((_, context)) = context else { return Ok(None) };
+        let context: Value = serde_json::from_str(&context).map_err(|error| error.to_string())?;
+        Ok(Some(context["reason"].as_str().unwrap_or_default().to_owned()))
     }
 
     /// Whether the message can be rebuilt from an archived record.

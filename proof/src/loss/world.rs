@@ -143,8 +143,8 @@ struct Course {
 
 impl Course {
     /// What the function is told of an entry: nothing where it is told nothing at all.
-    fn told_of(self, fate: Option<EntryFate>, for_good: bool) -> Told {
-        match (self.told, fate) {
+    fn told_of(self, disposition: Option<EntryFate>, for_good: bool) -> Told {
+        match (self.told, disposition) {
             (Told::Done, Some(_)) => Told::Refused { for_good },
             (told, _) => told,
         }
@@ -153,7 +153,7 @@ impl Course {
 
 /// What came of an entry.
 struct Outcome {
-    fate: Option<EntryFate>,
+    disposition: Option<EntryFate>,
     effect: Effect,
     wrong: Option<String>,
     spent: Option<usize>,
@@ -577,7 +577,7 @@ impl State {
                 continue;
             };
             let message = handed.message;
-            let Outcome { fate, effect, wrong, spent, reason, for_good } =
+            let Outcome { disposition, effect, wrong, spent, reason, for_good } =
                 self.entry(call, raw, entry, index, who, course);
             if effect == Effect::Taken {
                 if let Some(handed) = self.handed(run, who, Some(message)) {
@@ -587,10 +587,10 @@ impl State {
                     self.requeue(entry, who);
                 }
             }
-            let told = course.told_of(fate, for_good);
+            let told = course.told_of(disposition, for_good);
             let what = What::Sent { place, effect, told, wrong, spent, reason };
             self.ledger.fact(who, message, Some(run), what);
-            all.push((index, fate));
+            all.push((index, disposition));
         }
         match course.site {
             Site::Post => response(200, String::new()),
@@ -611,7 +611,7 @@ impl State {
     ) -> Outcome {
         let letter = &self.letters[who];
         let mut outcome = Outcome {
-            fate: None,
+            disposition: None,
             effect: Effect::None,
             wrong: None,
             spent: None,
@@ -635,12 +635,12 @@ impl State {
         if fifo && (entry.deduplication_id.is_none() || entry.group_id.is_none()) {
             let why = "FIFO without group or deduplication id";
             outcome.wrong = Some(why.to_owned());
-            outcome.fate = Some(EntryFate::Failed("InvalidParameterValue", why, true));
+            outcome.disposition = Some(EntryFate::Failed("InvalidParameterValue", why, true));
             return outcome;
         }
         if course.partial.is_some() && index.is_multiple_of(2) {
             let fault = course.partial;
-            outcome.fate = fault.and_then(|fault| fault.fate(course.site));
+            outcome.disposition = fault.and_then(|fault| fault.disposition(course.site));
             outcome.for_good = fault.is_some_and(|fault| fault.is_for_good(course.site));
             return outcome;
         }
@@ -649,11 +649,12 @@ impl State {
         }
         match (course.site, letter.kind) {
             (Site::Send, Kind::Broken) => {
-                outcome.fate = Some(EntryFate::Failed("InternalError", "Please try again.", false));
+                outcome.disposition = Some(EntryFate::Failed("InternalError", "Please try again.", false));
                 return outcome;
             }
             (Site::Send, Kind::Picky) => {
-                outcome.fate = Some(EntryFate::Failed("InvalidMessageContents", "Invalid characters.", true));
+                outcome.disposition =
+                    Some(EntryFate::Failed("InvalidMessageContents", "Invalid characters.", true));
                 outcome.for_good = true;
                 return outcome;
             }
@@ -697,19 +698,21 @@ impl State {
                 self.late(run, format!("hides {handle}, which is not of invocation {run}"));
                 continue;
             };
-            let mut fate =
-                course.partial.filter(|_| index.is_multiple_of(2)).and_then(|it| it.fate(course.site));
+            let mut disposition =
+                course.partial.filter(|_| index.is_multiple_of(2)).and_then(|it| it.disposition(course.site));
             let seconds = entry.hide.unwrap_or(-1);
             let mut done = false;
-            if fate.is_none() && course.effect {
+            if disposition.is_none() && course.effect {
                 match self.queue(feed).hide(handle, seconds, now()) {
                     Ok(()) => done = true,
-                    Err(code) => fate = Some(EntryFate::Failed(code, "The handle is not valid.", true)),
+                    Err(code) => {
+                        disposition = Some(EntryFate::Failed(code, "The handle is not valid.", true));
+                    }
                 }
             }
-            let told = course.told_of(fate, false);
+            let told = course.told_of(disposition, false);
             self.ledger.fact(who, message, Some(run), What::Hidden { seconds, done, told });
-            all.push((index, fate));
+            all.push((index, disposition));
         }
         response(200, batch_answer(&call.op, &all))
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Place, place, selection, walk};
 use crate::archive::{Record, Walk};
 use crate::ctl::text::{count, harmless, table, thousands};
-use crate::ctl::{Desk, Failed, Finished, args, aws};
+use crate::ctl::{Console, Failed, Finished, args, aws};
 
 /// What letters are counted by: topic, reason, day.
 type Group = (Option<String>, String, String);
@@ -17,17 +17,17 @@ type Group = (Option<String>, String, String);
 pub(super) async fn run(
     args: &args::ArchiveList,
     as_json: bool,
-    desk: &mut Desk,
+    console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place, desk)?;
-    let selection = selection(&args.letters.selection, desk)?;
-    let clients = aws::clients(&args.letters.connection, desk).await?;
+    let Place { bucket, prefix } = place(&args.letters.place, console)?;
+    let selection = selection(&args.letters.selection, console)?;
+    let clients = aws::clients(&args.letters.connection, console).await?;
 
     let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
     let mut known = HashSet::new();
     let mut doubles = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, desk, |_, letter| {
+    let unread = walk(letters, console, |_, letter| {
         if known.insert(letter.record.identity()) {
             *groups.entry(group(&letter.record)).or_default() += 1;
         } else {
@@ -46,7 +46,7 @@ pub(super) async fn run(
             })
             .collect();
         let list = json!({ "groups": groups, "letters": letters, "doubles": doubles, "unread": unread });
-        writeln!(desk.out, "{list}")?;
+        writeln!(console.out, "{list}")?;
     } else {
         let mut rows = vec![["topic", "reason", "day (UTC)", "letters"].map(str::to_owned).to_vec()];
         rows.extend(groups.iter().map(|((topic, reason, day), letters)| {
@@ -54,9 +54,9 @@ pub(super) async fn run(
             vec![topic, harmless(reason), day.clone(), thousands(*letters)]
         }));
         if letters > 0 {
-            writeln!(desk.out, "{}", table(&rows, &[3]))?;
+            writeln!(console.out, "{}", table(&rows, &[3]))?;
         }
-        writeln!(desk.out, "{}.", sums(letters, doubles, unread))?;
+        writeln!(console.out, "{}.", sums(letters, doubles, unread))?;
     }
     Ok(Finished::of(unread))
 }

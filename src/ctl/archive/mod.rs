@@ -6,14 +6,18 @@ mod show;
 use std::io::Write;
 
 use super::text::{count, harmless, thousands};
-use super::{Desk, Failed, Finished, args};
+use super::{Console, Failed, Finished, args};
 use crate::archive::{Archived, Found, Pattern, Selection, Unread, Walk};
 use crate::settings::{ArchiveAt, Settings};
 
-pub(super) async fn run(args: &args::Archive, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
+pub(super) async fn run(
+    args: &args::Archive,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
     match &args.command {
-        args::ArchiveCommand::List(args) => list::run(args, as_json, desk).await,
-        args::ArchiveCommand::Show(args) => show::run(args, as_json, desk).await,
+        args::ArchiveCommand::List(args) => list::run(args, as_json, console).await,
+        args::ArchiveCommand::Show(args) => show::run(args, as_json, console).await,
     }
 }
 
@@ -24,8 +28,8 @@ pub(super) struct Place {
 }
 
 /// The archive that is named on the command line, else by the function's own variable.
-pub(super) fn place(args: &args::Place, desk: &Desk) -> Result<Place, Failed> {
-    let given = args.archive.clone().or_else(|| (desk.variable)("ARCHIVE"));
+pub(super) fn place(args: &args::Place, console: &Console) -> Result<Place, Failed> {
+    let given = args.archive.clone().or_else(|| (console.variable)("ARCHIVE"));
     // The function's own reading of this setting; the others are left out.
     match Settings::read(|name| given.clone().filter(|_| name == "ARCHIVE")).map(|settings| settings.archive)
     {
@@ -43,8 +47,8 @@ pub(super) fn place(args: &args::Place, desk: &Desk) -> Result<Place, Failed> {
     }
 }
 
-pub(super) fn selection(args: &args::Selection, desk: &Desk) -> Result<Selection, Failed> {
-    let now = desk.clock.now();
+pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
+    let now = console.clock.now();
     let pattern = args.pattern.as_deref().map(Pattern::parse).transpose().map_err(|problems| {
         Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
     })?;
@@ -64,36 +68,36 @@ pub(super) fn selection(args: &args::Selection, desk: &Desk) -> Result<Selection
 /// The answer is how many things could not be read.
 async fn walk(
     mut walk: Walk<'_>,
-    desk: &mut Desk,
-    mut take: impl FnMut(&mut Desk, Archived) -> Result<(), Failed>,
+    console: &mut Console,
+    mut take: impl FnMut(&mut Console, Archived) -> Result<(), Failed>,
 ) -> Result<u64, Failed> {
     let mut unread = 0;
     let mut shown = Progress::default();
     while let Some(found) = walk.next().await {
         match found {
-            Found::Letter(letter) => take(desk, *letter)?,
+            Found::Letter(letter) => take(console, *letter)?,
             Found::Unread(what) => {
                 unread += 1;
-                shown.clear(desk)?;
-                say(&what, desk)?;
+                shown.clear(console)?;
+                say(&what, console)?;
             }
         }
-        shown.show(desk, walk.tally().records)?;
+        shown.show(console, walk.tally().records)?;
     }
-    shown.clear(desk)?;
+    shown.clear(console)?;
     let strangers = walk.tally().strangers;
     if strangers > 0 {
         let objects = count(strangers, "object");
-        writeln!(desk.err, "redrivectl: passed over {objects} with keys that no archive has")?;
+        writeln!(console.err, "redrivectl: passed over {objects} with keys that no archive has")?;
     }
     Ok(unread)
 }
 
 /// What could not be read: where, and why.
-fn say(unread: &Unread, desk: &mut Desk) -> Result<(), Failed> {
+fn say(unread: &Unread, console: &mut Console) -> Result<(), Failed> {
     let key = harmless(&unread.key);
     let place = unread.line.map_or(key.clone(), |line| format!("{key}:{line}"));
-    Ok(writeln!(desk.err, "redrivectl: {place}: {}", harmless(&unread.why.to_string()))?)
+    Ok(writeln!(console.err, "redrivectl: {place}: {}", harmless(&unread.why.to_string()))?)
 }
 
 /// How far a long walk is; on a terminal only.
@@ -107,19 +111,19 @@ struct Progress {
 const STEP: u64 = 500;
 
 impl Progress {
-    fn show(&mut self, desk: &mut Desk, records: u64) -> Result<(), Failed> {
-        if desk.progress && records >= self.shown + STEP {
+    fn show(&mut self, console: &mut Console, records: u64) -> Result<(), Failed> {
+        if console.progress && records >= self.shown + STEP {
             (self.shown, self.on_screen) = (records, true);
-            write!(desk.err, "\r{} records read", thousands(records))?;
-            desk.err.flush()?;
+            write!(console.err, "\r{} records read", thousands(records))?;
+            console.err.flush()?;
         }
         Ok(())
     }
 
     /// Makes room for a line of text.
-    fn clear(&mut self, desk: &mut Desk) -> Result<(), Failed> {
+    fn clear(&mut self, console: &mut Console) -> Result<(), Failed> {
         if std::mem::take(&mut self.on_screen) {
-            write!(desk.err, "\r\x1b[K")?;
+            write!(console.err, "\r\x1b[K")?;
         }
         Ok(())
     }

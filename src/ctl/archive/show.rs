@@ -7,30 +7,30 @@ use serde_json::Value;
 use super::{Place, place, selection, walk};
 use crate::archive::{Archived, Record, RecordedAttribute, Walk};
 use crate::ctl::text::{count, harmless, table, utc};
-use crate::ctl::{Desk, Failed, Finished, args, aws};
+use crate::ctl::{Console, Failed, Finished, args, aws};
 
 pub(super) async fn run(
     args: &args::ArchiveShow,
     as_json: bool,
-    desk: &mut Desk,
+    console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place, desk)?;
-    let selection = selection(&args.letters.selection, desk)?;
-    let clients = aws::clients(&args.letters.connection, desk).await?;
+    let Place { bucket, prefix } = place(&args.letters.place, console)?;
+    let selection = selection(&args.letters.selection, console)?;
+    let clients = aws::clients(&args.letters.connection, console).await?;
 
     let mut shown = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, desk, |desk, letter| {
+    let unread = walk(letters, console, |console, letter| {
         if !is_meant(&letter.record, &args.ids) {
             return Ok(());
         }
         if as_json {
-            writeln!(desk.out, "{}", whole(&letter.record)?)?;
+            writeln!(console.out, "{}", whole(&letter.record)?)?;
         } else {
             if shown > 0 {
-                writeln!(desk.out)?;
+                writeln!(console.out)?;
             }
-            show(&letter, args.body, desk)?;
+            show(&letter, args.body, console)?;
         }
         shown += 1;
         Ok(())
@@ -56,13 +56,13 @@ fn whole(record: &Record) -> Result<Value, Failed> {
     Ok(value)
 }
 
-fn show(letter: &Archived, with_body: bool, desk: &mut Desk) -> Result<(), Failed> {
+fn show(letter: &Archived, with_body: bool, console: &mut Console) -> Result<(), Failed> {
     let record = &letter.record;
-    writeln!(desk.out, "Letter {}", harmless(&record.letter_id))?;
-    write!(desk.out, "{}", table(&lines(letter, with_body), &[]))?;
+    writeln!(console.out, "Letter {}", harmless(&record.letter_id))?;
+    write!(console.out, "{}", table(&lines(letter, with_body), &[]))?;
     if with_body {
         let body: Vec<_> = record.message.body.split('\n').map(harmless).collect();
-        writeln!(desk.out, "\n{}", body.join("\n"))?;
+        writeln!(console.out, "\n{}", body.join("\n"))?;
     }
     Ok(())
 }

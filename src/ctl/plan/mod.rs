@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use super::args;
 use super::text::{clock, count, harmless, wrapped};
-use super::{Desk, Failed, Finished, read_policy};
+use super::{Console, Failed, Finished, read_policy};
 use crate::policy::{Action, DeliverySpec, IN_FLIGHT_LIMIT, Policy, Rule, TargetSpec, plus};
 use timetable::Timetable;
 use warnings::warnings;
 
-pub(super) fn run(args: &args::Plan, as_json: bool, desk: &mut Desk) -> Result<Finished, Failed> {
-    let policy = read_policy(args.policy.as_deref(), desk)?;
-    let arrival = args.at.unwrap_or_else(|| desk.clock.now());
+pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+    let policy = read_policy(args.policy.as_deref(), console)?;
+    let arrival = args.at.unwrap_or_else(|| console.clock.now());
     let timetables: Vec<_> = chosen(&policy, args.rule.as_deref())?
         .into_iter()
         .map(|rule| (rule, Timetable::of(rule, args.retention)))
@@ -37,14 +37,14 @@ pub(super) fn run(args: &args::Plan, as_json: bool, desk: &mut Desk) -> Result<F
             timetables.iter().map(|(rule, timetable)| to_json(rule, timetable, arrival, args.rate)).collect();
         let plan =
             json!({ "arrival": arrival.to_string(), "retentionSeconds": args.retention, "rules": rules });
-        writeln!(desk.out, "{plan}")?;
+        writeln!(console.out, "{plan}")?;
         return Ok(Finished::Whole);
     }
     for (index, (rule, timetable)) in timetables.iter().enumerate() {
         if index > 0 {
-            writeln!(desk.out)?;
+            writeln!(console.out)?;
         }
-        show(rule, timetable, arrival, args, desk)?;
+        show(rule, timetable, arrival, args, console)?;
     }
     Ok(Finished::Whole)
 }
@@ -69,9 +69,9 @@ fn show(
     timetable: &Timetable,
     arrival: Timestamp,
     args: &args::Plan,
-    desk: &mut Desk,
+    console: &mut Console,
 ) -> Result<(), Failed> {
-    let out = &mut desk.out;
+    let out = &mut console.out;
     let name = harmless(&rule.name);
     match rule.action {
         Action::Redrive => {}

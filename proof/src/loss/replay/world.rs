@@ -341,8 +341,9 @@ impl State {
     ) -> Response {
         let mut all = Vec::new();
         for (index, entry) in call.entries.iter().enumerate() {
-            let fate = partial.filter(|_| index.is_multiple_of(2)).and_then(|it| it.fate(Site::Send.words()));
-            all.push((index, fate));
+            let disposition =
+                partial.filter(|_| index.is_multiple_of(2)).and_then(|it| it.disposition(Site::Send.words()));
+            all.push((index, disposition));
             let Some(letter) = token(&entry.body).and_then(|who| letters.get(who)) else {
                 self.books.broken("what is no letter comes to the requeue".to_owned());
                 continue;
@@ -350,7 +351,7 @@ impl State {
             if let Err(wrong) = letter.moves(entry) {
                 self.books.broken(format!("letter {}: {wrong}", letter.who));
             }
-            if fate.is_none() {
+            if disposition.is_none() {
                 self.books.arrived(letter.who, run, heard, &self.objects);
             }
         }

@@ -9,7 +9,7 @@ pub const MAX_ENTRIES: usize = 10;
 /// service knows its real limit. Order is kept.
 ///
 /// ```
-/// use sns_redrive::target::runs;
+/// use sns_redrive::delivery::runs;
 /// let sizes = [60, 50, 40, 200, 10];
 /// assert_eq!(runs(&sizes, 10, 100), [0..1, 1..3, 3..4, 4..5]);
 /// ```

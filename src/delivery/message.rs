@@ -27,7 +27,7 @@ pub const DEFAULT_GROUP: &str = "sns-redrive";
 
 /// One message towards a topic or a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel<'a> {
+pub struct OutgoingMessage<'a> {
     /// The body of an SQS message, the message of an SNS one.
     pub body: Cow<'a, str>,
     /// The subject; topics only.
@@ -51,7 +51,7 @@ pub struct Parcel<'a> {
 #[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
 pub struct Unmarkable;
 
-impl<'a> Parcel<'a> {
+impl<'a> OutgoingMessage<'a> {
     /// Packs a letter for retry number `retry` to a topic or a queue.
     ///
     /// A topic gets the message as it was published; a queue gets the stored body, byte for byte.
@@ -132,7 +132,7 @@ impl<'a> Parcel<'a> {
         })
     }
 
-    /// What the parcel counts for in the size limit of a message and a batch, bytes.
+    /// What the message counts for in the size limit of a message and a batch, bytes.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
     #[must_use]
     pub fn size(&self) -> usize {

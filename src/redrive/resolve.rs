@@ -1,15 +1,15 @@
-//! From the way that a rule names to a destination that may be reached.
+//! From the route that a rule names to a destination that may be reached.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::arn::Arn;
+use crate::delivery::{Check, Destination, Endpoint, Known, Refusal, Sent, Subscription, Through};
 use crate::letter::{Letter, Origin};
-use crate::policy::{ArchiveReason, DeliveryPolicy, Verdict, Way};
-use crate::target::{Check, Destination, Endpoint, Known, Refusal, Sent, Subscription, Through};
+use crate::policy::{ArchiveReason, DeliveryPolicy, Route, Verdict};
 
 /// What came out of looking for a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum Resolution {
     /// Send it there.
     Send(Destination),
     /// It may not or cannot go there.
@@ -19,16 +19,16 @@ pub(super) enum Route {
 }
 
 /// The subscriptions that must be asked about.
-pub(super) fn subscriptions<'a>(ways: impl Iterator<Item = &'a Way>) -> BTreeSet<&'a Arn> {
-    ways.filter_map(Way::subscription).collect()
+pub(super) fn subscriptions<'a>(routes: impl Iterator<Item = &'a Route>) -> BTreeSet<&'a Arn> {
+    routes.filter_map(Route::subscription).collect()
 }
 
 /// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
 /// the region of its dead-letter queue, as SNS demands. So a letter does not choose which of AWS's hosts
 /// is called.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
-pub(super) fn refusal_at_sight(way: &Way, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
-    let subscription = way.subscription()?;
+pub(super) fn refusal_at_sight(route: &Route, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
+    let subscription = route.subscription()?;
     let of_topic = |topic: &Arn| {
         let rest = subscription.as_str().strip_prefix(topic.as_str());
         rest.is_some_and(|rest| rest.starts_with(':'))
@@ -46,23 +46,25 @@ pub(super) fn route(
     letter: &Letter,
     requeue: Option<&Arn>,
     known: &HashMap<Arn, Known>,
-) -> Route {
+) -> Resolution {
     let dlq = letter.dead_letter_queue();
-    let refused = |detail: &str| Route::Archive(ArchiveReason::Refused, detail.to_owned());
-    let undeliverable = |why: String| Route::Archive(ArchiveReason::UndeliverableProtocol, why);
-    if let Some(refusal) = refusal_at_sight(&verdict.way, letter, dlq) {
+    let refused = |detail: &str| Resolution::Archive(ArchiveReason::Refused, detail.to_owned());
+    let undeliverable = |why: String| Resolution::Archive(ArchiveReason::UndeliverableProtocol, why);
+    if let Some(refusal) = refusal_at_sight(&verdict.route, letter, dlq) {
         return refused(refusal.detail());
     }
-    let destination = match &verdict.way {
-        Way::Nowhere(reason, why) => return Route::Archive(*reason, (*why).to_owned()),
-        Way::To(arn) => match Endpoint::of_arn(arn.clone()) {
+    let destination = match &verdict.route {
+        Route::Nowhere(reason, why) => return Resolution::Archive(*reason, (*why).to_owned()),
+        Route::To(arn) => match Endpoint::of_arn(arn.clone()) {
             Some(endpoint) => Destination { endpoint, subscription: None },
             None => return undeliverable("the target is of a kind that is not delivered to".to_owned()),
         },
-        Way::ThroughSubscription(arn) | Way::ToTopicOf(arn, _) | Way::Returned { subscription: arn, .. } => {
+        Route::ThroughSubscription(arn)
+        | Route::ToTopicOf(arn, _)
+        | Route::Returned { subscription: arn, .. } => {
             let subscription = match known.get(arn) {
-                None => return Route::Unknown(Sent::NotStarted),
-                Some(Err(sent)) => return Route::Unknown(sent.clone()),
+                None => return Resolution::Unknown(Sent::NotStarted),
+                Some(Err(sent)) => return Resolution::Unknown(sent.clone()),
                 Some(Ok(None)) => return refused(Refusal::Unknown.detail()),
                 Some(Ok(Some(subscription))) => subscription,
             };
@@ -71,15 +73,17 @@ pub(super) fn route(
                     .topic()
                     .map(|topic| Destination { endpoint: Endpoint::Topic(topic.clone()), subscription: None })
             };
-            let checked = match &verdict.way {
-                Way::ToTopicOf(_, voucher) => match subscription.vouches(letter.topic(), dlq, voucher) {
+            let checked = match &verdict.route {
+                Route::ToTopicOf(_, voucher) => match subscription.vouches(letter.topic(), dlq, voucher) {
                     Err(refusal) => return refused(refusal.detail()),
                     Ok(()) => its_topic().ok_or_else(|| "names no topic".to_owned()),
                 },
-                way => match (check(subscription, letter, dlq, way), way) {
+                route => match (check(subscription, letter, dlq, route), route) {
                     (Check::Refused(refusal), _) => return refused(refusal.detail()),
                     (Check::Endpoint(endpoint), _) => Ok(through(verdict, arn, subscription, endpoint)),
-                    (Check::Undeliverable(why), Way::Returned { again: true, .. }) => its_topic().ok_or(why),
+                    (Check::Undeliverable(why), Route::Returned { again: true, .. }) => {
+                        its_topic().ok_or(why)
+                    }
                     (Check::Undeliverable(why), _) => Err(why),
                 },
             };
@@ -97,13 +101,13 @@ pub(super) fn route(
     if allowed.is_some_and(|allowed| !destination.endpoint.is_allowed(allowed)) {
         return refused("the target is not in the rule's allowTargets");
     }
-    Route::Send(destination)
+    Resolution::Send(destination)
 }
 
 /// Whether a letter may go to the endpoint of its subscription.
-fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, way: &Way) -> Check {
-    match (way, &letter.origin) {
-        (Way::Returned { .. }, Origin::LambdaAsync) => subscription.check_function(letter.topic(), dlq),
+fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, route: &Route) -> Check {
+    match (route, &letter.origin) {
+        (Route::Returned { .. }, Origin::LambdaAsync) => subscription.check_function(letter.topic(), dlq),
         (_, _) => subscription.check(letter.topic(), dlq),
     }
 }

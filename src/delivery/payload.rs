@@ -3,15 +3,15 @@
 use super::endpoint::{Destination, Endpoint};
 use super::event::{Invoke, invoke};
 use super::http::Post;
-use super::parcel::{Parcel, Unmarkable};
+use super::message::{OutgoingMessage, Unmarkable};
 use super::stream::Record;
 use crate::letter::Letter;
 
 /// A letter, packed for one kind of endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shipment<'a> {
+pub enum Payload<'a> {
     /// For a topic or a queue.
-    Message(Parcel<'a>),
+    Message(OutgoingMessage<'a>),
     /// For a function.
     Event(Invoke<'a>),
     /// For a web server.
@@ -31,7 +31,7 @@ pub enum CannotPack {
     NotJson,
 }
 
-impl<'a> Shipment<'a> {
+impl<'a> Payload<'a> {
     /// Packs a letter for retry number `retry`.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl<'a> Shipment<'a> {
         match &to.endpoint {
             Endpoint::Topic(arn) | Endpoint::Queue(arn) => {
                 let own_endpoint = to.subscription.is_some();
-                Ok(Self::Message(Parcel::pack(letter, arn, own_endpoint, retry)?))
+                Ok(Self::Message(OutgoingMessage::pack(letter, arn, own_endpoint, retry)?))
             }
             Endpoint::Function(_) => {
                 let subscription = to.subscription.as_ref().map(|through| &through.subscription);
@@ -57,7 +57,7 @@ impl<'a> Shipment<'a> {
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Message(parcel) => parcel.size(),
+            Self::Message(message) => message.size(),
             Self::Event(event) => event.payload.len(),
             Self::Post(post) => post.body.len(),
             Self::Record(record) => record.size(),
@@ -67,6 +67,6 @@ impl<'a> Shipment<'a> {
     /// Whether the mark had to be left out, being the eleventh attribute.
     #[must_use]
     pub fn is_unmarked(&self) -> bool {
-        matches!(self, Self::Message(parcel) if parcel.unmarked)
+        matches!(self, Self::Message(message) if message.unmarked)
     }
 }

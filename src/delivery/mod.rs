@@ -1,6 +1,6 @@
 //! Where retries go.
 //!
-//! [`Shipment`] is what is sent, [`Courier`] sends it: many shipments in few requests, several
+//! [`Payload`] is what is sent, [`Dispatcher`] sends it: many payloads in few requests, several
 //! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
 //! service's request; nothing here knows of policies or schedules.
 
@@ -10,11 +10,11 @@ mod event;
 mod function;
 mod guard;
 mod http;
+mod message;
 mod packing;
-mod parcel;
+mod payload;
 mod queue;
 mod sharing;
-mod shipment;
 mod stream;
 mod subscription;
 mod topic;
@@ -32,9 +32,9 @@ pub use endpoint::{BadUrl, Destination, Endpoint, HttpUrl, Through};
 pub use event::Invoke;
 pub use guard::Reach;
 pub use http::{HttpClient, Post};
+pub use message::{DEFAULT_GROUP, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, OutgoingMessage, Unmarkable};
 pub use packing::{MAX_ENTRIES, runs};
-pub use parcel::{DEFAULT_GROUP, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, Parcel, Unmarkable};
-pub use shipment::{CannotPack, Shipment};
+pub use payload::{CannotPack, Payload};
 pub use stream::Record;
 pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 
@@ -50,9 +50,9 @@ pub const CONCURRENT_REQUESTS: usize = 100;
 /// instances, or a server that has just come back, answers too many at once by failing them.
 pub const CONCURRENT_SINGLES: usize = 16;
 
-/// Sends shipments to their endpoints.
+/// Sends payloads to their endpoints.
 #[derive(Debug, Clone)]
-pub struct Courier {
+pub struct Dispatcher {
     sns: aws_sdk_sns::Client,
     sqs: aws_sdk_sqs::Client,
     lambda: aws_sdk_lambda::Client,
@@ -61,13 +61,13 @@ pub struct Courier {
     call_times: Arc<CallTimes>,
 }
 
-/// A shipment that waits for its turn.
+/// A payload that waits for its turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Waiting<'a> {
+pub struct PendingDelivery<'a> {
     /// Where it goes.
     pub to: &'a Endpoint,
     /// What is sent, packed for this kind of endpoint.
-    pub shipment: &'a Shipment<'a>,
+    pub payload: &'a Payload<'a>,
     /// Its turn.
     pub not_before: Instant,
     /// How many may go in one request with it; the service's own limit holds as well.
@@ -113,7 +113,7 @@ impl Time {
 /// What a call of AWS takes at most, but for rare exceptions.
 const CALL_TIME: Duration = Duration::from_secs(2);
 
-/// What became of one shipment.
+/// What became of one payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     /// The service has taken it.
@@ -126,8 +126,8 @@ pub enum Sent {
     NotStarted,
 }
 
-impl Courier {
-    /// A courier on these clients.
+impl Dispatcher {
+    /// A dispatcher on these clients.
     #[must_use]
     pub fn new(clients: &Clients, reach: Reach) -> Self {
         Self {
@@ -140,30 +140,30 @@ impl Courier {
         }
     }
 
-    /// Sends every shipment to its endpoint and says what became of each, in the same order.
+    /// Sends every payload to its endpoint and says what became of each, in the same order.
     ///
     /// Shipments for one endpoint (and, towards topics, of one trace) share requests where the service has
-    /// batches, and keep their order within them; a request waits for the last turn of its shipments. None begins
+    /// batches, and keep their order within them; a request waits for the last turn of its payloads. None begins
     /// later than [`Time::latest_start`], and a call that waits for its function only if it is likely to end in time;
     /// one that is under way at the end counts as timed out. What a service refuses as a whole for reasons
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
-    pub async fn deliver(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<Sent> {
+    pub async fn deliver(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<Sent> {
         self.deliver_timed(waiting, time).await.into_iter().map(|(sent, _)| sent).collect()
     }
 
     /// The same, with how long each took: the time of its request, which it may share.
-    pub async fn deliver_timed(&self, waiting: &[Waiting<'_>], time: Time) -> Vec<(Sent, Duration)> {
+    pub async fn deliver_timed(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<(Sent, Duration)> {
         let mut together: BTreeMap<(&Endpoint, Option<&str>), Vec<usize>> = BTreeMap::new();
-        for (index, Waiting { to, shipment, .. }) in waiting.iter().enumerate() {
-            let trace = match (to, shipment) {
-                (Endpoint::Topic(_), Shipment::Message(parcel)) => topic::trace(parcel),
+        for (index, PendingDelivery { to, payload, .. }) in waiting.iter().enumerate() {
+            let trace = match (to, payload) {
+                (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
                 _ => None,
             };
             together.entry((to, trace)).or_default().push(index);
         }
         let requests = together.into_iter().flat_map(|((to, _), indexes)| {
-            let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment.size()).collect();
+            let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].payload.size()).collect();
             let (entries, bytes) = request_limits(to);
             let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);
             let runs = runs(&sizes, entries.min(at_once), bytes);
@@ -186,7 +186,7 @@ impl Courier {
                         None => None,
                     };
                     let _place = places.acquire().await;
-                    let request: Vec<_> = indexes.iter().map(|index| waiting[*index].shipment).collect();
+                    let request: Vec<_> = indexes.iter().map(|index| waiting[*index].payload).collect();
                     let began = Instant::now();
                     // Boxed, so that those who wait take no more room than a turn and a place.
                     let answers = self.request(to, &request, time, share).boxed_local().await;
@@ -208,17 +208,17 @@ impl Courier {
     async fn request(
         &self,
         to: &Endpoint,
-        shipments: &[&Shipment<'_>],
+        payloads: &[&Payload<'_>],
         time: Time,
         share: Duration,
     ) -> Vec<Sent> {
-        let mut answers = self.request_once(to, shipments, time, share).await;
+        let mut answers = self.request_once(to, payloads, time, share).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
-        if answers.refused_whole && shipments.len() > 1 && answers.sent.iter().all(content) {
+        if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
-            for shipment in shipments {
-                answers.sent.extend(self.request_once(to, &[shipment], time, share).await.sent);
+            for payload in payloads {
+                answers.sent.extend(self.request_once(to, &[payload], time, share).await.sent);
             }
         }
         answers.sent
@@ -227,12 +227,12 @@ impl Courier {
     async fn request_once(
         &self,
         to: &Endpoint,
-        shipments: &[&Shipment<'_>],
+        payloads: &[&Payload<'_>],
         time: Time,
         share: Duration,
     ) -> Answers {
         let began = Instant::now();
-        let waits_for = waits_for(to, shipments);
+        let waits_for = waits_for(to, payloads);
         // A round that is late has half of its own time for calls that are short. One that waits for its function may
         // take as long as the round before.
         let start = waits_for.map_or(time.start, |_| time.since);
@@ -240,9 +240,9 @@ impl Courier {
         if began >= (Time { start, ..time }).latest_start(to)
             || waits_for.is_some_and(|function| !fits(function))
         {
-            return Answers::all(shipments.len(), &Sent::NotStarted, false);
+            return Answers::all(payloads.len(), &Sent::NotStarted, false);
         }
-        let answer = timeout_at(time.end, self.call(to, shipments)).await;
+        let answer = timeout_at(time.end, self.call(to, payloads)).await;
         if let Some(function) = waits_for {
             let how = match &answer {
                 Ok(Ok(_)) => Ended::Ran,
@@ -254,23 +254,23 @@ impl Courier {
         }
         match answer {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
-            Ok(Err(failure)) => Answers::all(shipments.len(), &Sent::Failed(failure), true),
+            Ok(Err(failure)) => Answers::all(payloads.len(), &Sent::Failed(failure), true),
             Err(_) => {
                 let timeout = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-                Answers::all(shipments.len(), &Sent::Failed(timeout), false)
+                Answers::all(payloads.len(), &Sent::Failed(timeout), false)
             }
         }
     }
 
-    /// One request, all of whose shipments were packed for this kind of endpoint.
-    async fn call(&self, to: &Endpoint, shipments: &[&Shipment<'_>]) -> Result<Vec<Sent>, Failure> {
+    /// One request, all of whose payloads were packed for this kind of endpoint.
+    async fn call(&self, to: &Endpoint, payloads: &[&Payload<'_>]) -> Result<Vec<Sent>, Failure> {
         let messages = || {
-            shipments.iter().filter_map(|shipment| match shipment {
-                Shipment::Message(parcel) => Some(parcel),
+            payloads.iter().filter_map(|payload| match payload {
+                Payload::Message(message) => Some(message),
                 _ => None,
             })
         };
-        match (to, shipments) {
+        match (to, payloads) {
             (Endpoint::Topic(topic), _) => {
                 topic::publish(&self.sns, topic, &messages().collect::<Vec<_>>()).await
             }
@@ -278,16 +278,16 @@ impl Courier {
                 queue::send(&self.sqs, queue, &messages().collect::<Vec<_>>()).await
             }
             (Endpoint::Stream(stream), _) => {
-                let records = shipments.iter().filter_map(|shipment| match shipment {
-                    Shipment::Record(record) => Some(record),
+                let records = payloads.iter().filter_map(|payload| match payload {
+                    Payload::Record(record) => Some(record),
                     _ => None,
                 });
                 stream::put(&self.firehose, stream, &records.collect::<Vec<_>>()).await
             }
-            (Endpoint::Function(function), [Shipment::Event(event)]) => {
+            (Endpoint::Function(function), [Payload::Event(event)]) => {
                 function::call(&self.lambda, function, event).await.map(|()| vec![Sent::Accepted])
             }
-            (Endpoint::Http(url), [Shipment::Post(post)]) => Ok(vec![self.http.post(url, post).await]),
+            (Endpoint::Http(url), [Payload::Post(post)]) => Ok(vec![self.http.post(url, post).await]),
             (Endpoint::Function(_) | Endpoint::Http(_), _) => {
                 Err(Failure::ours(FailureClass::Permanent, "NotBuildable"))
             }
@@ -316,8 +316,8 @@ fn goes_alone(to: &Endpoint) -> bool {
 }
 
 /// The function that a request waits for, where it does.
-fn waits_for<'a>(to: &'a Endpoint, shipments: &[&Shipment<'_>]) -> Option<&'a Arn> {
-    let (Endpoint::Function(function), [Shipment::Event(event)]) = (to, shipments) else { return None };
+fn waits_for<'a>(to: &'a Endpoint, payloads: &[&Payload<'_>]) -> Option<&'a Arn> {
+    let (Endpoint::Function(function), [Payload::Event(event)]) = (to, payloads) else { return None };
     event.synchronous.then_some(function)
 }
 

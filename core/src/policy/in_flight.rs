@@ -12,7 +12,7 @@
 //! many letters fail.
 //!
 //! The number in flight is SQS's own, but that lags by up to a minute and is read now and then only. So
-//! [`Crowd`] adds what this instance has hidden since a minute before the reading. Other instances hide
+//! [`InFlightEstimate`] adds what this instance has hidden since a minute before the reading. Other instances hide
 //! letters too: once the reading shows that many are in flight, each is taken to have hidden as much.
 //! That errs on the side of moving, which costs a little; at the limit nothing would move at all.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -58,7 +58,7 @@ pub enum Place {
 
 /// How many letters of one queue are in flight, as far as one instance of the function can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crowd {
+pub struct InFlightEstimate {
     limit: u64,
     instances: u64,
     reading: Option<Reading>,
@@ -73,7 +73,7 @@ struct Reading {
     at: Timestamp,
 }
 
-impl Crowd {
+impl InFlightEstimate {
     /// A queue that nothing is known of yet. `limit` is the most that it may have in flight,
     /// `instances` how many instances of the function may hide its letters at once.
     #[must_use]
@@ -159,37 +159,37 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn crowd(in_flight: u64) -> Crowd {
-        let mut crowd = Crowd::new(120_000, 2);
-        crowd.set(in_flight, at(0));
-        crowd
+    fn estimate(in_flight: u64) -> InFlightEstimate {
+        let mut estimate = InFlightEstimate::new(120_000, 2);
+        estimate.set(in_flight, at(0));
+        estimate
     }
 
     #[test]
     fn letters_are_hidden_while_half_of_the_limit_is_free() {
-        assert_eq!(crowd(59_999).place(40_000), Place::Hidden);
-        assert_eq!(crowd(60_000).place(40_000), Place::Moved { delay: 900 });
+        assert_eq!(estimate(59_999).place(40_000), Place::Hidden);
+        assert_eq!(estimate(60_000).place(40_000), Place::Moved { delay: 900 });
     }
 
     #[test]
     fn from_half_of_the_limit_on_only_waits_longer_than_a_delay_move() {
-        assert_eq!(crowd(89_999).place(901), Place::Moved { delay: 900 });
-        assert_eq!(crowd(89_999).place(900), Place::Hidden);
+        assert_eq!(estimate(89_999).place(901), Place::Moved { delay: 900 });
+        assert_eq!(estimate(89_999).place(900), Place::Hidden);
     }
 
     #[test]
     fn from_three_quarters_on_every_wait_moves_but_not_what_is_due_at_once() {
-        assert_eq!(crowd(90_000).place(1), Place::Moved { delay: 1 });
-        assert_eq!(crowd(90_000).place(900), Place::Moved { delay: 900 });
-        assert_eq!(crowd(90_000).place(0), Place::Hidden);
+        assert_eq!(estimate(90_000).place(1), Place::Moved { delay: 1 });
+        assert_eq!(estimate(90_000).place(900), Place::Moved { delay: 900 });
+        assert_eq!(estimate(90_000).place(0), Place::Hidden);
     }
 
     #[test]
     fn what_was_hidden_since_the_reading_counts_and_for_every_instance_once_many_are_in_flight() {
-        let mut few = crowd(14_999);
+        let mut few = estimate(14_999);
         few.hide(1_000, at(1));
         assert_eq!(few.in_flight(), 15_999);
-        let mut many = crowd(15_000);
+        let mut many = estimate(15_000);
         many.hide(22_499, at(1));
         assert_eq!((many.in_flight(), many.is_tight()), (59_998, false));
         many.hide(1, at(1));
@@ -199,23 +199,23 @@ mod tests {
     /// SQS may not have counted it yet.
     #[test]
     fn what_was_hidden_within_a_minute_before_a_reading_goes_on_counting() {
-        let mut crowd = crowd(20_000);
-        crowd.hide(100, at(10));
-        crowd.hide(1_000, at(30));
-        crowd.set(20_000, at(90));
-        assert_eq!(crowd.in_flight(), 22_000);
-        crowd.set(20_000, at(91));
-        assert_eq!(crowd.in_flight(), 20_000);
-        crowd.hide(5, at(95));
-        crowd.set(90_000, at(91));
-        assert_eq!(crowd.in_flight(), 20_010, "no newer than what is known");
-        assert_eq!(crowd.read_at(), Some(at(91)));
+        let mut estimate = estimate(20_000);
+        estimate.hide(100, at(10));
+        estimate.hide(1_000, at(30));
+        estimate.set(20_000, at(90));
+        assert_eq!(estimate.in_flight(), 22_000);
+        estimate.set(20_000, at(91));
+        assert_eq!(estimate.in_flight(), 20_000);
+        estimate.hide(5, at(95));
+        estimate.set(90_000, at(91));
+        assert_eq!(estimate.in_flight(), 20_010, "no newer than what is known");
+        assert_eq!(estimate.read_at(), Some(at(91)));
     }
 
     /// Only so many times are kept, and each is forgotten with its beginning.
     #[test]
     fn what_is_hidden_within_ten_seconds_is_counted_as_one() {
-        let mut busy = crowd(0);
+        let mut busy = estimate(0);
         (0..100).for_each(|_| busy.hide(1, at(10)));
         assert_eq!(busy.in_flight(), 100);
         busy.hide(1, at(20));
@@ -225,29 +225,29 @@ mod tests {
 
     #[test]
     fn sixteen_times_ten_seconds_are_kept() {
-        let mut crowd = crowd(0);
-        (1..=16).for_each(|tens| crowd.hide(1, at(tens * 10)));
-        assert_eq!(crowd.in_flight(), 16);
-        crowd.hide(1, at(170));
-        assert_eq!(crowd.in_flight(), 16);
+        let mut estimate = estimate(0);
+        (1..=16).for_each(|tens| estimate.hide(1, at(tens * 10)));
+        assert_eq!(estimate.in_flight(), 16);
+        estimate.hide(1, at(170));
+        assert_eq!(estimate.in_flight(), 16);
     }
 
     #[test]
     fn without_any_reading_letters_are_hidden() {
-        let mut crowd = Crowd::new(10, 1);
-        (0..100).for_each(|second| crowd.hide(1_000, at(second * 10)));
-        assert_eq!((crowd.in_flight(), crowd.place(40_000)), (0, Place::Hidden));
-        assert!(crowd.hidden.len() <= MAX_BUCKETS);
+        let mut estimate = InFlightEstimate::new(10, 1);
+        (0..100).for_each(|second| estimate.hide(1_000, at(second * 10)));
+        assert_eq!((estimate.in_flight(), estimate.place(40_000)), (0, Place::Hidden));
+        assert!(estimate.hidden.len() <= MAX_BUCKETS);
     }
 
     #[test]
     fn a_reading_is_repeated_after_a_minute_and_sooner_where_it_may_be_tight() {
-        assert!(Crowd::new(120_000, 1).wants_reading(at(0)));
-        assert!(!crowd(0).wants_reading(at(59)));
-        assert!(crowd(0).wants_reading(at(60)));
-        assert!(!crowd(60_000).wants_reading(at(9)));
-        assert!(crowd(60_000).wants_reading(at(10)));
-        let mut suspicious = crowd(0);
+        assert!(InFlightEstimate::new(120_000, 1).wants_reading(at(0)));
+        assert!(!estimate(0).wants_reading(at(59)));
+        assert!(estimate(0).wants_reading(at(60)));
+        assert!(!estimate(60_000).wants_reading(at(9)));
+        assert!(estimate(60_000).wants_reading(at(10)));
+        let mut suspicious = estimate(0);
         suspicious.hide(30_000, at(1));
         assert!(!suspicious.is_tight());
         assert!(suspicious.wants_reading(at(10)), "two instances may have hidden 60,000");

@@ -123,7 +123,7 @@ impl HttpClient {
                 body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
             }
             Err(Sent::Failed(failure)) => Err(failure),
-            Err(_) => Err(Failure::ours(FailureClass::Mendable, "AddressNotAllowed")),
+            Err(_) => Err(Failure::ours(FailureClass::ActionRequired, "AddressNotAllowed")),
         }
     }
 
@@ -156,7 +156,7 @@ impl HttpClient {
             return Ok(client);
         }
         if !has_root_certificates() {
-            return Err(Failure::ours(FailureClass::Mendable, "NoRootCertificates"));
+            return Err(Failure::ours(FailureClass::ActionRequired, "NoRootCertificates"));
         }
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
@@ -173,7 +173,7 @@ fn verdict(status: StatusCode) -> Result<(), Failure> {
         429 => FailureClass::Throttling,
         400..=499 => FailureClass::Permanent,
         100..=101 | 500..=599 => FailureClass::Transient,
-        _ => FailureClass::Mendable,
+        _ => FailureClass::ActionRequired,
     };
     Err(Failure::ours(class, &format!("Http{}", status.as_u16())))
 }
@@ -210,8 +210,8 @@ mod tests {
             (204, Ok(())),
             (100, Err(FailureClass::Transient)),
             (101, Err(FailureClass::Transient)),
-            (301, Err(FailureClass::Mendable)),
-            (307, Err(FailureClass::Mendable)),
+            (301, Err(FailureClass::ActionRequired)),
+            (307, Err(FailureClass::ActionRequired)),
             (400, Err(FailureClass::Permanent)),
             (403, Err(FailureClass::Permanent)),
             (404, Err(FailureClass::Permanent)),

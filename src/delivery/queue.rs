@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::{
     SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
 };
 
-use super::{Parcel, Sent, in_order};
+use super::{OutgoingMessage, Sent, in_order};
 use crate::arn::Arn;
 use crate::clients::elsewhere;
 use crate::failure::{Failure, FailureClass};
@@ -17,14 +17,14 @@ use crate::letter::{Attribute, AttributeValue};
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub(super) const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 
-/// One request; an answer per parcel, or one failure of the whole request.
+/// One request; an answer per message, or one failure of the whole request.
 pub(super) async fn send(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,
-    parcels: &[&Parcel<'_>],
+    messages: &[&OutgoingMessage<'_>],
 ) -> Result<Vec<Sent>, Failure> {
     let entries: Result<Vec<_>, BuildError> =
-        parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
+        messages.iter().enumerate().map(|(index, message)| entry(index, message)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
     let request = sqs.send_message_batch().queue_url(queue.queue_url()).set_entries(Some(entries));
     let answer = match elsewhere(queue, sqs.config().region()) {
@@ -40,20 +40,20 @@ pub(super) async fn send(
         .failed()
         .iter()
         .map(|entry| (entry.id(), Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
-    Ok(in_order(parcels.len(), successful, failed))
+    Ok(in_order(messages.len(), successful, failed))
 }
 
-fn entry(index: usize, parcel: &Parcel<'_>) -> Result<SendMessageBatchRequestEntry, BuildError> {
+fn entry(index: usize, message: &OutgoingMessage<'_>) -> Result<SendMessageBatchRequestEntry, BuildError> {
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
-        .message_body(parcel.body.as_ref())
-        .set_delay_seconds(i32::try_from(parcel.delay).ok().filter(|delay| *delay > 0))
-        .set_message_group_id(parcel.group_id.map(str::to_owned))
-        .set_message_deduplication_id(parcel.deduplication_id.clone());
-    for (name, value) in &parcel.attributes {
+        .message_body(message.body.as_ref())
+        .set_delay_seconds(i32::try_from(message.delay).ok().filter(|delay| *delay > 0))
+        .set_message_group_id(message.group_id.map(str::to_owned))
+        .set_message_deduplication_id(message.deduplication_id.clone());
+    for (name, value) in &message.attributes {
         entry = entry.message_attributes(*name, attribute(value)?);
     }
-    if let Some(header) = parcel.trace_header {
+    if let Some(header) = message.trace_header {
         let value =
             MessageSystemAttributeValue::builder().data_type("String").string_value(header).build()?;
         entry = entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);

@@ -1,4 +1,4 @@
-//! Targets: what goes over the wire, in how many requests, and what becomes of each parcel.
+//! Targets: what goes over the wire, in how many requests, and what becomes of each message.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -11,12 +11,12 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
 use sns_redrive::clients::Clients;
+use sns_redrive::delivery::{
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Destination, Dispatcher, Endpoint, OutgoingMessage,
+    Payload, PendingDelivery, Reach, Sent, Through, Time, Unmarkable,
+};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
-use sns_redrive::target::{
-    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Courier, Destination, Endpoint, Parcel, Reach, Sent,
-    Shipment, Through, Time, Unmarkable, Waiting,
-};
 use support::*;
 use tokio::time::Instant;
 
@@ -36,14 +36,14 @@ fn endpoint(to: &str) -> Destination {
     Destination { subscription: Some(through), ..elsewhere(to) }
 }
 
-fn courier(clients: &Clients) -> Courier {
-    Courier::new(clients, Reach::Public)
+fn dispatcher(clients: &Clients) -> Dispatcher {
+    Dispatcher::new(clients, Reach::Public)
 }
 
-/// The message in a shipment for a topic or a queue.
-fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Parcel<'a>, CannotPack> {
-    match Shipment::pack(letter, to, retry)? {
-        Shipment::Message(parcel) => Ok(parcel),
+/// The message in a payload for a topic or a queue.
+fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<OutgoingMessage<'a>, CannotPack> {
+    match Payload::pack(letter, to, retry)? {
+        Payload::Message(message) => Ok(message),
         other => panic!("{other:?} is no message"),
     }
 }
@@ -55,13 +55,13 @@ fn in_time() -> Instant {
 /// Sends each letter to its destination as retry 1.
 async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Instant) -> Vec<Sent> {
     let packed: Vec<_> =
-        letters.iter().map(|(letter, to)| (&to.endpoint, Shipment::pack(letter, to, 1).unwrap())).collect();
+        letters.iter().map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap())).collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
         .iter()
-        .map(|(to, shipment)| Waiting { to, shipment, not_before, at_once: usize::MAX })
+        .map(|(to, payload)| PendingDelivery { to, payload, not_before, at_once: usize::MAX })
         .collect();
-    courier(&clients).deliver(&waiting, Time::until(until)).await
+    dispatcher(&clients).deliver(&waiting, Time::until(until)).await
 }
 
 /// Sends all letters to one destination.
@@ -249,18 +249,18 @@ mod synchronous_calls {
 
     /// Calls a function once for each of so many letters; answers how many calls it took, were cut off and did not
     /// begin.
-    async fn call(courier: &Courier, count: usize, time: Time) -> [usize; 3] {
+    async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
         let letters = plain(count);
         let packed: Vec<_> = letters
             .iter()
-            .map(|(letter, to)| (&to.endpoint, Shipment::pack(letter, to, 1).unwrap()))
+            .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap()))
             .collect();
         let not_before = Instant::now();
         let waiting: Vec<_> = packed
             .iter()
-            .map(|(to, shipment)| Waiting { to, shipment, not_before, at_once: usize::MAX })
+            .map(|(to, payload)| PendingDelivery { to, payload, not_before, at_once: usize::MAX })
             .collect();
-        let sent = courier.deliver(&waiting, time).await;
+        let sent = dispatcher.deliver(&waiting, time).await;
         let late = failed(FailureClass::Transient, "DeadlineExceeded");
         [Sent::Accepted, late, Sent::NotStarted]
             .map(|what| sent.iter().filter(|answer| **answer == what).count())
@@ -275,7 +275,7 @@ mod synchronous_calls {
         let cloud = Cloud::new();
         cloud.script(|_| Reply::Slow(Duration::from_millis(3_500)));
         // The second row of calls could begin two seconds and a half before the end.
-        let answers = call(&courier(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
+        let answers = call(&dispatcher(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
         assert_eq!(answers, [CONCURRENT_SINGLES, 0, 4]);
         assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES);
     }
@@ -284,33 +284,33 @@ mod synchronous_calls {
     async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
         let cloud = Cloud::new();
         cloud.script(|_| Reply::Hang);
-        let courier = courier(&cloud.clients());
-        assert_eq!(call(&courier, 3, within(300)).await, [0, 3, 0], "nothing is known yet");
+        let dispatcher = dispatcher(&cloud.clients());
+        assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 3, 0], "nothing is known yet");
         for _ in 0..3 {
-            assert_eq!(call(&courier, 3, within(300)).await, [0, 1, 2]);
+            assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 1, 2]);
         }
         // One call that comes back shows that not all of them are so slow.
         cloud.script(|_| Reply::Accept);
-        assert_eq!(call(&courier, 3, within(300)).await, [1, 0, 2]);
-        assert_eq!(call(&courier, 3, within(900)).await, [3, 0, 0]);
+        assert_eq!(call(&dispatcher, 3, within(300)).await, [1, 0, 2]);
+        assert_eq!(call(&dispatcher, 3, within(900)).await, [3, 0, 0]);
     }
 
     /// The rounds of a FIFO queue are one invocation.
     #[tokio::test]
     async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
         let cloud = Cloud::new();
-        let courier = courier(&cloud.clients());
+        let dispatcher = dispatcher(&cloud.clients());
         cloud.script(|_| Reply::Slow(Duration::from_millis(500)));
-        assert_eq!(call(&courier, 1, within(1_200)).await, [1, 0, 0]);
+        assert_eq!(call(&dispatcher, 1, within(1_200)).await, [1, 0, 0]);
         let time = within(450);
         cloud.script(|_| Reply::Accept);
         assert_eq!(
-            call(&courier, 1, time).await,
+            call(&dispatcher, 1, time).await,
             [1, 0, 0],
             "half a second does not fit, but it is the first"
         );
-        assert_eq!(call(&courier, 1, time).await, [0, 0, 1]);
-        assert_eq!(call(&courier, 1, within(450)).await, [1, 0, 0]);
+        assert_eq!(call(&dispatcher, 1, time).await, [0, 0, 1]);
+        assert_eq!(call(&dispatcher, 1, within(450)).await, [1, 0, 0]);
     }
 
     /// An error of the function took the time that it took; what Lambda refuses did not run at all.
@@ -320,27 +320,27 @@ mod synchronous_calls {
             [(Reply::FunctionError, 2), (Reply::Fail(429, "TooManyRequestsException", "no"), 1)]
         {
             let cloud = Cloud::new();
-            let courier = courier(&cloud.clients());
+            let dispatcher = dispatcher(&cloud.clients());
             let first = reply.clone();
             cloud.script(move |_| first.clone());
             // A turn in the last part of the time: nothing but a measure lets a second call begin there.
             let letters = plain(2);
             let packed: Vec<_> = letters
                 .iter()
-                .map(|(letter, to)| (&to.endpoint, Shipment::pack(letter, to, 1).unwrap()))
+                .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap()))
                 .collect();
             let time = within(5_000);
             let waiting: Vec<_> = packed
                 .iter()
                 .zip([0, 2_750])
-                .map(|((to, shipment), turn)| Waiting {
+                .map(|((to, payload), turn)| PendingDelivery {
                     to,
-                    shipment,
+                    payload,
                     not_before: time.start + Duration::from_millis(turn),
                     at_once: usize::MAX,
                 })
                 .collect();
-            courier.deliver(&waiting, time).await;
+            dispatcher.deliver(&waiting, time).await;
             assert_eq!(cloud.journal().len(), begun, "{reply:?}");
         }
     }
@@ -378,7 +378,7 @@ mod failures {
             let cloud = Cloud::new();
             cloud.script(move |_| Reply::Except(fates.to_vec()));
             let no_key = Sent::Failed(Failure {
-                class: FailureClass::Mendable,
+                class: FailureClass::ActionRequired,
                 code: "KMSAccessDenied".to_owned(),
                 message: Some("not allowed to use the key".to_owned()),
             });
@@ -392,7 +392,7 @@ mod failures {
                     no_key,
                     Sent::Accepted,
                     failed(FailureClass::Transient, "InternalFailure"),
-                    failed(FailureClass::Mendable, "SomethingNew"),
+                    failed(FailureClass::ActionRequired, "SomethingNew"),
                     failed(FailureClass::Transient, "NoAnswer"),
                     Sent::Accepted,
                 ]
@@ -403,7 +403,7 @@ mod failures {
 
     #[tokio::test]
     async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
-        use FailureClass::{Mendable, Throttling, Transient};
+        use FailureClass::{ActionRequired, Throttling, Transient};
         let named = |class, code: &str, message: &str| {
             let (code, message) = (code.to_owned(), Some(message.to_owned()));
             Sent::Failed(Failure { class, code, message })
@@ -416,11 +416,11 @@ mod failures {
             (
                 TOPIC,
                 Reply::Fail(403, "AuthorizationError", "no"),
-                named(Mendable, "AuthorizationError", "no"),
+                named(ActionRequired, "AuthorizationError", "no"),
             ),
-            (WORKER, Reply::Fail(403, "AccessDenied", "no"), named(Mendable, "AccessDenied", "no")),
-            (TOPIC, Reply::Fail(404, "NotFound", "gone"), named(Mendable, "NotFound", "gone")),
-            (WORKER, Reply::Fail(400, no_queue, "gone"), named(Mendable, no_queue, "gone")),
+            (WORKER, Reply::Fail(403, "AccessDenied", "no"), named(ActionRequired, "AccessDenied", "no")),
+            (TOPIC, Reply::Fail(404, "NotFound", "gone"), named(ActionRequired, "NotFound", "gone")),
+            (WORKER, Reply::Fail(400, no_queue, "gone"), named(ActionRequired, no_queue, "gone")),
             (TOPIC, Reply::Fail(500, "InternalError", "oh"), failed(Transient, "InternalError")),
             (WORKER, Reply::Fail(503, "ServiceUnavailable", "oh"), failed(Transient, "ServiceUnavailable")),
             (WORKER, Reply::Nonsense(502, "<html>Bad Gateway</html>"), failed(Transient, "Http502")),
@@ -536,14 +536,14 @@ mod content {
     /// The only entry of the only request.
     async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
         let cloud = Cloud::new();
-        let shipment = Shipment::pack(letter, &to, retry).unwrap();
-        let waiting = Waiting {
+        let payload = Payload::pack(letter, &to, retry).unwrap();
+        let waiting = PendingDelivery {
             to: &to.endpoint,
-            shipment: &shipment,
+            payload: &payload,
             not_before: Instant::now(),
             at_once: usize::MAX,
         };
-        let answers = courier(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
+        let answers = dispatcher(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
         assert_eq!(answers, [Sent::Accepted]);
         let mut entries: Vec<_> = cloud.journal().into_iter().flat_map(|call| call.entries).collect();
         assert_eq!(entries.len(), 1);
@@ -752,8 +752,8 @@ mod fifo {
 
     fn deduplication_id(post: &Post, to: &str, retry: u32) -> String {
         let (letter, to) = (letter(post), elsewhere(to));
-        let parcel = pack(&letter, &to, retry).unwrap();
-        parcel.deduplication_id.unwrap()
+        let message = pack(&letter, &to, retry).unwrap();
+        message.deduplication_id.unwrap()
     }
 
     #[test]
@@ -798,11 +798,11 @@ mod fifo {
     fn a_standard_target_gets_a_fair_queue_group_and_no_deduplication_id() {
         for to in [WORKER, TOPIC] {
             let (fair, to) = (letter(&Post::envelope("a").group("tenant-7")), elsewhere(to));
-            let parcel = pack(&fair, &to, 1).unwrap();
-            assert_eq!((parcel.group_id, parcel.deduplication_id), (Some("tenant-7"), None));
+            let message = pack(&fair, &to, 1).unwrap();
+            assert_eq!((message.group_id, message.deduplication_id), (Some("tenant-7"), None));
             let plain = letter(&Post::envelope("a"));
-            let parcel = pack(&plain, &to, 1).unwrap();
-            assert_eq!((parcel.group_id, parcel.deduplication_id), (None, None));
+            let message = pack(&plain, &to, 1).unwrap();
+            assert_eq!((message.group_id, message.deduplication_id), (None, None));
         }
     }
 
@@ -866,7 +866,7 @@ fn a_forged_letter_cannot_have_another_ones_retry_swallowed() {
     let mark = json!({ "v": 1, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });
     let ids = ["one text", "another"].map(|body| {
         let letter = letter(&Post::raw("a", body).mark(&mark).group("g"));
-        Parcel::pack(&letter, &arn(FIFO_WORKER), false, 3).unwrap().deduplication_id
+        OutgoingMessage::pack(&letter, &arn(FIFO_WORKER), false, 3).unwrap().deduplication_id
     });
     assert_ne!(ids[0], ids[1]);
 }

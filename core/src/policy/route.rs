@@ -8,7 +8,7 @@ use crate::letter::{Letter, Origin, ReplayTarget};
 
 /// Where a rule sends a letter, before any subscription is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum Route {
     /// To this topic, queue, function or stream.
     To(Arn),
     /// To the endpoint of this subscription.
@@ -37,7 +37,7 @@ pub enum Voucher {
     Exists,
 }
 
-impl Way {
+impl Route {
     /// The subscription that SNS must be asked about.
     #[must_use]
     pub fn subscription(&self) -> Option<&Arn> {
@@ -91,18 +91,18 @@ impl Rule {
     /// Where the rule sends a letter. `discovered` is the one subscription that names the letter's
     /// queue, where the rule asks for it and it was found.
     #[must_use]
-    pub fn way(&self, letter: &Letter, discovered: Option<&Arn>) -> Way {
+    pub fn route(&self, letter: &Letter, discovered: Option<&Arn>) -> Route {
         if self.takes_as_raw(letter) {
-            return self.way(&letter.clone().into_raw(), discovered);
+            return self.route(&letter.clone().into_raw(), discovered);
         }
         if letter.origin == Origin::EventBusRecord {
-            return Way::Nowhere(
+            return Route::Nowhere(
                 ArchiveReason::UndeliverableProtocol,
                 "is a record of events that an EventBridge custom event bus could not deliver, not the events: these \
                  are in the archive of that bus (busArn), which can send them again",
             );
         }
-        let way = match (self.target_of(letter).as_ref(), &letter.origin) {
+        let route = match (self.target_of(letter).as_ref(), &letter.origin) {
             (TargetSpec::Arn(arn), _) if arn.kind() == ArnKind::Topic => self.to_topic(letter, Some(arn)),
             (TargetSpec::Arn(arn), _) => to(arn),
             (TargetSpec::Topic, _) => self.to_topic(letter, None),
@@ -118,34 +118,34 @@ impl Rule {
             (TargetSpec::Origin, Origin::LambdaDestination { function }) => to(function),
             (TargetSpec::Origin, Origin::EventBridge { target, .. }) => match target.kind() {
                 ArnKind::Function | ArnKind::Queue => to(target),
-                _ => Way::Nowhere(
+                _ => Route::Nowhere(
                     ArchiveReason::UndeliverableProtocol,
                     "failed at a target that is neither a function nor a queue",
                 ),
             },
         };
-        match (way, letter.unlisted) {
-            (Way::Nowhere(ArchiveReason::Unrecognised, _), Some(claim)) => nowhere(claim.advice()),
-            (way, _) => way,
+        match (route, letter.unlisted) {
+            (Route::Nowhere(ArchiveReason::Unrecognised, _), Some(claim)) => nowhere(claim.advice()),
+            (route, _) => route,
         }
     }
 
-    fn through_subscription(&self, letter: &Letter, discovered: Option<&Arn>) -> Way {
+    fn through_subscription(&self, letter: &Letter, discovered: Option<&Arn>) -> Route {
         let given = match &self.subscription {
             SubscriptionSpec::None => None,
             SubscriptionSpec::Named(arn) => Some(arn),
             SubscriptionSpec::Discover => discovered,
         };
         let arn = letter.subscription().or(given);
-        arn.cloned().map_or(nowhere("names no subscription"), Way::ThroughSubscription)
+        arn.cloned().map_or(nowhere("names no subscription"), Route::ThroughSubscription)
     }
 
-    /// The way to the letter's own topic, or to the one that is `named`.
+    /// The route to the letter's own topic, or to the one that is `named`.
     ///
     /// Every subscriber gets a copy of what is published, and copies can fail as the first message did. A letter that is
     /// such a copy goes back to what failed and is not published again: with two failing subscribers each retry would
     /// make two letters of one, 4,096 of each after twelve retries, and as many copies for every healthy subscriber.
-    fn to_topic(&self, letter: &Letter, named: Option<&Arn>) -> Way {
+    fn to_topic(&self, letter: &Letter, named: Option<&Arn>) -> Route {
         if letter.published() > 0 {
             return self.returned(letter);
         }
@@ -156,7 +156,7 @@ impl Rule {
         let Some(subscription) = letter.subscription() else {
             return match letter.origin {
                 Origin::Sns => nowhere("names no subscription"),
-                _ => Way::Nowhere(
+                _ => Route::Nowhere(
                     ArchiveReason::Refused,
                     "names a topic and no subscription of it that SNS could confirm",
                 ),
@@ -170,29 +170,29 @@ impl Rule {
                 Voucher::Exists
             }
         };
-        Way::ToTopicOf(subscription.clone(), voucher)
+        Route::ToTopicOf(subscription.clone(), voucher)
     }
 
-    /// The way of a copy that our own publishing made, back to what failed.
-    fn returned(&self, letter: &Letter) -> Way {
+    /// The route of a copy that our own publishing made, back to what failed.
+    fn returned(&self, letter: &Letter) -> Route {
         match (&letter.origin, letter.subscription(), &self.subscription) {
             (Origin::Sqs { source }, ..) => to(source),
             (Origin::LambdaDestination { function }, ..) => to(function),
             (_, Some(subscription), _) => {
                 let again = is_first(letter, subscription);
                 if !again && letter.published() > 1 {
-                    return Way::Nowhere(
+                    return Route::Nowhere(
                         ArchiveReason::Returned,
                         "is a copy that publishing another subscriber's letter again made: an earlier copy is on \
                          its way to this subscriber",
                     );
                 }
-                Way::Returned { subscription: subscription.clone(), again }
+                Route::Returned { subscription: subscription.clone(), again }
             }
             (_, None, SubscriptionSpec::Named(subscription)) => {
-                Way::ThroughSubscription(subscription.clone())
+                Route::ThroughSubscription(subscription.clone())
             }
-            (_, None, SubscriptionSpec::None | SubscriptionSpec::Discover) => Way::Nowhere(
+            (_, None, SubscriptionSpec::None | SubscriptionSpec::Discover) => Route::Nowhere(
                 ArchiveReason::Returned,
                 "is a copy that our own publishing made, and does not say at which subscriber it failed: give its \
                  rule the subscription",
@@ -208,14 +208,14 @@ fn is_first(letter: &Letter, subscription: &Arn) -> bool {
     id.is_some_and(|(_, original)| original == subscription.as_str())
 }
 
-fn nowhere(why: &'static str) -> Way {
-    Way::Nowhere(ArchiveReason::Unrecognised, why)
+fn nowhere(why: &'static str) -> Route {
+    Route::Nowhere(ArchiveReason::Unrecognised, why)
 }
 
-fn to(arn: &Arn) -> Way {
+fn to(arn: &Arn) -> Route {
     match arn.kind() {
-        ArnKind::Topic | ArnKind::Queue | ArnKind::Function | ArnKind::Stream => Way::To(arn.clone()),
-        ArnKind::Subscription | ArnKind::Other => Way::Nowhere(
+        ArnKind::Topic | ArnKind::Queue | ArnKind::Function | ArnKind::Stream => Route::To(arn.clone()),
+        ArnKind::Subscription | ArnKind::Other => Route::Nowhere(
             ArchiveReason::UndeliverableProtocol,
             "failed at a target of a kind that is not delivered to",
         ),

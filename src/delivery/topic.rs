@@ -4,7 +4,7 @@ use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
 use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
-use super::{Parcel, Sent, in_order};
+use super::{OutgoingMessage, Sent, in_order};
 use crate::arn::Arn;
 use crate::clients::{TRACE_HEADER, elsewhere};
 use crate::failure::{Failure, FailureClass};
@@ -20,20 +20,20 @@ pub(super) const MAX_REQUEST_BYTES: usize = 256 * 1024;
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-active-tracing.html>
 ///
 /// It is one for all messages of a request, so messages of recorded traces share requests only with their like; those of others share them freely.
-pub(super) fn trace<'a>(parcel: &Parcel<'a>) -> Option<&'a str> {
-    parcel.trace_header.filter(|header| !header.contains("Sampled=0"))
+pub(super) fn trace<'a>(message: &OutgoingMessage<'a>) -> Option<&'a str> {
+    message.trace_header.filter(|header| !header.contains("Sampled=0"))
 }
 
-/// One request, all of whose parcels belong to one trace; an answer per parcel, or one failure of the whole
+/// One request, all of whose messages belong to one trace; an answer per message, or one failure of the whole
 /// request.
 pub(super) async fn publish(
     sns: &aws_sdk_sns::Client,
     topic: &Arn,
-    parcels: &[&Parcel<'_>],
+    messages: &[&OutgoingMessage<'_>],
 ) -> Result<Vec<Sent>, Failure> {
-    let trace = parcels.first().and_then(|parcel| trace(parcel)).map(str::to_owned);
+    let trace = messages.first().and_then(|message| trace(message)).map(str::to_owned);
     let entries: Result<Vec<_>, BuildError> =
-        parcels.iter().enumerate().map(|(index, parcel)| entry(index, parcel)).collect();
+        messages.iter().enumerate().map(|(index, message)| entry(index, message)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
     let request =
         sns.publish_batch().topic_arn(topic.as_str()).set_publish_batch_request_entries(Some(entries));
@@ -56,17 +56,17 @@ pub(super) async fn publish(
         .failed()
         .iter()
         .map(|entry| (entry.id(), Failure::of_entry(entry.code(), entry.message(), entry.sender_fault())));
-    Ok(in_order(parcels.len(), successful, failed))
+    Ok(in_order(messages.len(), successful, failed))
 }
 
-fn entry(index: usize, parcel: &Parcel<'_>) -> Result<PublishBatchRequestEntry, BuildError> {
+fn entry(index: usize, message: &OutgoingMessage<'_>) -> Result<PublishBatchRequestEntry, BuildError> {
     let mut entry = PublishBatchRequestEntry::builder()
         .id(index.to_string())
-        .message(parcel.body.as_ref())
-        .set_subject(parcel.subject.map(str::to_owned))
-        .set_message_group_id(parcel.group_id.map(str::to_owned))
-        .set_message_deduplication_id(parcel.deduplication_id.clone());
-    for (name, value) in &parcel.attributes {
+        .message(message.body.as_ref())
+        .set_subject(message.subject.map(str::to_owned))
+        .set_message_group_id(message.group_id.map(str::to_owned))
+        .set_message_deduplication_id(message.deduplication_id.clone());
+    for (name, value) in &message.attributes {
         entry = entry.message_attributes(*name, attribute(value)?);
     }
     entry.build()
