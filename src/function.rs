@@ -13,14 +13,16 @@ use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::arn::Arn;
+use crate::batch::{Mode, response};
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::delivery::{Dispatcher, HttpClient, HttpUrl, Reach};
+use crate::delivery::{Dispatcher, HttpClient, Reach};
+use crate::endpoint::HttpUrl;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::BadEvent;
-use crate::redrive::{Invocation, Parts, Redrive, response};
+use crate::redrive::{Invocation, Parts, Redrive};
 use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
-use crate::settings::{ArchiveAt, Mode, Settings};
+use crate::settings::{ArchiveAt, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::telemetry::{self, Run};
 

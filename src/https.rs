@@ -31,8 +31,6 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::telemetry;
-
 /// The HTTP client of every AWS client: TLS is rustls with ring.
 #[must_use]
 pub fn https() -> SharedHttpClient {
@@ -49,13 +47,22 @@ pub(crate) fn with_tls<C>(connector: C) -> HttpsConnector<C> {
 }
 
 /// Reads the certificates of the system now, while Lambda starts the process, rather than with the first call.
-pub fn prepare() {
+///
+/// # Errors
+///
+/// [`NoRootCertificates`] where there is none: no server can be reached over TLS then.
+pub fn prepare() -> Result<(), NoRootCertificates> {
     LazyLock::force(&TLS);
+    if has_root_certificates() { Ok(()) } else { Err(NoRootCertificates(ROOTS.why.clone())) }
 }
+
+/// The system has no certificate by which a server could show who it is; the first reason, where one is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoRootCertificates(pub Option<String>);
 
 /// Whether there is any certificate by which a server could show who it is.
 pub(crate) fn has_root_certificates() -> bool {
-    !ROOTS.is_empty()
+    !ROOTS.store.is_empty()
 }
 
 /// A builder of clients that close idle connections after `idle`.
@@ -68,15 +75,19 @@ pub(crate) fn pool(idle: Duration) -> Builder {
 /// Longer than calls of one invocation are apart; after that the connection is made again anyway.
 const IDLE: Duration = Duration::from_secs(90);
 
-static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+/// The certificates of the system.
+struct Roots {
+    store: Arc<RootCertStore>,
+    /// What went wrong first while they were read.
+    why: Option<String>,
+}
+
+static ROOTS: LazyLock<Roots> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     // What cannot be read is no reason to distrust the others.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        telemetry::no_root_certificates(found.errors.first().map(ToString::to_string).as_deref());
-    }
-    Arc::new(roots)
+    Roots { store: Arc::new(roots), why: found.errors.first().map(ToString::to_string) }
 });
 
 static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
@@ -86,7 +97,7 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
     // Fails only for a provider that lacks what the default versions need.
     #[allow(clippy::expect_used, reason = "a constant of two crates")]
     let versions = versions.expect("ring supports TLS 1.2 and 1.3");
-    versions.with_root_certificates(Arc::clone(&ROOTS)).with_no_client_auth()
+    versions.with_root_certificates(Arc::clone(&ROOTS.store)).with_no_client_auth()
 });
 
 type Pool = Client<InTime<HttpsConnector<HttpConnector>>, SdkBody>;

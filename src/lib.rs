@@ -58,11 +58,11 @@ pub mod delivery;
 pub mod failure;
 pub mod function;
 pub mod https;
+pub mod lookup;
 pub mod redrive;
 pub mod replay;
 pub mod settings;
 pub mod signature;
 pub mod telemetry;
-pub mod visibility;
 
-pub use redrive_core::{arn, letter, policy};
+pub use redrive_core::{arn, batch, endpoint, letter, policy};

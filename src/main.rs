@@ -20,7 +20,7 @@ async fn main() -> Result<(), Error> {
     telemetry::init(variable);
     let read = BadSettings::join(Settings::read(variable), Clients::from_environment(variable));
     let (settings, clients) = read.inspect_err(telemetry::bad_settings)?;
-    https::prepare();
+    let _ = https::prepare().inspect_err(telemetry::no_root_certificates);
     let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);

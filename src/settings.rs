@@ -8,6 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::arn::{Arn, ArnKind};
+pub use crate::batch::Mode;
 use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
 /// The function's settings. `template.yaml` and the README name the same variables.
@@ -45,15 +46,6 @@ pub enum ArchiveAt {
     },
     /// The ARN of a queue.
     Queue(Arn),
-}
-
-/// Whether anything is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Retry, archive, hide.
-    Active,
-    /// Decide and log, touch nothing. A letter can expire meanwhile.
-    Observe,
 }
 
 /// One setting that cannot be used.

@@ -10,9 +10,11 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, ArchiveContext, Batch, Record};
+use sns_redrive::archive::{Archive, Batch, Record};
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::clients::Clients;
-use sns_redrive::delivery::{Dispatcher, Endpoint, Reach};
+use sns_redrive::delivery::{Dispatcher, Reach};
+use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
@@ -37,7 +39,8 @@ async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>
 async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> Vec<Result<(), Failure>> {
     let Some(first) = letters.first() else { return Vec::new() };
     let batch = Batch { queue: &first.sqs.queue, request_id: "req-1", now: at(NOW), until };
-    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, unrecognised())).collect();
+    let context = unrecognised();
+    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     archive.store(&to_archive, batch, None).await
 }
 
@@ -105,15 +108,15 @@ mod s3 {
         };
         let context = ArchiveContext {
             reason: ArchiveReason::Exhausted,
-            detail: Some("in words"),
-            rule: "billing-slowly",
-            target: Some(&target),
+            detail: Some("in words".to_owned()),
+            rule: "billing-slowly".to_owned(),
+            target: Some(target),
             retry: Some(Retry { number: 12, of: 12, phase: Phase::PostBackoff }),
-            failure: Some(&failure),
+            failure: Some(failure),
         };
         let until = Instant::now() + Duration::from_secs(10);
         let batch = Batch { queue: &arn(DLQ), request_id: "req-1", now: at(NOW + 1), until };
-        assert_eq!(in_s3(&cloud).store(&[(&letter, context)], batch, None).await, [Ok(())]);
+        assert_eq!(in_s3(&cloud).store(&[(&letter, &context)], batch, None).await, [Ok(())]);
         assert_eq!(
             lines(&cloud),
             [json!({

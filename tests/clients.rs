@@ -13,7 +13,7 @@ use aws_sdk_sqs::error::SdkError;
 use serde_json::json;
 use sns_redrive::archive::{Archive, Batch};
 use sns_redrive::clients::Clients;
-use sns_redrive::failure::{Failure, FailureClass};
+use sns_redrive::failure::{self, Failure, FailureClass};
 use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter, unrecognised};
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
@@ -48,7 +48,7 @@ fn there_must_be_a_region_and_a_blank_one_is_none() {
 async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
     let url = arn(WORKER).queue_url();
     let asked = clients.sqs.get_queue_attributes().queue_url(url).send().await;
-    asked.map(|_| ()).map_err(|error| Failure::of_call(&error))
+    asked.map(|_| ()).map_err(|error| failure::of_call(&error))
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
     let letter = letter(&Post::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     let batch = Batch { queue: &letter.sqs.queue, request_id: "req-1", now: at(NOW), until };
-    assert_eq!(archive.store(&[(&letter, unrecognised())], batch, None).await, [Ok(())]);
+    assert_eq!(archive.store(&[(&letter, &unrecognised())], batch, None).await, [Ok(())]);
     s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
     let [put, get] = server.seen().try_into().unwrap();
     (put, get)
@@ -184,7 +184,7 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
     let failed = tokio::time::timeout(Duration::from_millis(4_800), asked)
         .await
         .expect("an end before any other limit");
-    assert_eq!(Failure::of_call(&failed.unwrap_err()).class, FailureClass::Transient);
+    assert_eq!(failure::of_call(&failed.unwrap_err()).class, FailureClass::Transient);
 }
 
 /// The SDK sets a limit of its own to the reading of an answer where it asks for credentials.
@@ -206,7 +206,7 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
     ask().await.unwrap();
     let failed = ask().await.unwrap_err();
     assert!(matches!(&failed, SdkError::DispatchFailure(why) if why.is_timeout()), "{failed:?}");
-    assert_eq!((Failure::of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
+    assert_eq!((failure::of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
 }
 
 /// A connection that breaks costs a second, not a retry of a letter.

@@ -10,11 +10,13 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
+use sns_redrive::batch::{CannotPack, Sent};
 use sns_redrive::clients::Clients;
 use sns_redrive::delivery::{
-    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Destination, Dispatcher, Endpoint, OutgoingMessage,
-    Payload, PendingDelivery, Reach, Sent, Through, Time, Unmarkable,
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatcher, OutgoingMessage, Payload, PendingDelivery, Reach,
+    Time,
 };
+use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use support::*;
@@ -732,8 +734,8 @@ mod content {
         assert_eq!(entry.attributes.keys().filter(|name| name.starts_with('a')).count(), 10);
         assert_eq!(entry.attributes.len(), 10);
         assert!(pack(&letter, &endpoint(WORKER), 1).unwrap().unmarked);
-        assert_eq!(pack(&letter, &elsewhere(WORKER), 1), Err(CannotPack::Unmarkable(Unmarkable)));
-        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable(Unmarkable)));
+        assert_eq!(pack(&letter, &elsewhere(WORKER), 1), Err(CannotPack::Unmarkable));
+        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable));
     }
 
     /// SNS takes more than ten attributes, a raw subscription does not: it would drop the message.
@@ -743,7 +745,7 @@ mod content {
             (0..10).fold(Post::envelope("a"), |post, n| post.sns_attribute(&format!("a{n}"), "String", "x"));
         let letter = letter(&full);
         assert_eq!(sent(&letter, elsewhere(WORKER), 1).await.attributes.len(), 1);
-        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable(Unmarkable)));
+        assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable));
     }
 }
 

@@ -19,8 +19,8 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
+use sns_redrive::batch::Sent;
 use sns_redrive::clock::Clock;
-use sns_redrive::delivery::Sent;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::signature::{
     Certificate, CertificateUrl, Certificates, MAX_CERTIFICATE_BYTES, NotACertificate, SignatureFault,

@@ -15,7 +15,8 @@ use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
 use model::{MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use sns_redrive::policy::{IN_FLIGHT_LIMIT, Schedule};
+use sns_redrive::batch::IN_FLIGHT_LIMIT;
+use sns_redrive::policy::Schedule;
 
 type Law = fn(&World, &Story) -> Judged;
 

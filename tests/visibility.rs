@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sns_redrive::delivery::{Hiding, hide};
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::visibility::{Hiding, hide};
 use support::*;
 use tokio::time::Instant;
 

@@ -1,4 +1,8 @@
-//! What an error means for a letter. Which error is which, only those know who make the calls.
+//! The meaning of an error, decided in one place.
+//!
+//! The SDK's own `retryable_error_kind()` is empty for Publish, `SendMessage` and `ChangeMessageVisibility`, so the class
+//! comes from the error's code, the HTTP status and the variant of the SDK's error. An error nobody knows counts as one
+//! that needs an operator: it goes on along the schedule, since only what is surely permanent may end it.
 
 /// What a failure means for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,5 +27,168 @@ impl FailureClass {
             Self::Permanent => "permanent",
             Self::ActionRequired => "action_required",
         }
+    }
+}
+
+/// One failed call, or one failed entry of a batch call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What it means.
+    pub class: FailureClass,
+    /// The service's error code, or a name of ours where no service answered.
+    pub code: String,
+    /// The service's message, kept only for codes that are known to name an action and a resource.
+    /// Others may quote what was sent, such as a receipt handle.
+    pub message: Option<String>,
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html#API_PublishBatch_Errors>,
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html>
+const THROTTLING: &[&str] = &[
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "Throttled",
+    "RequestThrottled",
+    "TooManyRequestsException",
+    "KMSThrottling",
+    "KMSThrottlingException",
+    "KMS.ThrottlingException",
+    "KmsThrottled",
+    "SlowDown",
+];
+
+const TRANSIENT: &[&str] = &[
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "InternalError",
+    "InternalErrorException",
+    "InternalFailure",
+    "ServiceException",
+    "ServiceUnavailableException",
+    "ServiceUnavailable",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+];
+
+const PERMANENT: &[&str] = &[
+    "InvalidParameter",
+    "InvalidParameterException",
+    "InvalidParameterValue",
+    "InvalidParameterValueException",
+    "ParameterValueInvalid",
+    "ValidationException",
+    "EndpointDisabled",
+    "PlatformApplicationDisabled",
+    "InvalidMessageContents",
+    "UnsupportedOperation",
+    "InvalidArgumentException",
+    "MessageTooLong",
+    "BatchRequestTooLong",
+    "InvalidRequestContentException",
+    "RequestTooLargeException",
+    "UnsupportedMediaTypeException",
+];
+
+/// For an operator to mend; every code of KMS but its throttling belongs here too.
+const ACTION_REQUIRED: &[&str] = &[
+    "NotFound",
+    "NotFoundException",
+    "NonExistentQueue",
+    "QueueDoesNotExist",
+    "ResourceNotFoundException",
+    "NoSuchBucket",
+    "AuthorizationError",
+    "AuthorizationErrorException",
+    "AccessDenied",
+    "AccessDeniedException",
+    "InvalidSecurity",
+    "InvalidSecurityException",
+    // The queue's URL does not fit the endpoint: never a matter of what was sent.
+    // <https://github.com/aws/aws-sdk-net/issues/437>
+    "InvalidAddress",
+];
+
+/// Query-protocol codes of SQS begin with it.
+const SQS_PREFIX: &str = "AWS.SimpleQueueService.";
+
+fn is_kms(code: &str) -> bool {
+    code.to_ascii_lowercase().starts_with("kms")
+}
+
+impl Failure {
+    /// Classifies one entry of a batch call's `Failed` list.
+    #[must_use]
+    pub fn of_entry(code: &str, message: Option<&str>, sender_fault: bool) -> Self {
+        let status = if sender_fault { 400 } else { 500 };
+        Self::of_service(Some(code), message, Some(status))
+    }
+
+    /// What an operator can do about it, for failures that somebody can mend.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
+        match code {
+            "NonExistentQueue"
+            | "QueueDoesNotExist"
+            | "NotFound"
+            | "NotFoundException"
+            | "ResourceNotFoundException" => Some("the target does not exist"),
+            "AccessDenied"
+            | "AccessDeniedException"
+            | "AuthorizationError"
+            | "AuthorizationErrorException" => {
+                Some("the function's role or the target's policy does not allow it")
+            }
+            "InvalidAddress" => Some(
+                "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \
+                 variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS",
+            ),
+            "NoRootCertificates" => Some("the system has no root certificates"),
+            _ if self.class == FailureClass::ActionRequired && is_kms(code) => {
+                Some("the target's key cannot be used: see the key's policy and state")
+            }
+            // Of a web server; permanent, as SNS has it. But SNS calls from addresses of its own.
+            "Http401" | "Http403" if self.class == FailureClass::Permanent => Some(
+                "the server does not let this function in: allow the address that it calls from, or give it \
+                 the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile",
+            ),
+            _ if self.class == FailureClass::ActionRequired && code.starts_with("Http3") => {
+                Some("the endpoint redirects, and SNS follows no redirects")
+            }
+            _ => None,
+        }
+    }
+
+    /// A failure that no service reported.
+    #[must_use]
+    pub fn ours(class: FailureClass, code: &str) -> Self {
+        Self { class, code: code.to_owned(), message: None }
+    }
+
+    /// Classifies the error of a service by its code and its HTTP status.
+    #[must_use]
+    pub fn of_service(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Self {
+        // Query-protocol services may prefix codes: `AWS.SimpleQueueService.NonExistentQueue`.
+        let bare = code.map(|code| code.strip_prefix(SQS_PREFIX).unwrap_or(code));
+        let action_required = bare.is_some_and(|code| ACTION_REQUIRED.contains(&code) || is_kms(code));
+        let class = match (bare, status) {
+            (Some(code), _) if THROTTLING.contains(&code) => FailureClass::Throttling,
+            (Some(code), _) if TRANSIENT.contains(&code) => FailureClass::Transient,
+            (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
+            _ if action_required => FailureClass::ActionRequired,
+            (_, Some(429)) => FailureClass::Throttling,
+            // A success that could not be read tells nothing of what was done.
+            (_, Some(408 | 500..=599)) | (None, Some(200..=299)) => FailureClass::Transient,
+            _ => FailureClass::ActionRequired,
+        };
+        let code = match (code, status) {
+            (Some(code), _) => code.to_owned(),
+            (None, Some(status)) => format!("Http{status}"),
+            (None, None) => "Unknown".to_owned(),
+        };
+        let message =
+            message.filter(|_| action_required && class == FailureClass::ActionRequired).map(str::to_owned);
+        Self { class, code, message }
     }
 }

@@ -13,6 +13,8 @@
 //! | [`failure`] | what an error means for a letter |
 
 pub mod arn;
+pub mod batch;
+pub mod endpoint;
 pub mod failure;
 pub mod letter;
 pub mod policy;

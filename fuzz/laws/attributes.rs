@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sns_redrive::arn::Arn;
-use sns_redrive::delivery::{MAX_ATTRIBUTES, OutgoingMessage};
+use sns_redrive::delivery::OutgoingMessage;
+use sns_redrive::letter::MAX_ATTRIBUTES;
 use sns_redrive::letter::{
     Attribute, AttributeValue, Attributes, Digest, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin,
     Origins, ReplayTarget, Requeued, Trust,

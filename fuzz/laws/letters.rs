@@ -1,9 +1,11 @@
 //! Any message of a queue is a letter that keeps its identity, wherever it travels.
 
 use serde_json::Value;
-use sns_redrive::archive::{ArchiveContext, Record};
+use sns_redrive::archive::Record;
 use sns_redrive::arn::Arn;
-use sns_redrive::delivery::{MAX_ATTRIBUTES, OutgoingMessage};
+use sns_redrive::batch::ArchiveContext;
+use sns_redrive::delivery::OutgoingMessage;
+use sns_redrive::letter::MAX_ATTRIBUTES;
 use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
 
@@ -54,8 +56,8 @@ fn letter(message: &SqsMessage) {
 fn archived(letter: &Letter) {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
-        detail: Some("why"),
-        rule: "default",
+        detail: Some("why".to_owned()),
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,

@@ -18,13 +18,13 @@ use tokio::time::{Instant, timeout_at};
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};
 pub use record::{
-    ArchiveContext, RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
-    RecordedRetry,
+    RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage, RecordedRetry,
 };
 pub use select::{Pattern, Selection, Undecided};
 pub use walk::{Archived, Found, Tally, Unread, Walk, WhyUnread};
 
 use crate::arn::Arn;
+use crate::batch::ArchiveContext;
 use crate::delivery::Dispatcher;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
@@ -68,7 +68,7 @@ impl Archive {
     /// `limit` bytes, where that is known.
     pub async fn store(
         &self,
-        letters: &[(&Letter, ArchiveContext<'_>)],
+        letters: &[(&Letter, &ArchiveContext)],
         batch: Batch<'_>,
         limit: Option<usize>,
     ) -> Vec<Result<(), Failure>> {
@@ -106,7 +106,7 @@ impl Archive {
 }
 
 /// The object of these letters. One record at a time: it holds the letter's body once more.
-fn lines(letters: &[(&Letter, ArchiveContext<'_>)], now: Timestamp) -> Result<String, serde_json::Error> {
+fn lines(letters: &[(&Letter, &ArchiveContext)], now: Timestamp) -> Result<String, serde_json::Error> {
     let bytes = letters.iter().map(|(letter, _)| letter.sqs.body.len() + RECORD_BYTES).sum();
     let mut lines = String::with_capacity(bytes);
     for (letter, context) in letters {

@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 
-use tokio::time::Instant;
-
-use super::{ArchiveContext, Batch, Record};
+use super::{Batch, Record};
 use crate::arn::Arn;
+use crate::batch::{ArchiveContext, Sent};
 use crate::delivery::{
-    DEFAULT_GROUP, Dispatcher, Endpoint, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, OutgoingMessage, Payload,
-    PendingDelivery, Sent, Time,
+    DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMessage, Payload, PendingDelivery, Time,
 };
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{Attribute, Letter};
+use crate::letter::{Attribute, Letter, MAX_ATTRIBUTES};
 
 /// The attribute that holds the record without its message, where there is room for one.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -21,7 +20,7 @@ pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 pub(super) async fn store(
     dispatcher: &Dispatcher,
     queue: &Arn,
-    letters: &[(&Letter, ArchiveContext<'_>)],
+    letters: &[(&Letter, &ArchiveContext)],
     batch: Batch<'_>,
     limit: Option<usize>,
 ) -> Vec<Result<(), Failure>> {
@@ -56,12 +55,8 @@ async fn send<'p>(
 ) -> Vec<Result<(), Failure>> {
     let to = Endpoint::Queue(queue.clone());
     let payloads: Vec<_> = messages.cloned().map(Payload::Message).collect();
-    let not_before = Instant::now();
-    let waiting: Vec<_> = payloads
-        .iter()
-        .map(|payload| PendingDelivery { to: &to, payload, not_before, at_once: usize::MAX })
-        .collect();
-    let answers = dispatcher.deliver(&waiting, Time::until(batch.until)).await;
+    let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
+    let answers = dispatcher.deliver(&pending, Time::until(batch.until)).await;
     answers
         .into_iter()
         .map(|sent| match sent {

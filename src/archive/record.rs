@@ -24,30 +24,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::arn::Arn;
-use crate::delivery::Endpoint;
-use crate::failure::Failure;
+use crate::batch::ArchiveContext;
+use crate::endpoint::Endpoint;
 use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
-use crate::policy::{ArchiveReason, Retry};
 
 /// The format that this version writes.
 pub const RECORD_VERSION: u8 = 1;
-
-/// Why a letter is archived, with all that is known.
-#[derive(Debug, Clone)]
-pub struct ArchiveContext<'a> {
-    /// The reason.
-    pub reason: ArchiveReason,
-    /// More about it, in words.
-    pub detail: Option<&'a str>,
-    /// The rule it fell under.
-    pub rule: &'a str,
-    /// Where it was to go.
-    pub target: Option<&'a Endpoint>,
-    /// The last retry that was made.
-    pub retry: Option<Retry>,
-    /// Its failure.
-    pub failure: Option<&'a Failure>,
-}
 
 /// One archived letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,22 +147,22 @@ pub struct RecordedAttribute {
 impl Record {
     /// The record of a letter.
     #[must_use]
-    pub fn of(letter: &Letter, context: &ArchiveContext<'_>, at: jiff::Timestamp) -> Self {
+    pub fn of(letter: &Letter, context: &ArchiveContext, at: jiff::Timestamp) -> Self {
         Self {
             version: RECORD_VERSION,
             archived_at: at.to_string(),
             reason: context.reason.name().to_owned(),
-            detail: context.detail.map(str::to_owned),
+            detail: context.detail.clone(),
             queue_arn: letter.sqs.queue.clone(),
             letter_id: letter.id.as_str().to_owned(),
             origin: letter.origin.name().to_owned(),
             topic_arn: letter.topic().cloned(),
             subscription_arn: letter.subscription().cloned(),
-            rule: context.rule.to_owned(),
-            target_arn: context.target.and_then(Endpoint::arn).cloned(),
-            target_url: context.target.and_then(Endpoint::url),
+            rule: context.rule.clone(),
+            target_arn: context.target.as_ref().and_then(Endpoint::arn).cloned(),
+            target_url: context.target.as_ref().and_then(Endpoint::url),
             retry: context.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
-            error: context.failure.map(|failure| RecordedError {
+            error: context.failure.as_ref().map(|failure| RecordedError {
                 code: failure.code.clone(),
                 class: failure.class.name().to_owned(),
                 message: failure.message.clone(),

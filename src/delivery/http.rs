@@ -17,15 +17,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::time::timeout;
 
-use super::Sent;
-use super::endpoint::{HttpUrl, Through};
 use super::guard::{GuardedResolver, NotAllowed, Reach};
+use crate::batch::Sent;
+use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
 use crate::https::{chain, has_root_certificates, pool, with_tls};
 use crate::letter::Letter;
 
 /// How long SNS waits for an answer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 
 /// How long the body of an answer to a post is waited for: its status has said all there is to know.
 const DRAIN: Duration = Duration::from_millis(500);

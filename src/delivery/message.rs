@@ -10,12 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, Mark, Origin};
-
-/// SQS takes at most ten message attributes, and so does a raw subscription of a topic: a message
-/// with more is thrown away there.
-/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
-pub const MAX_ATTRIBUTES: usize = 10;
+use crate::batch::CannotPack;
+use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark, Origin};
 
 /// SQS takes 1 MiB a message, attributes included.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -46,11 +42,6 @@ pub struct OutgoingMessage<'a> {
     pub unmarked: bool,
 }
 
-/// The mark would be the eleventh attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
-pub struct Unmarkable;
-
 impl<'a> OutgoingMessage<'a> {
     /// Packs a letter for retry number `retry` to a topic or a queue.
     ///
@@ -59,8 +50,8 @@ impl<'a> OutgoingMessage<'a> {
     ///
     /// # Errors
     ///
-    /// [`Unmarkable`] where the mark does not fit and the letter must not travel without it.
-    pub fn pack(letter: &'a Letter, to: &Arn, own_endpoint: bool, retry: u32) -> Result<Self, Unmarkable> {
+    /// [`CannotPack::Unmarkable`] where the mark does not fit and the letter must not travel without it.
+    pub fn pack(letter: &'a Letter, to: &Arn, own_endpoint: bool, retry: u32) -> Result<Self, CannotPack> {
         let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
         let (body, subject, attributes) = match published {
             Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
@@ -82,7 +73,7 @@ impl<'a> OutgoingMessage<'a> {
         // a mark it would go there for ever.
         let comes_back = matches!(letter.origin, Origin::Sqs { .. });
         if unmarked && (!own_endpoint || comes_back) {
-            return Err(Unmarkable);
+            return Err(CannotPack::Unmarkable);
         }
         if !unmarked {
             attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
@@ -107,16 +98,16 @@ impl<'a> OutgoingMessage<'a> {
     ///
     /// # Errors
     ///
-    /// [`Unmarkable`] where the mark does not fit; without it nobody would know where the letter belongs.
+    /// [`CannotPack::Unmarkable`] where the mark does not fit; without it nobody would know where the letter belongs.
     pub fn for_requeue(
         letter: &'a Letter,
         mark: &Mark,
         requeue: &Arn,
         delay: u64,
-    ) -> Result<Self, Unmarkable> {
+    ) -> Result<Self, CannotPack> {
         let mut attributes = without_mark(&letter.sqs.attributes);
         if attributes.len() >= MAX_ATTRIBUTES {
-            return Err(Unmarkable);
+            return Err(CannotPack::Unmarkable);
         }
         attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
         let fifo = requeue.is_fifo();

@@ -5,18 +5,16 @@
 //! service's request; nothing here knows of policies or schedules.
 
 mod calls;
-mod endpoint;
 mod event;
 mod function;
 mod guard;
+mod hiding;
 mod http;
 mod message;
 mod packing;
 mod payload;
 mod queue;
-mod sharing;
 mod stream;
-mod subscription;
 mod topic;
 
 use std::collections::BTreeMap;
@@ -28,18 +26,19 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-pub use endpoint::{BadUrl, Destination, Endpoint, HttpUrl, Through};
 pub use event::Invoke;
 pub use guard::Reach;
+pub use hiding::{Hiding, hide};
 pub use http::{HttpClient, Post};
-pub use message::{DEFAULT_GROUP, MAX_ATTRIBUTES, MAX_MESSAGE_BYTES, OutgoingMessage, Unmarkable};
+pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, OutgoingMessage};
 pub use packing::{MAX_ENTRIES, runs};
-pub use payload::{CannotPack, Payload};
+pub use payload::Payload;
 pub use stream::Record;
-pub use subscription::{Check, Known, Refusal, Subscription, Subscriptions};
 
 use crate::arn::Arn;
+use crate::batch::{Sent, Window};
 use crate::clients::Clients;
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use calls::{CallTimes, Ended};
 
@@ -74,6 +73,14 @@ pub struct PendingDelivery<'a> {
     pub at_once: usize,
 }
 
+impl<'a> PendingDelivery<'a> {
+    /// A payload that may go at once, with any number of others.
+    #[must_use]
+    pub fn now(to: &'a Endpoint, payload: &'a Payload<'a>) -> Self {
+        Self { to, payload, not_before: Instant::now(), at_once: usize::MAX }
+    }
+}
+
 /// The time for deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
@@ -94,36 +101,20 @@ impl Time {
         Self { since: start, start, end }
     }
 
-    /// The last moment to begin a request. One that begins too late is cut off when the endpoint may
-    /// just have taken the letter, and would be a failed attempt and a duplicate; a letter that is not
-    /// begun comes back as it is. Where the time is short from the beginning, half of it must do.
+    /// The same for a window that is counted from `began`.
+    #[must_use]
+    pub fn of(window: Window, began: Instant) -> Self {
+        let Window { since, start, end } = window;
+        Self { since: began + since, start: began + start, end: began + end }
+    }
+
+    /// The last moment to begin a request, as [`Window::latest_start`] has it.
     #[must_use]
     pub fn latest_start(&self, to: &Endpoint) -> Instant {
-        let needed = match to {
-            Endpoint::Http(_) => http::TIMEOUT,
-            Endpoint::Topic(_) | Endpoint::Queue(_) | Endpoint::Function(_) | Endpoint::Stream(_) => {
-                CALL_TIME
-            }
-        };
-        let half = self.end.saturating_duration_since(self.start) / 2;
-        self.end.checked_sub(needed.min(half)).unwrap_or(self.end)
+        let end = self.end.saturating_duration_since(self.start);
+        let window = Window { since: Duration::ZERO, start: Duration::ZERO, end };
+        self.start + window.latest_start(to)
     }
-}
-
-/// What a call of AWS takes at most, but for rare exceptions.
-const CALL_TIME: Duration = Duration::from_secs(2);
-
-/// What became of one payload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sent {
-    /// The service has taken it.
-    Accepted,
-    /// It was not taken, or nobody can say: a time-out may hide a success.
-    Failed(Failure),
-    /// It may not go there, as only the attempt showed; why, in words.
-    Refused(&'static str),
-    /// There was no time to begin.
-    NotStarted,
 }
 
 impl Dispatcher {

@@ -1,10 +1,11 @@
 //! What is sent, in the form that its destination takes.
 
-use super::endpoint::{Destination, Endpoint};
 use super::event::{Invoke, invoke};
 use super::http::Post;
-use super::message::{OutgoingMessage, Unmarkable};
+use super::message::OutgoingMessage;
 use super::stream::Record;
+use crate::batch::CannotPack;
+use crate::endpoint::{Destination, Endpoint};
 use crate::letter::Letter;
 
 /// A letter, packed for one kind of endpoint.
@@ -18,17 +19,6 @@ pub enum Payload<'a> {
     Post(Post<'a>),
     /// For a stream.
     Record(Record<'a>),
-}
-
-/// Why a letter cannot be packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CannotPack {
-    /// The mark does not fit.
-    #[error(transparent)]
-    Unmarkable(#[from] Unmarkable),
-    /// A function takes JSON only.
-    #[error("holds no JSON, which the event of a function must be")]
-    NotJson,
 }
 
 impl<'a> Payload<'a> {

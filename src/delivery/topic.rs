@@ -4,10 +4,11 @@ use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
 use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
-use super::{OutgoingMessage, Sent, in_order};
+use super::{OutgoingMessage, in_order};
 use crate::arn::Arn;
+use crate::batch::Sent;
 use crate::clients::{TRACE_HEADER, elsewhere};
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{self, Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
 /// A batch may be as large as one message. Topics take 256 KiB unless their `MaximumMessageSize`
@@ -50,7 +51,7 @@ pub(super) async fn publish(
             request.send().await
         }
     };
-    let answer = answer.map_err(|error| Failure::of_call(&error))?;
+    let answer = answer.map_err(|error| failure::of_call(&error))?;
     let successful = answer.successful().iter().filter_map(|entry| entry.id());
     let failed = answer
         .failed()

@@ -1,62 +1,42 @@
-//! The check of `verifySignature`, before a letter may go anywhere.
+//! Checks of SNS's signatures.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::case::Case;
-use super::{Redrive, half_of};
-use crate::letter::original_event;
-use crate::policy::{ArchiveReason, Retry};
+use super::Redrive;
+use crate::batch::{Sent, Verification};
+use crate::letter::{Letter, original_event};
 use crate::signature::{CertificateUrl, SignatureFault, SignedMessage, verify};
 
 impl Redrive {
-    /// Passes on the letters that SNS signed, and those whose rule does not ask. Others are settled:
-    /// a fault of the letter is a refusal, a certificate that cannot be had a failed attempt.
-    pub(super) async fn verify(
-        &self,
-        cases: &mut [Case<'_>],
-        due: Vec<(usize, Retry)>,
-        until: Instant,
-    ) -> Vec<(usize, Retry)> {
-        let (asked, mut passed): (Vec<_>, Vec<_>) =
-            due.into_iter().partition(|(index, _)| cases[*index].rule.verify_signature);
-        if asked.is_empty() {
-            return passed;
-        }
-        let read: Vec<(usize, Retry, Result<SignedMessage, SignatureFault>)> = asked
-            .into_iter()
-            .map(|(index, retry)| (index, retry, SignedMessage::read(original_event(&cases[index].letter))))
-            .collect();
+    /// Checks that SNS has signed each letter's message, for the letter's own topic.
+    pub(super) async fn verify(&self, letters: &[Arc<Letter>], until: Instant) -> Vec<Verification> {
+        let read: Vec<Result<SignedMessage, SignatureFault>> =
+            letters.iter().map(|letter| SignedMessage::read(original_event(letter))).collect();
         let urls: BTreeSet<&CertificateUrl> =
-            read.iter().filter_map(|(.., message)| Some(message.as_ref().ok()?.certificate())).collect();
-        let certificates = self.certificates.look_up(urls, half_of(until)).await;
+            read.iter().filter_map(|message| Some(message.as_ref().ok()?.certificate())).collect();
+        let certificates = self.certificates.look_up(urls, until).await;
         let now = self.clock.now();
-        for (index, retry, message) in read {
-            let case = &mut cases[index];
+        let check = |(letter, message): (&Arc<Letter>, Result<SignedMessage, SignatureFault>)| {
             let message = match message {
                 Ok(message) => message,
-                Err(fault) => {
-                    case.archive(ArchiveReason::Refused, Some(fault.detail().to_owned()));
-                    continue;
-                }
+                Err(fault) => return Verification::Refused(fault.detail()),
             };
             // SNS signs for everybody: a message of somebody else's topic must not pass as one of ours.
-            if case.letter.topic() != Some(message.topic()) {
-                case.archive(ArchiveReason::Refused, Some("the signed topic is not the letter's".to_owned()));
-                continue;
+            if letter.topic() != Some(message.topic()) {
+                return Verification::Refused("the signed topic is not the letter's");
             }
             match certificates.get(message.certificate()) {
                 Some(Ok(certificate)) => match verify(&message, certificate, now) {
-                    Ok(()) => passed.push((index, retry)),
-                    Err(fault) => case.archive(ArchiveReason::Refused, Some(fault.detail().to_owned())),
+                    Ok(()) => Verification::Genuine,
+                    Err(fault) => Verification::Refused(fault.detail()),
                 },
-                Some(Err(sent)) => case.answered(retry, sent.clone(), now),
-                None => case.answered(retry, crate::delivery::Sent::NotStarted, now),
+                Some(Err(sent)) => Verification::Unknown(sent.clone()),
+                None => Verification::Unknown(Sent::NotStarted),
             }
-        }
-        // The order of the batch, in which letters of one request go out.
-        passed.sort_unstable_by_key(|(index, _)| *index);
-        passed
+        };
+        letters.iter().zip(read).map(check).collect()
     }
 }

@@ -14,8 +14,10 @@ use tokio::time::Instant;
 use super::Manifest;
 use super::letters::Fit;
 use crate::arn::Arn;
-use crate::delivery::{Dispatcher, Endpoint, OutgoingMessage, Payload, PendingDelivery, Sent, Time};
-use crate::failure::{Failure, FailureClass};
+use crate::batch::Sent;
+use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
+use crate::endpoint::Endpoint;
+use crate::failure::{self, Failure, FailureClass};
 
 /// The time for one batch, with the SDK's own repetitions; less than what the lock holds.
 const SEND_TIME: Duration = Duration::from_secs(15);
@@ -107,12 +109,8 @@ impl Requeue {
                 message.deduplication_id.is_some().then(|| deduplication_id(manifest, fit));
             payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
-        let not_before = Instant::now();
-        let waiting: Vec<_> = payloads
-            .iter()
-            .map(|payload| PendingDelivery { to: &to, payload, not_before, at_once: usize::MAX })
-            .collect();
-        self.dispatcher.deliver(&waiting, Time::until(until)).await
+        let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
+        self.dispatcher.deliver(&pending, Time::until(until)).await
     }
 
     /// Letters in a queue: visible, hidden, delayed. SQS says that the numbers are approximate.
@@ -135,7 +133,7 @@ impl Requeue {
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
             .send()
             .await
-            .map_err(|error| Failure::of_call(&error))?;
+            .map_err(|error| failure::of_call(&error))?;
         let attributes = answer.attributes();
         let number =
             |name| attributes.and_then(|all| all.get(name)).and_then(|text| text.parse::<u64>().ok());

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Certificate, CertificateUrl};
+use crate::batch::Sent;
 use crate::clock::Clock;
-use crate::delivery::Sent;
 use crate::failure::{Failure, FailureClass};
 
 /// How long a certificate is kept. Whether it is still valid is asked with every message.

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::arn::Arn;
-use crate::delivery::Endpoint;
+use crate::batch::{Outcome, Report};
+use crate::endpoint::Endpoint;
 use crate::letter::Claim;
 use crate::policy::{Decision, Deferral};
-use crate::redrive::{Outcome, Report};
 
 /// What a line says beyond the letter itself.
 #[derive(Default)]

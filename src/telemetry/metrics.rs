@@ -15,9 +15,9 @@ use metrique::writer::format::Format;
 use metrique::{CloseValue, RootEntry};
 
 use crate::arn::Arn;
+use crate::batch::{Outcome, Report};
 use crate::failure::FailureClass;
 use crate::policy::ArchiveReason;
-use crate::redrive::{Outcome, Report};
 
 /// What one invocation did, in numbers.
 #[metrics(rename_all = "PascalCase")]
@@ -111,7 +111,6 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     let Run { queue, in_flight, request_id, began, now } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
-    let ended = |name: &str| count(&|report| report.outcome.name() == name);
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
     let failed = |class| {
         count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
@@ -128,13 +127,13 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         queue: queue.resource().to_owned(),
         letters_received: reports.len() as u64,
         letters_arrived: count(&|report| report.arrived),
-        letters_delivered: ended("delivered"),
-        letters_deferred: ended("deferred"),
-        letters_held: ended("held"),
-        letters_failed: ended("failed"),
-        letters_requeued: ended("requeued"),
-        letters_observed: ended("observed"),
-        letters_archived: ended("archived"),
+        letters_delivered: count(&|report| matches!(report.outcome, Outcome::Delivered)),
+        letters_deferred: count(&|report| matches!(report.outcome, Outcome::Deferred(_))),
+        letters_held: count(&|report| matches!(report.outcome, Outcome::Held)),
+        letters_failed: count(&|report| matches!(report.outcome, Outcome::Failed(_))),
+        letters_requeued: count(&|report| matches!(report.outcome, Outcome::Requeued(_))),
+        letters_observed: count(&|report| matches!(report.outcome, Outcome::Observed(_))),
+        letters_archived: count(&|report| matches!(report.outcome, Outcome::Archived(_))),
         archived_exhausted: archived(ArchiveReason::Exhausted),
         archived_expiring: archived(ArchiveReason::Expiring),
         archived_rule: archived(ArchiveReason::Rule),

@@ -20,9 +20,8 @@ pub use metrics::{Metrics, Run, summarise};
 pub(crate) use output::together;
 pub use output::write;
 
-use crate::arn::Arn;
-use crate::failure::Failure;
-use crate::letter::Letter;
+use crate::batch::Notice;
+use crate::https::NoRootCertificates;
 use crate::replay::{At, Manifest, ReplayError};
 
 /// How lines are written.
@@ -91,61 +90,51 @@ pub fn bad_event(request_id: &str, problem: &str) {
     tracing::error!(request_id, detail = problem, "bad event");
 }
 
-/// A queue does not tell its attributes; defaults are assumed.
-pub(crate) fn queue_unreadable(queue: &Arn, failure: &Failure) {
-    tracing::warn!(
-        queue.arn = queue.as_str(),
-        error.code = failure.code,
-        error.class = failure.class.name(),
-        error.message = failure.message,
-        "queue attributes cannot be read; what was read last holds, else a retention of four days and no maxReceiveCount"
-    );
-}
-
 /// The system has no certificate by which a server could show who it is.
-pub(crate) fn no_root_certificates(why: Option<&str>) {
-    tracing::warn!(detail = why, "the system has no root certificates; no server can be reached over TLS");
+pub fn no_root_certificates(why: &NoRootCertificates) {
+    tracing::warn!(detail = why.0, "the system has no root certificates; no server can be reached over TLS");
 }
 
-/// A letter goes out without its mark, being full.
-pub(crate) fn unmarked(letter: &Letter) {
-    tracing::warn!(
-        letter.id = letter.id.as_str(),
-        sqs.message_id = letter.sqs.message_id,
-        "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
-    );
-}
-
-/// A queue is set up so that it costs retries or letters.
-pub(crate) fn checkup(queue: &Arn, detail: &str) {
-    tracing::warn!(queue.arn = queue.as_str(), detail, "the queue is not set up well");
-}
-
-/// Publishers of a raw subscription's topic can write letters of other subscriptions of the queue.
-pub(crate) fn shared_with_raw(queue: &Arn, detail: &str) {
-    tracing::warn!(queue.arn = queue.as_str(), detail, "a raw subscription shares the queue");
-}
-
-/// Letters that should wait elsewhere stay in a queue that gets full.
-pub(crate) fn crowded(queue: &Arn, in_flight: u64, limit: u64) {
-    tracing::warn!(
-        queue.arn = queue.as_str(),
-        in_flight,
-        limit,
-        "many letters are in flight and cannot be moved to the requeue; at the limit SQS hands none over"
-    );
-}
-
-/// The requeue does not take letters; they are hidden in their queue instead.
-pub(crate) fn requeue_failed(requeue: &Arn, letters: usize, failure: &Failure) {
-    tracing::warn!(
-        queue.arn = requeue.as_str(),
-        letters,
-        error.code = failure.code,
-        error.class = failure.class.name(),
-        error.message = failure.message,
-        "the requeue does not take letters; they stay in their queue"
-    );
+/// Something that happened besides the letters' own outcomes.
+pub fn notice(notice: &Notice) {
+    match notice {
+        Notice::QueueUnreadable { queue, failure } => tracing::warn!(
+            queue.arn = queue.as_str(),
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            "queue attributes cannot be read; what was read last holds, else a retention of four days and no maxReceiveCount"
+        ),
+        Notice::Unmarked(letter) => tracing::warn!(
+            letter.id = letter.id.as_str(),
+            sqs.message_id = letter.sqs.message_id,
+            "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
+        ),
+        Notice::BadlySetUp { queue, finding } => {
+            tracing::warn!(queue.arn = queue.as_str(), detail = finding, "the queue is not set up well");
+        }
+        Notice::SharedWithRaw { queue, advice } => {
+            tracing::warn!(
+                queue.arn = queue.as_str(),
+                detail = advice,
+                "a raw subscription shares the queue"
+            );
+        }
+        Notice::ManyInFlight { queue, in_flight, limit } => tracing::warn!(
+            queue.arn = queue.as_str(),
+            in_flight,
+            limit,
+            "many letters are in flight and cannot be moved to the requeue; at the limit SQS hands none over"
+        ),
+        Notice::RequeueFailed { requeue, letters, failure } => tracing::warn!(
+            queue.arn = requeue.as_str(),
+            letters,
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            "the requeue does not take letters; they stay in their queue"
+        ),
+    }
 }
 
 /// A replay has ended, or stopped for now.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, ArchiveContext, Batch, Found, Pattern, Selection, Walk};
+use sns_redrive::archive::{Archive, Batch, Found, Pattern, Selection, Walk};
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
@@ -29,15 +30,15 @@ async fn bury_letters(
     millis: i64,
     request_id: &str,
 ) {
-    let context = |_: &Letter| ArchiveContext {
+    let context = ArchiveContext {
         reason,
-        detail: Some("in words"),
-        rule: "default",
+        detail: Some("in words".to_owned()),
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,
     };
-    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, context(letter))).collect();
+    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     let until = Instant::now() + Duration::from_secs(10);
     let batch = Batch { queue: &letters[0].sqs.queue, request_id, now: at(millis), until };
     let archive = Archive::S3 {

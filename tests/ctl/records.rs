@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{ArchiveContext, BadRecord, RECORD_VERSION, Record};
+use sns_redrive::archive::{BadRecord, RECORD_VERSION, Record};
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 
@@ -14,7 +15,7 @@ pub(crate) fn record(letter: &Letter) -> Record {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,
-        rule: "default",
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use sns_redrive::policy::{IN_FLIGHT_LIMIT, MAX_DELAY, VISIBILITY_CEILING};
+use sns_redrive::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
+use sns_redrive::policy::VISIBILITY_CEILING;
 
 use super::outage::{BATCH, BATCH_TAKES, Outage, Toll};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND};

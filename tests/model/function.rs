@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
+use sns_redrive::batch::{InFlightEstimate, Place};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, Facts, InFlightEstimate, Place, Policy, Retry, Verdict,
-    expiry_margin, plus, seconds_until,
+    ArchiveReason, Decision, DeferReason, Deferral, Facts, Policy, Retry, Verdict, expiry_margin, plus,
+    seconds_until,
 };
 
 use super::journal::{Idle, Journal, Message, What};

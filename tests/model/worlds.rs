@@ -1,7 +1,8 @@
 //! Random worlds.
 
 use proptest::prelude::*;
-use sns_redrive::policy::{Backoff, IN_FLIGHT_LIMIT, Jitter, MAX_DELAY, Schedule, VISIBILITY_CEILING};
+use sns_redrive::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
+use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
 use super::outage::BUILT_IN;

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{ArchiveContext, Record};
+use sns_redrive::archive::Record;
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Answer, Function};
 use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
@@ -233,7 +234,7 @@ fn record_at(post: &Post, archived: i64) -> Record {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,
-        rule: "default",
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,

@@ -20,8 +20,8 @@ pub use world::{Ran, World};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sns_redrive::archive::ArchiveContext;
 use sns_redrive::arn::Arn;
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Digest, Letter, Origins, SqsMessage, Trust};
 use sns_redrive::policy::ArchiveReason;
 
@@ -140,11 +140,11 @@ pub fn published(mark: &str, times: u32) -> String {
 }
 
 /// Of a letter that nobody knows what to do with.
-pub fn unrecognised() -> ArchiveContext<'static> {
+pub fn unrecognised() -> ArchiveContext {
     ArchiveContext {
         reason: ArchiveReason::Unrecognised,
         detail: None,
-        rule: "default",
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,

@@ -14,6 +14,11 @@ use jiff::Timestamp;
 
 use crate::arn::Arn;
 
+/// The most message attributes that SQS takes. A raw subscription of a topic takes no more either: it throws a message
+/// with more away.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
+pub const MAX_ATTRIBUTES: usize = 10;
+
 /// A message of a batch, with everything SQS said about it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SqsMessage {

@@ -35,7 +35,7 @@ pub use claim::{Claim, Origins};
 pub use digest::Digest;
 pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
 pub use message::is_binary;
-pub use message::{Attribute, AttributeValue, Attributes, BadEvent, SqsMessage};
+pub use message::{Attribute, AttributeValue, Attributes, BadEvent, MAX_ATTRIBUTES, SqsMessage};
 pub use notification::Notification;
 
 use crate::arn::Arn;

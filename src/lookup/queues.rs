@@ -17,9 +17,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::arn::Arn;
+use crate::batch::QueueAttributes;
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
-use crate::telemetry;
+use crate::failure::{self, Failure, FailureClass};
 
 /// How long attributes are believed; an operator may change them at any time.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
@@ -33,24 +33,9 @@ const MAX_KEPT: usize = 1_000;
 /// Calls at once.
 const CONCURRENT_CALLS: usize = 4;
 
-/// What a queue says of itself; empty where it will not tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct QueueAttributes {
-    /// `MessageRetentionPeriod`, seconds.
-    pub(super) retention: Option<u64>,
-    /// `maxReceiveCount` of its `RedrivePolicy`.
-    pub(super) max_receives: Option<u32>,
-    /// `VisibilityTimeout`, seconds.
-    pub(super) visibility_timeout: Option<u64>,
-    /// `MaximumMessageSize`, bytes.
-    pub(super) max_message_bytes: Option<usize>,
-    /// `ApproximateNumberOfMessagesNotVisible`; 0 where it is not told.
-    pub(super) in_flight: u64,
-}
-
 /// Reads queue attributes and keeps them for a while.
 #[derive(Debug)]
-pub(super) struct Queues {
+pub struct Queues {
     sqs: aws_sdk_sqs::Client,
     clock: Clock,
     kept: Mutex<HashMap<Arn, Kept>>,
@@ -59,8 +44,6 @@ pub(super) struct Queues {
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     attributes: QueueAttributes,
-    /// When the queue said so, if it ever did.
-    read: Option<Timestamp>,
     /// When to ask again.
     until: Timestamp,
     /// While the queue does not answer, not even whoever wants to know better asks before `until`.
@@ -68,62 +51,60 @@ struct Kept {
 }
 
 impl Queues {
-    pub(super) fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
+    /// Nothing is asked before it is needed.
+    #[must_use]
+    pub fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
         Self { sqs, clock, kept: Mutex::default() }
     }
 
-    /// The attributes of each of these queues. Never fails: a queue that will not tell is logged.
-    pub(super) async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, QueueAttributes> {
-        stream::iter(arns)
+    /// The attributes of each of these queues, and why some could not be read now. `again` asks a queue before its
+    /// attributes are old, unless it did not answer lately.
+    pub async fn look_up(
+        &self,
+        arns: BTreeSet<Arn>,
+        again: bool,
+        until: Instant,
+    ) -> (HashMap<Arn, QueueAttributes>, Vec<(Arn, Failure)>) {
+        let answers: Vec<_> = stream::iter(arns)
             .map(|arn| async move {
-                let attributes = self.one(&arn, until, false).await.attributes;
-                (arn, attributes)
+                let (attributes, failure) = self.one(&arn, until, again).await;
+                (arn, attributes, failure)
             })
             .buffer_unordered(CONCURRENT_CALLS)
             .collect()
-            .await
+            .await;
+        let mut unread = Vec::new();
+        let mut known = HashMap::new();
+        for (arn, attributes, failure) in answers {
+            unread.extend(failure.map(|failure| (arn.clone(), failure)));
+            known.insert(arn, attributes);
+        }
+        (known, unread)
     }
 
-    /// What a queue said last of the number in flight, and when.
-    pub(super) fn last_in_flight(&self, arn: &Arn) -> Option<(u64, Timestamp)> {
-        let kept = self.kept().get(arn).copied()?;
-        Some((kept.attributes.in_flight, kept.read?))
-    }
-
-    /// Asks a queue again before its attributes are old, unless it did not answer lately.
-    pub(super) async fn read_again(&self, arn: &Arn, until: Instant) {
-        self.one(arn, until, true).await;
-    }
-
-    async fn one(&self, arn: &Arn, until: Instant, again: bool) -> Kept {
+    async fn one(&self, arn: &Arn, until: Instant, again: bool) -> (QueueAttributes, Option<Failure>) {
         let now = self.clock.now();
         let known = self.kept().get(arn).copied();
-        if let Some(kept) = known.filter(|kept| now < kept.until && (kept.silent || !again)) {
-            return kept;
-        }
-        if Instant::now() >= until {
-            // Nobody was asked: what was known holds, and the next one may ask.
-            let nothing =
-                Kept { attributes: QueueAttributes::default(), read: None, until: now, silent: false };
-            return known.unwrap_or(nothing);
+        let attributes = known.map(|kept| kept.attributes).unwrap_or_default();
+        // Where the time is over nobody is asked: what was known holds, and the next one may ask.
+        if known.is_some_and(|kept| now < kept.until && (kept.silent || !again)) || Instant::now() >= until {
+            return (attributes, None);
         }
         let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
         let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
-        let kept = match answer {
-            Ok(attributes) => Kept { attributes, read: Some(now), until: later(now, MAX_AGE), silent: false },
-            Err(failure) => {
-                telemetry::queue_unreadable(arn, &failure);
-                let attributes = known.map(|kept| kept.attributes).unwrap_or_default();
-                let read = known.and_then(|kept| kept.read);
-                Kept { attributes, read, until: later(now, PAUSE), silent: true }
+        let (kept, failure) = match answer {
+            Ok(told) => {
+                let attributes = QueueAttributes { read: Some(now), ..told };
+                (Kept { attributes, until: later(now, MAX_AGE), silent: false }, None)
             }
+            Err(failure) => (Kept { attributes, until: later(now, PAUSE), silent: true }, Some(failure)),
         };
         let mut all = self.kept();
         if all.len() >= MAX_KEPT {
             all.clear();
         }
         all.insert(arn.clone(), kept);
-        kept
+        (kept.attributes, failure)
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Arn, Kept>> {
@@ -145,7 +126,7 @@ impl Queues {
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
             .send()
             .await
-            .map_err(|error| Failure::of_call(&error))?;
+            .map_err(|error| failure::of_call(&error))?;
         let text = |name| answer.attributes().and_then(|attributes| attributes.get(&name));
         let redrive = text(QueueAttributeName::RedrivePolicy);
         let number = |name| text(name).and_then(|text| text.parse::<u64>().ok());
@@ -159,6 +140,7 @@ impl Queues {
             max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
+            read: None,
         })
     }
 }

@@ -1,12 +1,7 @@
-//! The subscription that failed: where its endpoint is, and whether the letter may go there.
+//! What SNS says of subscriptions.
 //!
-//! A letter is only a message in a queue, and whoever can write to the queue can write any letter.
-//! So nothing that it says of its subscription is believed: the subscription is asked for its
-//! endpoint, its topic and its own dead-letter target, and a letter goes there only if the owner
-//! of the subscription has pointed its dead letters at this queue.
-//!
-//! `GetSubscriptionAttributes` has a small quota (30 a second in small regions), so answers are
-//! kept for a while; that a subscription does not exist is an answer too.
+//! `GetSubscriptionAttributes` has a small quota (30 a second in small regions), so answers are kept for a while; that a
+//! subscription does not exist is an answer too.
 //! <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,16 +11,13 @@ use aws_sdk_sns::config::Region;
 use aws_sdk_sns::error::SdkError;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::Sent;
-use super::endpoint::{Endpoint, HttpUrl};
 use super::sharing::Sharing;
 use crate::arn::Arn;
+use crate::batch::{Known, Sent, Subscription};
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
-use crate::policy::Voucher;
+use crate::failure::{self, Failure, FailureClass};
 
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
@@ -38,164 +30,6 @@ const MAX_KEPT: usize = 1_000;
 
 /// Calls at once, with the small quota in mind.
 const CONCURRENT_CALLS: usize = 4;
-
-/// What SNS says of a subscription.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subscription {
-    /// `sqs`, `lambda`, `https`, `email` ...
-    pub protocol: String,
-    /// An ARN, a URL or an address.
-    pub endpoint: String,
-    /// The topic.
-    pub topic: String,
-    /// The queue that its own `RedrivePolicy` names.
-    pub dead_letter_target: Option<String>,
-    /// Whether its letters lie in that queue as they were published, without an envelope.
-    pub raw: bool,
-    /// Whether it still waits to be confirmed.
-    pub pending: bool,
-    /// `EffectiveDeliveryPolicy`, JSON; HTTP/S only.
-    pub delivery_policy: Option<String>,
-}
-
-/// Whether a letter may go to its subscription.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
-    /// To this place.
-    Endpoint(Endpoint),
-    /// Its endpoint is none that can be delivered to; why, in words.
-    Undeliverable(String),
-    /// It may not.
-    Refused(Refusal),
-}
-
-/// The check that a letter failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such subscription.
-    Unknown,
-    /// Nobody has confirmed it.
-    Pending,
-    /// It belongs to another topic than the letter.
-    OtherTopic,
-    /// It is in another region than its dead-letter queue would be.
-    OtherRegion,
-    /// It does not name this queue as its dead-letter target.
-    OtherDeadLetterQueue,
-    /// It delivers elsewhere than where the letter came from.
-    OtherEndpoint,
-}
-
-impl Subscription {
-    /// Whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
-    #[must_use]
-    pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
-        if topic.is_some_and(|topic| topic.as_str() != self.topic) {
-            return Check::Refused(Refusal::OtherTopic);
-        }
-        if self.dead_letter_target.as_deref() != Some(dlq.as_str()) {
-            return Check::Refused(Refusal::OtherDeadLetterQueue);
-        }
-        if self.pending {
-            return Check::Refused(Refusal::Pending);
-        }
-        self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
-    }
-
-    /// Whether this subscription vouches for the topic that a letter from `dlq` names.
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`] of the first check that fails.
-    pub fn vouches(&self, topic: Option<&Arn>, dlq: &Arn, voucher: &Voucher) -> Result<(), Refusal> {
-        if topic.is_none_or(|topic| topic.as_str() != self.topic) {
-            return Err(Refusal::OtherTopic);
-        }
-        let vouches = match voucher {
-            Voucher::Exists => Ok(()),
-            Voucher::DeadLetters => {
-                let names = self.dead_letter_target.as_deref() == Some(dlq.as_str());
-                names.then_some(()).ok_or(Refusal::OtherDeadLetterQueue)
-            }
-            Voucher::DeliversTo(arn) => {
-                let endpoint = self.endpoint.parse::<Arn>().ok().map(Arn::without_latest);
-                (endpoint.as_ref() == Some(arn)).then_some(()).ok_or(Refusal::OtherEndpoint)
-            }
-        };
-        vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
-    }
-
-    /// Whether a letter that Lambda itself gave up on may go to the function of this subscription. Its own dead letters
-    /// may lie elsewhere: those of the function lie here, and the policy says so.
-    #[must_use]
-    pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
-        if let Err(refusal) = self.vouches(topic, dlq, &Voucher::Exists) {
-            return Check::Refused(refusal);
-        }
-        match self.reachable() {
-            Ok(function @ Endpoint::Function(_)) => Check::Endpoint(function),
-            Ok(_) => Check::Refused(Refusal::OtherEndpoint),
-            Err(why) => Check::Undeliverable(why),
-        }
-    }
-
-    /// The endpoint by its protocol.
-    fn reachable(&self) -> Result<Endpoint, String> {
-        let protocol = self.protocol.as_str();
-        let arn = || self.endpoint.parse::<Arn>().ok().and_then(Endpoint::of_arn);
-        match (protocol, arn()) {
-            ("http" | "https", _) => {
-                HttpUrl::parse(&self.endpoint).map(Endpoint::Http).map_err(|bad| bad.to_string())
-            }
-            ("sqs", Some(queue @ Endpoint::Queue(_))) => Ok(queue),
-            ("lambda", Some(function @ Endpoint::Function(_))) => Ok(function),
-            ("firehose", Some(stream @ Endpoint::Stream(_))) => Ok(stream),
-            _ => Err(format!("nobody but SNS can deliver by the protocol {protocol:?}")),
-        }
-    }
-
-    fn from_attributes(attributes: &HashMap<String, String>) -> Option<Self> {
-        let text = |name: &str| attributes.get(name).cloned().unwrap_or_default();
-        let redrive = attributes.get("RedrivePolicy");
-        Some(Self {
-            protocol: text("Protocol"),
-            endpoint: text("Endpoint"),
-            topic: attributes.get("TopicArn")?.clone(),
-            dead_letter_target: redrive
-                .and_then(|json| serde_json::from_str::<RedrivePolicy>(json).ok())
-                .map(|policy| policy.dead_letter_target_arn),
-            raw: text("RawMessageDelivery") == "true",
-            pending: text("PendingConfirmation") == "true",
-            delivery_policy: attributes.get("EffectiveDeliveryPolicy").cloned(),
-        })
-    }
-}
-
-/// SNS's own `RedrivePolicy` attribute of a subscription.
-#[derive(Deserialize)]
-struct RedrivePolicy {
-    #[serde(rename = "deadLetterTargetArn")]
-    dead_letter_target_arn: String,
-}
-
-impl Refusal {
-    /// The check in words that an operator can act on.
-    #[must_use]
-    pub fn detail(self) -> &'static str {
-        match self {
-            Self::Unknown => "the subscription does not exist",
-            Self::Pending => "the subscription is not confirmed",
-            Self::OtherTopic => "the subscription belongs to another topic",
-            Self::OtherRegion => "the subscription is in another region than this queue",
-            Self::OtherDeadLetterQueue => {
-                "the subscription does not name this queue as its dead-letter target"
-            }
-            Self::OtherEndpoint => {
-                "the subscription does not deliver to the queue or function that the letter came from"
-            }
-        }
-    }
-}
 
 /// Asks SNS about subscriptions and keeps the answers for a while.
 #[derive(Debug)]
@@ -311,10 +145,6 @@ struct Kept {
     answer: Option<Subscription>,
 }
 
-/// What is known of a subscription: its attributes, `None` where it does not exist, or why nobody
-/// could say.
-pub type Known = Result<Option<Subscription>, Sent>;
-
 impl Subscriptions {
     /// Nothing is asked before it is needed.
     #[must_use]
@@ -325,9 +155,12 @@ impl Subscriptions {
 
     /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
     /// begins after `until`.
-    pub async fn look_up(&self, arns: BTreeSet<&Arn>, until: Instant) -> HashMap<Arn, Known> {
+    pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
         stream::iter(arns)
-            .map(|arn| async move { (arn.clone(), self.one(arn, until).await) })
+            .map(|arn| async move {
+                let known = self.one(&arn, until).await;
+                (arn, known)
+            })
             .buffer_unordered(CONCURRENT_CALLS)
             .collect()
             .await
@@ -392,7 +225,7 @@ impl Subscriptions {
             search.asked.extend(search.waiting.pop().map(|arn| (arn, target)));
         } else {
             let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
-            let page = page.map_err(|error| Failure::of_call(&error))?;
+            let page = page.map_err(|error| failure::of_call(&error))?;
             // One that is not confirmed has no ARN yet.
             let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
             search.list(arns, page.next_token().map(str::to_owned), done.as_ref());
@@ -403,9 +236,27 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Whether a raw subscription shares this queue with others, by all answers so far. Says so once.
-    pub fn newly_shared(&self, queue: &Arn) -> bool {
-        self.sharing.lock().unwrap_or_else(PoisonError::into_inner).newly(queue)
+    /// The same for each of these dead-letter queues and moments of arrival. Once a search has failed nobody goes on with
+    /// it here; it may still cover older letters.
+    pub async fn discover_all(
+        &self,
+        searches: &[(Arn, Timestamp)],
+        until: Instant,
+    ) -> Vec<Result<Option<Arn>, Failure>> {
+        let mut unfinished: Option<Failure> = None;
+        let mut answers = Vec::with_capacity(searches.len());
+        for (dlq, arrived) in searches {
+            let until = if unfinished.is_none() { until } else { Instant::now() };
+            let answer = self.discover(dlq, *arrived, until).await;
+            answers.push(answer.map_err(|failure| unfinished.get_or_insert(failure).clone()));
+        }
+        answers
+    }
+
+    /// Which of these queues a raw subscription shares with others, by all answers so far. Says so once of each.
+    pub fn newly_shared(&self, queues: BTreeSet<Arn>) -> Vec<Arn> {
+        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.into_iter().filter(|queue| sharing.newly(queue)).collect()
     }
 
     async fn ask(&self, arn: &Arn) -> Result<Option<Subscription>, Failure> {
@@ -436,7 +287,7 @@ impl Subscriptions {
             {
                 Ok(None)
             }
-            Err(error) => Err(Failure::of_call(&error)),
+            Err(error) => Err(failure::of_call(&error)),
         }
     }
 

@@ -1,10 +1,11 @@
 //! What became of a letter, and what Lambda is told about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
 
-use crate::delivery::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Decision, Deferral, Retry};
@@ -43,7 +44,7 @@ pub enum NotDone {
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The letter.
-    pub letter: Letter,
+    pub letter: Arc<Letter>,
     /// The rule it fell under.
     pub rule: String,
     /// What became of it.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::action::{Known, Sent};
+use super::subscription::{Check, Refusal, Subscription};
 use crate::arn::Arn;
-use crate::delivery::{Check, Destination, Endpoint, Known, Refusal, Sent, Subscription, Through};
+use crate::endpoint::{Destination, Endpoint, Through};
 use crate::letter::{Letter, Origin};
 use crate::policy::{ArchiveReason, DeliveryPolicy, Route, Verdict};
 
@@ -19,8 +21,8 @@ pub(super) enum Resolution {
 }
 
 /// The subscriptions that must be asked about.
-pub(super) fn subscriptions<'a>(routes: impl Iterator<Item = &'a Route>) -> BTreeSet<&'a Arn> {
-    routes.filter_map(Route::subscription).collect()
+pub(super) fn subscriptions<'a>(routes: impl Iterator<Item = &'a Route>) -> BTreeSet<Arn> {
+    routes.filter_map(Route::subscription).cloned().collect()
 }
 
 /// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
@@ -41,7 +43,7 @@ pub(super) fn refusal_at_sight(route: &Route, letter: &Letter, dlq: &Arn) -> Opt
 }
 
 /// The destination of a letter, if it may go there. `requeue` is this function's own.
-pub(super) fn route(
+pub(super) fn resolve(
     verdict: &Verdict<'_>,
     letter: &Letter,
     requeue: Option<&Arn>,

@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Subscription;
 use crate::arn::Arn;
+use crate::batch::Subscription;
 
 /// Queues remembered at most. A search looks at all of the account.
 const MAX_KEPT: usize = 10_000;

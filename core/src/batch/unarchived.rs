@@ -5,15 +5,12 @@
 //! long, and hands it to the archive without another attempt when it comes back.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::archive::ArchiveContext;
-use crate::delivery::Endpoint;
-use crate::failure::Failure;
+use super::action::ArchiveContext;
 use crate::letter::SqsMessage;
-use crate::policy::{ArchiveReason, Retry, seconds_until};
+use crate::policy::seconds_until;
 
 /// How long such a letter is hidden at first, seconds: most failures of an archive pass at once.
 const FIRST_HIDE: u64 = 1;
@@ -27,67 +24,46 @@ const MAX_KEPT: usize = 10_000;
 /// How long a letter is remembered that did not come back: another instance has archived it.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why a letter was to be archived, and the attempt that came before.
+/// A letter that was to be archived.
 #[derive(Debug, Clone)]
 pub(super) struct Unarchived {
-    pub(super) reason: ArchiveReason,
-    pub(super) detail: Option<String>,
-    pub(super) target: Option<Endpoint>,
-    pub(super) retry: Option<Retry>,
-    pub(super) failure: Option<Failure>,
+    pub(super) context: ArchiveContext,
     /// How long it is hidden, seconds.
     pub(super) hide: u64,
 }
 
 impl Unarchived {
     /// Of a letter that its queue drops at `end`, and that was hidden `before`, if the archive did not take it then.
-    pub(super) fn of(
-        context: &ArchiveContext<'_>,
-        before: Option<&Self>,
-        now: Timestamp,
-        end: Timestamp,
-    ) -> Self {
-        Self {
-            hide: patience(before.map(|before| before.hide), seconds_until(now, end)),
-            reason: context.reason,
-            detail: context.detail.map(str::to_owned),
-            target: context.target.cloned(),
-            retry: context.retry,
-            failure: context.failure.cloned(),
-        }
+    pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
+        let hide = patience(before.map(|before| before.hide), seconds_until(now, end));
+        Self { context, hide }
     }
 }
 
 /// The memory of one instance, by SQS's message ids.
-#[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<HashMap<String, (Timestamp, Unarchived)>>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory(HashMap<String, (Timestamp, Unarchived)>);
 
 impl Memory {
-    /// What is remembered of a letter, if the archive did not take it before.
+    /// Returns what is remembered of a letter, if the archive did not take it before.
     pub(super) fn of(&self, message: &SqsMessage) -> Option<Unarchived> {
-        self.kept().get(&message.message_id).map(|(_, unarchived)| unarchived.clone())
+        self.0.get(&message.message_id).map(|(_, unarchived)| unarchived.clone())
     }
 
-    pub(super) fn keep(&self, message: &SqsMessage, unarchived: Unarchived, now: Timestamp) {
-        let mut kept = self.kept();
-        if kept.len() >= MAX_KEPT {
-            kept.retain(|_, (since, _)| now.duration_since(*since) < MAX_AGE);
+    pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: Unarchived, now: Timestamp) {
+        if self.0.len() >= MAX_KEPT {
+            self.0.retain(|_, (since, _)| now.duration_since(*since) < MAX_AGE);
         }
-        if kept.len() < MAX_KEPT {
-            kept.insert(message.message_id.clone(), (now, unarchived));
+        if self.0.len() < MAX_KEPT {
+            self.0.insert(message.message_id.clone(), (now, unarchived));
         }
     }
 
-    pub(super) fn forget(&self, message: &SqsMessage) {
-        let mut kept = self.kept();
+    pub(super) fn forget(&mut self, message: &SqsMessage) {
         // Nearly always nothing is remembered at all.
-        if !kept.is_empty() {
-            kept.remove(&message.message_id);
+        if !self.0.is_empty() {
+            self.0.remove(&message.message_id);
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, (Timestamp, Unarchived)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

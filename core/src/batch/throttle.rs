@@ -1,4 +1,4 @@
-//! At most so many deliveries a second towards one endpoint.
+//! The rate of deliveries towards one endpoint.
 //!
 //! Each delivery gets a turn; turns lie apart by the time that the rate asks for. There is no burst:
 //! an endpoint that just came back is met at the rate that its owner named, from the first letter
@@ -6,40 +6,38 @@
 //! do not know of each other.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::delivery::Endpoint;
+use crate::endpoint::Endpoint;
 
 /// Endpoints remembered at most; those whose turns are over are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
 /// Gives turns.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Throttle {
     instances: u32,
-    next: Mutex<HashMap<Endpoint, Timestamp>>,
+    next: HashMap<Endpoint, Timestamp>,
 }
 
 impl Throttle {
     pub(super) fn new(instances: u32) -> Self {
-        Self { instances: instances.max(1), next: Mutex::default() }
+        Self { instances: instances.max(1), next: HashMap::new() }
     }
 
     /// The next turn at an endpoint of this rate, which is taken if it is not after `until`. Of those
     /// that come too late, `waiting` counts how many there are already, so that each has a turn of its
     /// own to come back at.
     pub(super) fn turn(
-        &self,
+        &mut self,
         endpoint: &Endpoint,
         rate: u32,
         now: Timestamp,
         until: Timestamp,
         waiting: &mut HashMap<Endpoint, u32>,
     ) -> Turn {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
+        let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
         let apart = i64::from(self.instances) * 1_000_000_000 / i64::from(rate.max(1));
         let after = |turns: i64| {
             let wait = SignedDuration::from_nanos(apart.saturating_mul(turns));
@@ -50,10 +48,10 @@ impl Throttle {
             *before += 1;
             return Turn::Later(after(i64::from(*before) - 1));
         }
-        if next.len() >= MAX_KEPT {
-            next.retain(|_, turn| *turn > now);
+        if self.next.len() >= MAX_KEPT {
+            self.next.retain(|_, turn| *turn > now);
         }
-        next.insert(endpoint.clone(), after(1));
+        self.next.insert(endpoint.clone(), after(1));
         Turn::Taken(turn)
     }
 
@@ -85,7 +83,14 @@ mod tests {
     }
 
     /// The turns of `count` letters for one endpoint.
-    fn turns(throttle: &Throttle, name: &str, rate: u32, now: i64, until: i64, count: usize) -> Vec<Turn> {
+    fn turns(
+        throttle: &mut Throttle,
+        name: &str,
+        rate: u32,
+        now: i64,
+        until: i64,
+        count: usize,
+    ) -> Vec<Turn> {
         let mut waiting = HashMap::new();
         (0..count).map(|_| throttle.turn(&queue(name), rate, at(now), at(until), &mut waiting)).collect()
     }
@@ -93,22 +98,22 @@ mod tests {
     #[test]
     fn turns_lie_apart_by_the_share_of_one_instance() {
         let expected = [Turn::Taken(at(1000)), Turn::Taken(at(1500)), Turn::Taken(at(2000))];
-        assert_eq!(turns(&Throttle::new(2), "a", 4, 1000, 2000, 3), expected);
+        assert_eq!(turns(&mut Throttle::new(2), "a", 4, 1000, 2000, 3), expected);
     }
 
     #[test]
     fn what_comes_too_late_has_a_turn_of_its_own_that_is_not_taken() {
-        let throttle = Throttle::new(1);
+        let mut throttle = Throttle::new(1);
         let expected = [Turn::Taken(at(0)), Turn::Later(at(1000)), Turn::Later(at(2000))];
-        assert_eq!(turns(&throttle, "a", 1, 0, 500, 3), expected);
-        assert_eq!(turns(&throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
+        assert_eq!(turns(&mut throttle, "a", 1, 0, 500, 3), expected);
+        assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
     }
 
     #[test]
     fn endpoints_do_not_wait_for_each_other() {
-        let throttle = Throttle::new(1);
-        assert_eq!(turns(&throttle, "a", 1, 0, 9, 1), [Turn::Taken(at(0))]);
-        assert_eq!(turns(&throttle, "b", 1, 0, 9, 1), [Turn::Taken(at(0))]);
+        let mut throttle = Throttle::new(1);
+        assert_eq!(turns(&mut throttle, "a", 1, 0, 9, 1), [Turn::Taken(at(0))]);
+        assert_eq!(turns(&mut throttle, "b", 1, 0, 9, 1), [Turn::Taken(at(0))]);
     }
 
     #[test]

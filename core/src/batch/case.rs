@@ -1,23 +1,26 @@
 //! A letter on its way to an outcome.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::action::{ArchiveContext, Attempt, CannotPack, Sent};
+use super::outcome::{NotDone, Outcome, Report};
 use super::unarchived::Unarchived;
-use super::{NotDone, Outcome, Report};
-use crate::archive::ArchiveContext;
-use crate::delivery::{Endpoint, Sent};
+use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
     ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Route, Rule, Verdict, plus,
+    seconds_until,
 };
 
 /// A letter on its way to an outcome.
+#[derive(Debug)]
 pub(super) struct Case<'p> {
-    pub(super) letter: Letter,
+    pub(super) letter: Arc<Letter>,
     pub(super) rule: &'p Rule,
     pub(super) facts: Facts,
     pub(super) verdict: Option<Verdict<'p>>,
@@ -36,6 +39,8 @@ pub(super) struct Case<'p> {
     pub(super) unarchived: Option<Unarchived>,
     /// For how many seconds it is hidden since the archive did not take it.
     pub(super) hidden: Option<u64>,
+    /// What could not be done with it.
+    pub(super) undone: Option<(NotDone, Failure)>,
 }
 
 /// What is to become of a letter.
@@ -60,7 +65,7 @@ impl<'p> Case<'p> {
     pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
         let (letter, rule) = policy.sort(letter);
         let mut case = Self {
-            letter,
+            letter: Arc::new(letter),
             rule: rule.unwrap_or(policy.default_rule()),
             facts,
             verdict: None,
@@ -74,6 +79,7 @@ impl<'p> Case<'p> {
             shows_in: 0,
             unarchived: None,
             hidden: None,
+            undone: None,
         };
         if let Err(unmatchable) = rule {
             case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
@@ -84,8 +90,8 @@ impl<'p> Case<'p> {
     /// Goes on where the archive did not take the letter: nothing more is attempted.
     pub(super) fn resume(&mut self, unarchived: Unarchived) {
         if self.disposition == Disposition::Open {
-            self.archive(unarchived.reason, unarchived.detail.clone());
-            self.target.clone_from(&unarchived.target);
+            self.archive(unarchived.context.reason, unarchived.context.detail.clone());
+            self.target.clone_from(&unarchived.context.target);
             self.unarchived = Some(unarchived);
         }
     }
@@ -133,6 +139,27 @@ impl<'p> Case<'p> {
         self.detail = detail;
     }
 
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.archive(ArchiveReason::Refused, Some(why.to_owned()));
+    }
+
+    /// Takes the result of a delivery over.
+    pub(super) fn attempted(&mut self, retry: Retry, attempt: Attempt, now: Timestamp) {
+        match attempt.sent {
+            Ok(sent) => {
+                self.answered(retry, sent, now);
+                self.took = self.retry.map(|_| attempt.took);
+            }
+            Err(error) => {
+                let reason = match error {
+                    CannotPack::Unmarkable => ArchiveReason::Unmarkable,
+                    CannotPack::NotJson => ArchiveReason::Unrecognised,
+                };
+                self.archive(reason, Some(error.to_string()));
+            }
+        }
+    }
+
     /// Takes the answer to a retry over.
     pub(super) fn answered(&mut self, retry: Retry, answer: Sent, now: Timestamp) {
         match answer {
@@ -141,7 +168,7 @@ impl<'p> Case<'p> {
                 self.disposition = Disposition::Delivered;
             }
             Sent::NotStarted => self.disposition = Disposition::OutOfTime,
-            Sent::Refused(detail) => self.archive(ArchiveReason::Refused, Some(detail.to_owned())),
+            Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
                 let next =
@@ -155,23 +182,36 @@ impl<'p> Case<'p> {
         }
     }
 
-    pub(super) fn context(&self) -> Option<ArchiveContext<'_>> {
+    /// Why it is archived, if it is.
+    pub(super) fn context(&self) -> Option<ArchiveContext> {
         let Disposition::Archive(reason) = self.disposition else { return None };
-        let before = self.unarchived.as_ref();
+        let before = self.unarchived.as_ref().map(|before| &before.context);
         Some(ArchiveContext {
             reason,
-            detail: self.detail.as_deref(),
-            rule: &self.rule.name,
-            target: self.target.as_ref(),
+            detail: self.detail.clone(),
+            rule: self.rule.name.clone(),
+            target: self.target.clone(),
             retry: self.retry.or(before.and_then(|before| before.retry)),
-            failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())),
+            failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())).cloned(),
         })
     }
 
+    /// For how many seconds it is to be hidden now. Deliveries took their time: what is left of the wait. Held letters
+    /// are shown again at once: SQS keeps them behind the hidden head of their group, and while they were in flight
+    /// they would block that head.
+    pub(super) fn hiding(&self, now: Timestamp) -> Option<u64> {
+        match &self.disposition {
+            Disposition::Defer(deferral) => Some(seconds_until(now, plus(self.decided, deferral.hide))),
+            Disposition::Held => Some(0),
+            _ => None,
+        }
+    }
+
     /// The outcome, now that archive and queue have answered.
-    pub(super) fn report(self, undone: Option<(NotDone, Failure)>, now: Timestamp) -> Report {
-        let outcome = match (self.disposition.clone(), &undone) {
-            // A held letter that could not be shown again comes back by itself; it is held either route.
+    pub(super) fn report(self, now: Timestamp) -> Report {
+        let expires = self.end().as_second();
+        let outcome = match (self.disposition, &self.undone) {
+            // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
             (_, Some((what, _))) => Outcome::Failed(*what),
             (Disposition::Delivered, None) => Outcome::Delivered,
@@ -190,7 +230,6 @@ impl<'p> Case<'p> {
             None if moved => true,
             brought_along => receives.saturating_sub(brought_along.unwrap_or(0)) <= 1,
         };
-        let expires = self.end().as_second();
         Report {
             rule: self.rule.name.clone(),
             outcome,
@@ -198,7 +237,7 @@ impl<'p> Case<'p> {
             took: self.took,
             target: self.target,
             failure: self.failure,
-            undone: undone.map(|(_, failure)| failure),
+            undone: self.undone.map(|(_, failure)| failure),
             detail: self.detail,
             hidden: self.hidden,
             arrived: self.letter.mark.is_none() && first,

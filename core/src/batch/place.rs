@@ -1,0 +1,187 @@
+//! The place where deferred letters wait: hidden, or, when their queue gets full, in the requeue.
+//!
+//! Moving is sending first, and letting Lambda delete afterwards. A letter that the requeue does not take is hidden as
+//! ever, so nothing depends on the requeue.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::action::{Move, Notice, QueueAttributes, Sent};
+use super::case::{Case, Disposition};
+use super::in_flight::{InFlightEstimate, Place};
+use super::{Config, Knowledge};
+use crate::arn::Arn;
+use crate::failure::Failure;
+use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus, seconds_until};
+
+/// A letter that is to be moved.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) index: usize,
+    deferral: Deferral,
+    delay: u64,
+}
+
+/// The deferred letters of a round, while it is decided where they wait.
+#[derive(Debug)]
+pub(super) struct Placing {
+    estimate: InFlightEstimate,
+    /// Letters that stay where they are, without those that nobody could move.
+    hidden: usize,
+    pub(super) moving: Vec<Moving>,
+    /// Letters that were to be moved.
+    to_move: usize,
+}
+
+impl Knowledge {
+    /// The letters of a queue in flight, as far as this instance can tell.
+    pub(super) fn estimate(&self, config: &Config, queue: &Arn) -> InFlightEstimate {
+        let known = self.estimates.get(queue).cloned();
+        known.unwrap_or_else(|| InFlightEstimate::new(config.in_flight_limit, config.deliverers()))
+    }
+
+    /// Takes note of what queues say is in flight.
+    pub(super) fn read(&mut self, config: &Config, attributes: &HashMap<Arn, QueueAttributes>) {
+        for (queue, attributes) in attributes {
+            if let Some(read) = attributes.read {
+                let mut estimate = self.estimate(config, queue);
+                estimate.set(attributes.in_flight, read);
+                self.estimates.insert(queue.clone(), estimate);
+            }
+        }
+    }
+
+    /// Tells that many letters are in flight and nothing can be moved, once for each reading.
+    fn warn(&mut self, config: &Config, queue: &Arn, estimate: &InFlightEstimate) -> Option<Notice> {
+        let read = estimate.read_at()?;
+        let told = self.warned.insert(queue.clone(), read) == Some(read);
+        (!told).then(|| Notice::ManyInFlight {
+            queue: queue.clone(),
+            in_flight: estimate.in_flight(),
+            limit: config.in_flight_limit,
+        })
+    }
+}
+
+impl Config {
+    /// The requeue, if letters of this queue can go there.
+    pub(super) fn requeue_of(&self, queue: &Arn) -> Option<&Arn> {
+        self.requeue.as_ref().filter(|requeue| requeue.is_fifo() == queue.is_fifo())
+    }
+}
+
+/// The deferred letters of a round.
+pub(super) fn deferred(cases: &[Case<'_>], round: &[usize]) -> Vec<(usize, Deferral)> {
+    let deferral = |index: &usize| match cases[*index].disposition {
+        Disposition::Defer(deferral) => Some((*index, deferral)),
+        _ => None,
+    };
+    round.iter().filter_map(deferral).collect()
+}
+
+impl Placing {
+    /// Decides which of these letters are to be moved.
+    pub(super) fn new(
+        config: &Config,
+        mut estimate: InFlightEstimate,
+        cases: &[Case<'_>],
+        deferred: Vec<(usize, Deferral)>,
+        now: Timestamp,
+    ) -> Self {
+        let (mut moving, mut hidden) = (Vec::new(), 0);
+        for (index, deferral) in deferred {
+            let case = &cases[index];
+            let place = match case.letter.sqs.queue.is_fifo() {
+                true if steps_aside(config, case, &deferral) => Place::Moved { delay: 0 },
+                // Nothing can be delayed in a FIFO queue, and order would be lost.
+                true => Place::Hidden,
+                false => estimate.place(seconds_until(now, deferral.due)),
+            };
+            match place {
+                Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
+                Place::Hidden => {
+                    hidden += 1;
+                    estimate.hide(u64::from(deferral.hide > 0), now);
+                }
+            }
+        }
+        let to_move = moving.len();
+        Self { estimate, hidden, moving, to_move }
+    }
+
+    /// Leaves out what the requeue would not keep for as long as it waits, by its own first arrival.
+    pub(super) fn keep_within(&mut self, cases: &[Case<'_>], retention: u64, now: Timestamp) {
+        self.moving.retain(|one| {
+            let since = cases[one.index].letter.first_arrival().min(now);
+            is_kept(since, retention, plus(now, one.deferral.hide.max(one.delay)))
+        });
+    }
+
+    /// The moves to make.
+    pub(super) fn moves(&self, cases: &[Case<'_>]) -> Vec<Move> {
+        let one = |one: &Moving| {
+            let letter = &cases[one.index].letter;
+            let (spent, due) = one.deferral.for_mark();
+            Move { letter: letter.clone(), mark: letter.mark_for_requeue(spent, due), delay: one.delay }
+        };
+        self.moving.iter().map(one).collect()
+    }
+
+    /// Takes the answers to the moves over; returns whether the requeue took all that was sent. A letter that has no room
+    /// for the mark stays, which costs it nothing but a place.
+    pub(super) fn moved(
+        &mut self,
+        cases: &mut [Case<'_>],
+        answers: Vec<Option<Sent>>,
+        requeue: &Arn,
+    ) -> (bool, Option<Notice>) {
+        let mut failures: Vec<Failure> = Vec::new();
+        let mut works = true;
+        for (one, answer) in std::mem::take(&mut self.moving).into_iter().zip(answers) {
+            match answer {
+                Some(Sent::Accepted) => {
+                    let deferral = Deferral { hide: one.delay, ..one.deferral };
+                    cases[one.index].disposition = Disposition::Requeued(deferral);
+                    self.to_move -= 1;
+                }
+                Some(Sent::Failed(failure)) => {
+                    works = false;
+                    failures.push(failure);
+                }
+                Some(Sent::Refused(_) | Sent::NotStarted) => works = false,
+                None => {}
+            }
+        }
+        let letters = failures.len();
+        let notice = failures.into_iter().next().map(|failure| Notice::RequeueFailed {
+            requeue: requeue.clone(),
+            letters,
+            failure,
+        });
+        (works, notice)
+    }
+
+    /// Takes note of the letters that stay.
+    pub(super) fn end(
+        self,
+        config: &Config,
+        knowledge: &mut Knowledge,
+        queue: &Arn,
+        now: Timestamp,
+    ) -> Option<Notice> {
+        let mut estimate = self.estimate;
+        estimate.hide(self.to_move as u64, now);
+        let tight = estimate.is_tight() && (self.to_move > 0 || (queue.is_fifo() && self.hidden > 0));
+        let notice = if tight { knowledge.warn(config, queue, &estimate) } else { None };
+        knowledge.estimates.insert(queue.clone(), estimate);
+        notice
+    }
+}
+
+/// Whether a failing head of a FIFO group makes way for its group. In the requeue it blocks: there letters of its group
+/// only wait that failed too.
+fn steps_aside(config: &Config, case: &Case<'_>, deferral: &Deferral) -> bool {
+    let fresh = config.requeue.as_ref() != Some(&case.letter.sqs.queue);
+    fresh && case.rule.fifo == Fifo::StepAside && deferral.why == DeferReason::Failed
+}

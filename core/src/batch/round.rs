@@ -1,0 +1,281 @@
+//! One round of a batch: decide, verify, look up, deliver, and place what is deferred.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::action::{
+    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification,
+};
+use super::case::{Case, Disposition};
+use super::place::{Placing, deferred};
+use super::resolve::{Resolution, refusal_at_sight, resolve, subscriptions};
+use super::run::{Batch, Due, Stage, no_answer};
+use super::throttle::Turn;
+use super::time::{Window, half_of};
+use crate::arn::Arn;
+use crate::endpoint::{Destination, Endpoint};
+use crate::policy::{Decision, Retry, Route};
+
+impl Batch<'_> {
+    /// Asks the policy about the letters of the next round, but for those behind another of their group and those whose
+    /// disposition is known already.
+    pub(super) fn next_round(&mut self, now: Now) -> Stage {
+        let Some(round) = self.rounds.pop_front() else { return Stage::Share };
+        self.round = round;
+        let (active, now) = (self.is_active(), now.at);
+        for &index in &self.round {
+            let case = &mut self.cases[index];
+            let behind = case.fifo_group().is_some_and(|group| self.blocked.contains(group));
+            if behind && active {
+                case.disposition = Disposition::Held;
+                continue;
+            }
+            let decision = match case.disposition {
+                Disposition::Open => {
+                    let verdict = case.rule.decide(&case.letter, &case.facts, now);
+                    let decision = verdict.decision.clone();
+                    case.verdict = Some(verdict);
+                    decision
+                }
+                Disposition::Archive(reason) => Decision::Archive(reason, None),
+                _ => continue,
+            };
+            match (active, &case.disposition) {
+                (false, _) => case.disposition = Disposition::Observed(decision),
+                (true, Disposition::Open) => case.settle(&decision, now),
+                (true, _) => {}
+            }
+        }
+        if active { Stage::Verify } else { Stage::EndRound }
+    }
+
+    /// Passes on the letters that SNS signed, and those whose rule does not ask.
+    pub(super) fn verify(&mut self, now: Now) -> (Stage, Option<Action>) {
+        let due = |index: &usize| match self.cases[*index].disposition {
+            Disposition::Due(retry) => Some((*index, retry)),
+            _ => None,
+        };
+        let due = self.round.iter().filter_map(due);
+        let (asked, passed): (Due, Due) =
+            due.partition(|(index, _)| self.cases[*index].rule.verify_signature);
+        if asked.is_empty() {
+            return (Stage::LookUp(passed), None);
+        }
+        let letters = asked.iter().map(|(index, _)| self.cases[*index].letter.clone()).collect();
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitVerified { passed, asked }, Some(Action::Verify { letters, until }))
+    }
+
+    /// Letters that SNS did not sign are refused; a certificate that cannot be had is a failed attempt.
+    pub(super) fn verified(&mut self, mut passed: Due, asked: Due, answer: Answer, now: Now) -> Stage {
+        let answers = if let Answer::Verified(answers) = answer { answers } else { Vec::new() };
+        let unanswered = || Verification::Unknown(Sent::NotStarted);
+        let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
+        for ((index, retry), answer) in asked.into_iter().zip(answers) {
+            match answer {
+                Verification::Genuine => passed.push((index, retry)),
+                Verification::Refused(why) => self.cases[index].refuse(why),
+                Verification::Unknown(sent) => self.cases[index].answered(retry, sent, now.at),
+            }
+        }
+        // The order of the batch, in which letters of one request go out.
+        passed.sort_unstable_by_key(|(index, _)| *index);
+        Stage::LookUp(passed)
+    }
+
+    /// Asks SNS about the subscriptions of the letters that are due.
+    pub(super) fn look_up(&mut self, due: Due, now: Now) -> (Stage, Option<Action>) {
+        let routes = due.iter().filter_map(|(index, _)| route_to_ask(&self.cases[*index]));
+        let subscriptions = subscriptions(routes);
+        if subscriptions.is_empty() {
+            return (Stage::Send(due, HashMap::new()), None);
+        }
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
+    }
+
+    /// Sends the letters that are due, may go where they should, and have a turn in time.
+    pub(super) fn send(
+        &mut self,
+        due: Due,
+        known: &HashMap<Arn, Known>,
+        now: Now,
+    ) -> (Stage, Option<Action>) {
+        let since = *self.begun.get_or_insert(now.elapsed);
+        let window = Window { since, start: now.elapsed, end: self.time.deliver };
+        let (mut sent, mut deliveries, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
+        for (index, retry) in due {
+            let Some(destination) = self.address(index, retry, known, now) else { continue };
+            let turn = self.turn(index, retry, &destination, window, &mut waiting, now);
+            let Some((not_before, at_once)) = turn else { continue };
+            let letter = self.cases[index].letter.clone();
+            sent.push((index, retry));
+            deliveries.push(Delivery { letter, retry, destination, not_before, at_once });
+        }
+        if deliveries.is_empty() {
+            return (Stage::Place, None);
+        }
+        (Stage::AwaitDelivered(sent), Some(Action::Deliver { deliveries, window }))
+    }
+
+    /// Finds the destination of a letter that is due, or settles what becomes of it instead.
+    pub(super) fn address(
+        &mut self,
+        index: usize,
+        retry: Retry,
+        known: &HashMap<Arn, Known>,
+        now: Now,
+    ) -> Option<Destination> {
+        let case = &mut self.cases[index];
+        let requeue = self.machine.config.requeue.as_ref();
+        match resolve(case.verdict.as_ref()?, &case.letter, requeue, known) {
+            Resolution::Send(destination) => {
+                case.target = Some(destination.endpoint.clone());
+                return Some(destination);
+            }
+            Resolution::Archive(reason, detail) => case.archive(reason, Some(detail)),
+            Resolution::Unknown(sent) => case.answered(retry, sent, now.at),
+        }
+        None
+    }
+
+    /// When a letter may go by its rule's throttle policy, and with how many others; one whose turn comes too late is put
+    /// off, which is no attempt.
+    pub(super) fn turn(
+        &mut self,
+        index: usize,
+        retry: Retry,
+        destination: &Destination,
+        window: Window,
+        waiting: &mut HashMap<Endpoint, u32>,
+        now: Now,
+    ) -> Option<(Duration, usize)> {
+        let case = &mut self.cases[index];
+        let verdict = case.verdict.as_ref()?;
+        let Some(rate) = verdict.delivery.max_receives_per_second else {
+            return Some((now.elapsed, usize::MAX));
+        };
+        let last = window.latest_start(&destination.endpoint).saturating_sub(now.elapsed);
+        let mut knowledge = self.machine.knowledge();
+        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.at, later(now.at, last), waiting);
+        match turn {
+            Turn::Taken(turn) => {
+                let not_before = now.elapsed + turn.duration_since(now.at).unsigned_abs();
+                Some((not_before, knowledge.throttle.at_once(rate)))
+            }
+            Turn::Later(turn) => {
+                let put_off = verdict.put_off(retry, now.at, turn);
+                case.settle(&put_off, now.at);
+                None
+            }
+        }
+    }
+
+    pub(super) fn delivered(&mut self, sent: Due, answer: Answer, now: Now) -> Stage {
+        let attempts = if let Answer::Delivered(attempts) = answer { attempts } else { Vec::new() };
+        let unanswered =
+            || Attempt { sent: Ok(Sent::Failed(no_answer())), took: Duration::ZERO, unmarked: false };
+        let attempts = attempts.into_iter().chain(std::iter::repeat_with(unanswered));
+        for ((index, retry), attempt) in sent.into_iter().zip(attempts) {
+            if attempt.unmarked {
+                self.notices.push(Notice::Unmarked(Arc::clone(&self.cases[index].letter)));
+            }
+            self.cases[index].attempted(retry, attempt, now.at);
+        }
+        Stage::Place
+    }
+
+    /// Asks how many letters are in flight, where deferred ones could be moved and that has to be known better.
+    pub(super) fn place(&mut self, now: Now) -> (Stage, Option<Action>) {
+        let Some(queue) = self.queue().filter(|_| !deferred(&self.cases, &self.round).is_empty()) else {
+            return (Stage::EndRound, None);
+        };
+        let until = half_of(now.elapsed, self.time.finish);
+        let config = &self.machine.config;
+        let wants_reading = self.machine.knowledge().estimate(config, &queue).wants_reading(now.at);
+        // Where nothing can be moved, the reading of the minute will do.
+        if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
+            return (Stage::PlaceWithEstimate(until), None);
+        }
+        let action = Action::LookUpQueues { queues: [queue].into(), again: true, until };
+        (Stage::AwaitReading(until), Some(action))
+    }
+
+    /// Decides where the deferred letters of the round wait.
+    pub(super) fn place_with_estimate(&mut self, until: Duration, now: Now) -> (Stage, Option<Action>) {
+        let Some(queue) = self.queue() else { return (Stage::EndRound, None) };
+        let config = &self.machine.config;
+        let estimate = self.machine.knowledge().estimate(config, &queue);
+        let deferred = deferred(&self.cases, &self.round);
+        let placing = Placing::new(config, estimate, &self.cases, deferred, now.at);
+        match config.requeue_of(&queue).filter(|_| !placing.moving.is_empty() && self.requeue_works) {
+            None => (self.placed(placing, now), None),
+            Some(requeue) => {
+                let queues = [requeue.clone()].into();
+                let action = Action::LookUpQueues { queues, again: false, until };
+                (Stage::AwaitRequeue(placing, until), Some(action))
+            }
+        }
+    }
+
+    /// Moves letters to the requeue. A letter stays where the requeue would not keep it as long as it waits.
+    pub(super) fn move_away(
+        &mut self,
+        mut placing: Placing,
+        known: &HashMap<Arn, QueueAttributes>,
+        until: Duration,
+        now: Now,
+    ) -> Stage {
+        let requeue = self.machine.config.requeue.as_ref();
+        let retention = requeue.and_then(|requeue| known.get(requeue)?.retention);
+        match retention {
+            None => placing.moving.clear(),
+            Some(retention) => placing.keep_within(&self.cases, retention, now.at),
+        }
+        if placing.moving.is_empty() {
+            return self.placed(placing, now);
+        }
+        Stage::Move(placing, until)
+    }
+
+    pub(super) fn make_moves(&mut self, placing: Placing, until: Duration) -> (Stage, Option<Action>) {
+        let Some(requeue) = self.machine.config.requeue.clone() else { return (Stage::EndRound, None) };
+        let moves = placing.moves(&self.cases);
+        (Stage::AwaitMoved(placing), Some(Action::Move { moves, requeue, until }))
+    }
+
+    pub(super) fn moved(&mut self, mut placing: Placing, answer: Answer, now: Now) -> Stage {
+        let answers = if let Answer::Moved(answers) = answer { answers } else { Vec::new() };
+        if let Some(requeue) = &self.machine.config.requeue {
+            let (works, notice) = placing.moved(&mut self.cases, answers, requeue);
+            self.requeue_works = works;
+            self.notices.extend(notice);
+        }
+        self.placed(placing, now)
+    }
+
+    pub(super) fn placed(&mut self, placing: Placing, now: Now) -> Stage {
+        if let Some(queue) = self.queue() {
+            let mut knowledge = self.machine.knowledge();
+            let notice = placing.end(&self.machine.config, &mut knowledge, &queue, now.at);
+            self.notices.extend(notice);
+        }
+        Stage::EndRound
+    }
+}
+
+/// The route of a letter about whose subscription SNS must be asked, unless it shows at once that the letter may not go
+/// there.
+fn route_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Route> {
+    let route = &case.verdict.as_ref()?.route;
+    let refused = refusal_at_sight(route, &case.letter, case.letter.dead_letter_queue());
+    refused.is_none().then_some(route)
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,174 @@
+//! The subscription that failed: where its endpoint is, and whether a letter may go there.
+//!
+//! A letter is only a message in a queue, and whoever can write to the queue can write any letter. So nothing that it
+//! says of its subscription is believed: the subscription is asked for its endpoint, its topic and its own dead-letter
+//! target, and a letter goes there only if the owner of the subscription has pointed its dead letters at this queue.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::arn::Arn;
+use crate::endpoint::{Endpoint, HttpUrl};
+use crate::policy::Voucher;
+
+/// What SNS says of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// `sqs`, `lambda`, `https`, `email` ...
+    pub protocol: String,
+    /// An ARN, a URL or an address.
+    pub endpoint: String,
+    /// The topic.
+    pub topic: String,
+    /// The queue that its own `RedrivePolicy` names.
+    pub dead_letter_target: Option<String>,
+    /// Whether its letters lie in that queue as they were published, without an envelope.
+    pub raw: bool,
+    /// Whether it still waits to be confirmed.
+    pub pending: bool,
+    /// `EffectiveDeliveryPolicy`, JSON; HTTP/S only.
+    pub delivery_policy: Option<String>,
+}
+
+/// Whether a letter may go to its subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// To this place.
+    Endpoint(Endpoint),
+    /// Its endpoint is none that can be delivered to; why, in words.
+    Undeliverable(String),
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// The check that a letter failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such subscription.
+    Unknown,
+    /// Nobody has confirmed it.
+    Pending,
+    /// It belongs to another topic than the letter.
+    OtherTopic,
+    /// It is in another region than its dead-letter queue would be.
+    OtherRegion,
+    /// It does not name this queue as its dead-letter target.
+    OtherDeadLetterQueue,
+    /// It delivers elsewhere than where the letter came from.
+    OtherEndpoint,
+}
+
+impl Subscription {
+    /// Whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
+    #[must_use]
+    pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
+        if topic.is_some_and(|topic| topic.as_str() != self.topic) {
+            return Check::Refused(Refusal::OtherTopic);
+        }
+        if self.dead_letter_target.as_deref() != Some(dlq.as_str()) {
+            return Check::Refused(Refusal::OtherDeadLetterQueue);
+        }
+        if self.pending {
+            return Check::Refused(Refusal::Pending);
+        }
+        self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
+    }
+
+    /// Whether this subscription vouches for the topic that a letter from `dlq` names.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] of the first check that fails.
+    pub fn vouches(&self, topic: Option<&Arn>, dlq: &Arn, voucher: &Voucher) -> Result<(), Refusal> {
+        if topic.is_none_or(|topic| topic.as_str() != self.topic) {
+            return Err(Refusal::OtherTopic);
+        }
+        let vouches = match voucher {
+            Voucher::Exists => Ok(()),
+            Voucher::DeadLetters => {
+                let names = self.dead_letter_target.as_deref() == Some(dlq.as_str());
+                names.then_some(()).ok_or(Refusal::OtherDeadLetterQueue)
+            }
+            Voucher::DeliversTo(arn) => {
+                let endpoint = self.endpoint.parse::<Arn>().ok().map(Arn::without_latest);
+                (endpoint.as_ref() == Some(arn)).then_some(()).ok_or(Refusal::OtherEndpoint)
+            }
+        };
+        vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
+    }
+
+    /// Whether a letter that Lambda itself gave up on may go to the function of this subscription. Its own dead letters
+    /// may lie elsewhere: those of the function lie here, and the policy says so.
+    #[must_use]
+    pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
+        if let Err(refusal) = self.vouches(topic, dlq, &Voucher::Exists) {
+            return Check::Refused(refusal);
+        }
+        match self.reachable() {
+            Ok(function @ Endpoint::Function(_)) => Check::Endpoint(function),
+            Ok(_) => Check::Refused(Refusal::OtherEndpoint),
+            Err(why) => Check::Undeliverable(why),
+        }
+    }
+
+    /// The endpoint by its protocol.
+    fn reachable(&self) -> Result<Endpoint, String> {
+        let protocol = self.protocol.as_str();
+        let arn = || self.endpoint.parse::<Arn>().ok().and_then(Endpoint::of_arn);
+        match (protocol, arn()) {
+            ("http" | "https", _) => {
+                HttpUrl::parse(&self.endpoint).map(Endpoint::Http).map_err(|bad| bad.to_string())
+            }
+            ("sqs", Some(queue @ Endpoint::Queue(_))) => Ok(queue),
+            ("lambda", Some(function @ Endpoint::Function(_))) => Ok(function),
+            ("firehose", Some(stream @ Endpoint::Stream(_))) => Ok(stream),
+            _ => Err(format!("nobody but SNS can deliver by the protocol {protocol:?}")),
+        }
+    }
+
+    /// Reads the attributes as SNS gives them; `None` without a topic, which every subscription has.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
+    #[must_use]
+    pub fn from_attributes(attributes: &HashMap<String, String>) -> Option<Self> {
+        let text = |name: &str| attributes.get(name).cloned().unwrap_or_default();
+        let redrive = attributes.get("RedrivePolicy");
+        Some(Self {
+            protocol: text("Protocol"),
+            endpoint: text("Endpoint"),
+            topic: attributes.get("TopicArn")?.clone(),
+            dead_letter_target: redrive
+                .and_then(|json| serde_json::from_str::<RedrivePolicy>(json).ok())
+                .map(|policy| policy.dead_letter_target_arn),
+            raw: text("RawMessageDelivery") == "true",
+            pending: text("PendingConfirmation") == "true",
+            delivery_policy: attributes.get("EffectiveDeliveryPolicy").cloned(),
+        })
+    }
+}
+
+/// SNS's own `RedrivePolicy` attribute of a subscription.
+#[derive(Deserialize)]
+struct RedrivePolicy {
+    #[serde(rename = "deadLetterTargetArn")]
+    dead_letter_target_arn: String,
+}
+
+impl Refusal {
+    /// The check in words that an operator can act on.
+    #[must_use]
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::Unknown => "the subscription does not exist",
+            Self::Pending => "the subscription is not confirmed",
+            Self::OtherTopic => "the subscription belongs to another topic",
+            Self::OtherRegion => "the subscription is in another region than this queue",
+            Self::OtherDeadLetterQueue => {
+                "the subscription does not name this queue as its dead-letter target"
+            }
+            Self::OtherEndpoint => {
+                "the subscription does not deliver to the queue or function that the letter came from"
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The actions of the batch machine, each by the part of the program that does it.
+
+use std::time::Duration;
+
+use super::{Redrive, Run};
+use crate::archive;
+use crate::arn::Arn;
+use crate::batch::{Action, Answer, Attempt, Delivery, Move, Sent, Window};
+use crate::delivery::{Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
+use crate::endpoint::Endpoint;
+
+impl Redrive {
+    /// Does what is asked and answers.
+    pub(super) async fn act(&self, action: Action, run: Run<'_>) -> Answer {
+        match action {
+            Action::LookUpQueues { queues, again, until } => {
+                let (known, unread) = self.queues.look_up(queues, again, run.after(until)).await;
+                Answer::Queues { known, unread }
+            }
+            Action::LookUpSubscriptions { subscriptions, until } => {
+                Answer::Subscriptions(self.subscriptions.look_up(subscriptions, run.after(until)).await)
+            }
+            Action::Discover { searches, until } => {
+                Answer::Discovered(self.subscriptions.discover_all(&searches, run.after(until)).await)
+            }
+            Action::LookUpSharing { queues } => Answer::Shared(self.subscriptions.newly_shared(queues)),
+            Action::Verify { letters, until } => {
+                Answer::Verified(self.verify(&letters, run.after(until)).await)
+            }
+            Action::Deliver { deliveries, window } => {
+                Answer::Delivered(self.deliver(&deliveries, window, run).await)
+            }
+            Action::Move { moves, requeue, until } => {
+                Answer::Moved(self.send_to_requeue(&moves, requeue, Time::until(run.after(until))).await)
+            }
+            Action::Archive { letters, at, limit, until } => {
+                let Run { queue, request_id, .. } = run;
+                let batch = archive::Batch { queue, request_id, now: at, until: run.after(until) };
+                let letters: Vec<_> =
+                    letters.iter().map(|(letter, context)| (letter.as_ref(), context)).collect();
+                Answer::Archived(self.archive.store(&letters, batch, limit).await)
+            }
+            Action::Hide { letters, until } => {
+                let hidings: Vec<_> = letters
+                    .iter()
+                    .map(|(letter, seconds)| Hiding {
+                        receipt_handle: &letter.sqs.receipt_handle,
+                        seconds: *seconds,
+                    })
+                    .collect();
+                Answer::Hidden(hide(&self.sqs, run.queue, &hidings, run.after(until)).await)
+            }
+        }
+    }
+
+    /// Packs letters for their destinations and sends them.
+    async fn deliver(&self, deliveries: &[Delivery], window: Window, run: Run<'_>) -> Vec<Attempt> {
+        let packed: Vec<_> = deliveries
+            .iter()
+            .map(|one| Payload::pack(&one.letter, &one.destination, one.retry.number))
+            .collect();
+        let pending: Vec<_> = deliveries
+            .iter()
+            .zip(&packed)
+            .filter_map(|(one, payload)| {
+                Some(PendingDelivery {
+                    to: &one.destination.endpoint,
+                    payload: payload.as_ref().ok()?,
+                    not_before: run.after(one.not_before),
+                    at_once: one.at_once,
+                })
+            })
+            .collect();
+        let mut sent = self.dispatcher.deliver_timed(&pending, Time::of(window, run.began)).await.into_iter();
+        let attempt = |payload: &Result<Payload<'_>, _>| match payload {
+            Ok(payload) => {
+                let (sent, took) = sent.next().unwrap_or((Sent::NotStarted, Duration::ZERO));
+                Attempt { sent: Ok(sent), took, unmarked: payload.is_unmarked() }
+            }
+            Err(error) => Attempt { sent: Err(*error), took: Duration::ZERO, unmarked: false },
+        };
+        packed.iter().map(attempt).collect()
+    }
+
+    /// Sends letters to the requeue; `None` for one that has no room for the mark.
+    async fn send_to_requeue(&self, moves: &[Move], requeue: Arn, time: Time) -> Vec<Option<Sent>> {
+        let packed: Vec<_> = moves
+            .iter()
+            .map(|one| OutgoingMessage::for_requeue(&one.letter, &one.mark, &requeue, one.delay).ok())
+            .map(|message| message.map(Payload::Message))
+            .collect();
+        let to = Endpoint::Queue(requeue);
+        let pending: Vec<_> =
+            packed.iter().flatten().map(|payload| PendingDelivery::now(&to, payload)).collect();
+        let mut answers = self.dispatcher.deliver(&pending, time).await.into_iter();
+        packed.iter().map(|payload| payload.as_ref().and_then(|_| answers.next())).collect()
+    }
+}
