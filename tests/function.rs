@@ -135,10 +135,10 @@ mod samples {
                 "SendMessageBatch orders-worker 2".to_owned(),
                 "Invoke orders-notifier 1".to_owned(),
                 "Invoke orders-projector 1".to_owned(),
+                "ChangeMessageVisibilityBatch orders-dlq 1".to_owned(),
                 "PutObject graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/\
                  20261101T120000Z-req-1.jsonl"
                     .to_owned(),
-                "ChangeMessageVisibilityBatch orders-dlq 1".to_owned(),
             ]
         );
     }
