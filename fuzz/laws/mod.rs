@@ -1,4 +1,4 @@
-//! What must hold of any bytes. The fuzz targets try these laws on new inputs; `tests/corpus.rs` tries them
+//! What must hold of any bytes. The fuzz targets try these laws on new inputs; `tests/function/corpus.rs` tries them
 //! on the inputs that are kept, without a fuzzer.
 //!
 //! A law that is broken panics. Bytes that are no input of a law are passed over.

@@ -10,10 +10,10 @@ use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
 
-use super::support::{
+use super::{Ran, World, redrivectl, redrivectl_in};
+use support::{
     BILLING, Cloud, DLQ, FIFO_DLQ, NOW, Post, REQUEUE, Reply, TOPIC, arn, at, letter, letters, mark,
 };
-use super::{Ran, World, redrivectl, redrivectl_in};
 
 const PLACE: &str = "s3://graveyard/dead-letters";
 const DAY: i64 = 86_400_000;

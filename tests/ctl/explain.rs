@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::support::{DLQ, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
 use super::{File, Ran, World, redrivectl, redrivectl_in};
+use support::{DLQ, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
 
 async fn explain(file: &str, args: &[&str]) -> Ran {
     let path = format!("{}/events/{file}", env!("CARGO_MANIFEST_DIR"));

@@ -2,14 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
-#[path = "../common/mod.rs"]
-mod common;
 mod explain;
 mod plan;
 mod records;
 mod replay;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::io::{Cursor, Write};
 use std::path::PathBuf;

@@ -6,9 +6,8 @@ use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{Decision, Facts, Policy, plus};
 
-use super::common::holds;
-use super::support::{NOW, Post, at, letter};
 use super::{File, Ran, World, redrivectl, redrivectl_in};
+use support::{NOW, Post, at, holds, letter};
 
 const AT: &str = "2026-11-01T12:00:00Z";
 

@@ -7,8 +7,7 @@ use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 
-use super::common::holds;
-use super::support::{NOW, Post, at, letter, letters_of, samples};
+use support::{NOW, Post, at, holds, letter, letters_of, samples};
 
 /// The record of a letter.
 pub(crate) fn record(letter: &Letter) -> Record {

@@ -1,12 +1,12 @@
-//! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/replay`.
+//! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/function/replay`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::support::{Cloud, DLQ, FIFO_DLQ, NOTIFIER, Post, REQUEUE, Reply, letter};
 use super::{File, Ran, World, records, redrivectl, redrivectl_in};
+use support::{Cloud, DLQ, FIFO_DLQ, NOTIFIER, Post, REQUEUE, Reply, letter};
 
 const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";

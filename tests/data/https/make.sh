@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the authority and the certificate of the web server in tests/endpoints.rs anew. Nobody but
+# Makes the authority and the certificate of the web server in tests/function/endpoints anew. Nobody but
 # that test trusts them.
 #
 #   cd tests/data/https && ./make.sh

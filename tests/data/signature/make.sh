@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the keys, certificates and signed messages of tests/signature.rs anew. They are checked in,
+# Makes the keys, certificates and signed messages of tests/function/signature anew. They are checked in,
 # because ring can neither make RSA keys nor sign with SHA-1. The keys guard nothing: no certificate
 # here is known to anybody but these tests.
 #

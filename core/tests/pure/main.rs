@@ -1,0 +1,8 @@
+//! What is decided, tested without anything that does it: no AWS client, no clock, no tokio.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod decisions;
+mod failure_classes;
+mod letters;
+mod policy_document;
+mod schedule;

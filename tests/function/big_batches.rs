@@ -1,0 +1,173 @@
+//! Batches as large as Lambda makes them: 10,000 messages, or 6 MB.
+//! <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use sns_redrive::delivery::CONCURRENT_REQUESTS;
+use support::{Call, DLQ, EntryFate, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, Reply, TOPIC, World, archived};
+
+const MOST: usize = 10_000;
+
+/// Enough for ten thousand letters in an unoptimised build on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// SQS's and SNS's largest message.
+const MIB: usize = 1024 * 1024;
+
+fn posts(count: usize) -> Vec<Post> {
+    (0..count).map(|index| Post::envelope(&format!("l{index}"))).collect()
+}
+
+/// How many letters had this outcome.
+fn count(ran: &Ran, outcome: &str) -> usize {
+    ran.letters().iter().filter(|line| line["outcome"] == outcome).count()
+}
+
+fn full(calls: &[Call]) -> bool {
+    calls.iter().all(|call| call.entries.len() == 10)
+}
+
+#[tokio::test]
+async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_under_way_at_once() {
+    let world = World::new(&[]).with_time(PATIENCE);
+    world.cloud.reply("SendMessageBatch", Reply::Together(CONCURRENT_REQUESTS));
+    let ran = world.run(&posts(MOST)).await;
+    assert_eq!((count(&ran, "delivered"), ran.kept.len()), (MOST, 0));
+    let sends = world.cloud.calls("SendMessageBatch");
+    assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
+    assert_eq!(world.cloud.peak(), CONCURRENT_REQUESTS);
+    assert_eq!(world.cloud.journal().len(), MOST / 10 + 2, "one look at the queue, one at the subscription");
+}
+
+#[tokio::test]
+async fn ten_thousand_failed_letters_are_hidden_in_a_thousand_requests() {
+    let world = World::new(&[]).with_time(PATIENCE);
+    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+    let ran = world.run(&posts(MOST)).await;
+    assert_eq!((count(&ran, "deferred"), ran.kept.len()), (MOST, MOST));
+    let hidings = world.cloud.calls("ChangeMessageVisibilityBatch");
+    assert_eq!((hidings.len(), full(&hidings), world.cloud.hidden().len()), (MOST / 10, true, MOST));
+}
+
+#[tokio::test]
+async fn ten_thousand_archived_letters_are_one_object() {
+    let world = World::with_policy(&json!({ "default": { "action": "archive" } })).with_time(PATIENCE);
+    let ran = world.run(&posts(MOST)).await;
+    assert_eq!((count(&ran, "archived"), ran.kept.len()), (MOST, 0));
+    assert_eq!(world.cloud.calls("PutObject").len(), 1);
+    let records = archived(&world.cloud);
+    let ids: BTreeSet<_> =
+        records.iter().map(|record| record["message"]["messageId"].as_str().unwrap()).collect();
+    assert_eq!((records.len(), ids.len()), (MOST, MOST));
+}
+
+#[tokio::test]
+async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
+    let requeue = support::REQUEUE;
+    let settings = [("REQUEUE_ARN", requeue), ("IN_FLIGHT_LIMIT", "10")];
+    let world = World::new(&settings).with_time(PATIENCE);
+    let crowded = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
+    world.cloud.queue("orders-dlq", &crowded);
+    world.cloud.script(|call| match call.to.as_str() {
+        "orders-worker" => Reply::Fail(503, "ServiceUnavailable", "oh"),
+        _ => Reply::Accept,
+    });
+    let ran = world.run(&posts(MOST)).await;
+    assert_eq!((count(&ran, "requeued"), ran.kept.len()), (MOST, 0));
+    let sends: Vec<_> = world
+        .cloud
+        .calls("SendMessageBatch")
+        .into_iter()
+        .filter(|call| call.to == "orders-requeue")
+        .collect();
+    assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
+}
+
+/// A slow target and little time: what could not be begun stays as it was.
+#[tokio::test]
+async fn what_the_time_does_not_reach_is_handed_back_untouched() {
+    let world = World::new(&[]).with_time(Duration::from_secs(3));
+    world.cloud.script(|call| match call.op.as_str() {
+        "SendMessageBatch" => Reply::Slow(Duration::from_millis(100)),
+        _ => Reply::Accept,
+    });
+    let ran = world.run(&posts(MOST)).await;
+    let (delivered, untouched) = (count(&ran, "delivered"), count(&ran, "failed"));
+    assert_eq!((delivered + untouched, ran.kept.len()), (MOST, untouched));
+    assert!(delivered > 0 && untouched > 0, "{delivered} delivered, {untouched} left");
+    let sent: BTreeSet<_> =
+        world.cloud.entries("SendMessageBatch").into_iter().map(|entry| entry.body).collect();
+    assert_eq!(sent.len(), delivered, "nothing was begun of the others");
+    assert_eq!(world.cloud.hidden().len(), 0);
+}
+
+/// Six letters of nearly a mebibyte: as large as messages, and as a batch, can be.
+fn large() -> Vec<Post> {
+    let filling = "x".repeat(MIB - 2_000);
+    (0..6).map(|index| Post::envelope(&format!("l{index}")).message(&filling)).collect()
+}
+
+#[tokio::test]
+async fn messages_of_a_mebibyte_each_have_a_request_of_their_own() {
+    for (target, operation) in [("origin", "SendMessageBatch"), ("topic", "PublishBatch")] {
+        let world = World::with_policy(&json!({ "default": { "target": target } }));
+        let ran = world.run(&large()).await;
+        assert_eq!(count(&ran, "delivered"), 6, "{}", ran.text);
+        let sizes: Vec<_> = world.cloud.calls(operation).iter().map(|call| call.entries.len()).collect();
+        assert_eq!(sizes, [1; 6], "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go() {
+    let world = World::with_policy(&json!({ "default": { "target": "topic" } }));
+    let too_long = |call: &Call| call.entries.iter().any(|entry| entry.body.len() > 256 * 1024);
+    world.cloud.script(move |call| match call.op.as_str() {
+        "PublishBatch" if too_long(call) => {
+            Reply::Fail(400, "InvalidParameter", "Invalid parameter: Message too long")
+        }
+        _ => Reply::Accept,
+    });
+    let ran = world.run([&large()[0], &Post::envelope("small")]).await;
+    assert_eq!(ran.outcomes(), ["l0 archived permanent", "small delivered"]);
+
+    // SQS says it entry by entry, Lambda of the call.
+    let world = World::new(&[]);
+    world.cloud.script(|call| match call.op.as_str() {
+        "SendMessageBatch" => call.except(
+            &"x".repeat(1000),
+            EntryFate::Failed(
+                "InvalidParameterValue",
+                "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes.",
+                true,
+            ),
+        ),
+        _ => Reply::Accept,
+    });
+    let ran = world.run([&large()[0], &Post::envelope("small")]).await;
+    assert_eq!(ran.outcomes(), ["l0 archived permanent", "small delivered"]);
+
+    let world = World::new(&[]);
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
+    world.cloud.reply(
+        "Invoke",
+        Reply::Fail(413, "RequestTooLargeException", "Request must be smaller than 1048576 bytes"),
+    );
+    let post = large().remove(0).subscription(OTHER_SUBSCRIPTION);
+    assert_eq!(world.run([&post]).await.outcomes(), ["l0 archived permanent"]);
+}
+
+/// Fair queues go by the group of a message, on standard queues and topics too.
+#[tokio::test]
+async fn the_group_of_a_standard_queue_goes_along_and_keeps_nothing_in_order() {
+    for (target, operation) in [("origin", "SendMessageBatch"), ("topic", "PublishBatch")] {
+        let world = World::with_policy(&json!({ "default": { "target": target } }));
+        let ran = world.run(&["a", "b"].map(|id| Post::envelope(id).group("tenant-7"))).await;
+        assert_eq!(count(&ran, "delivered"), 2);
+        let groups: Vec<_> = world.cloud.entries(operation).into_iter().map(|entry| entry.group_id).collect();
+        assert_eq!(groups, [Some("tenant-7".to_owned()), Some("tenant-7".to_owned())]);
+        assert_eq!(world.cloud.calls(operation).len(), 1, "both at once");
+    }
+}

@@ -1,0 +1,465 @@
+//! The AWS clients on a real wire, set up by Lambda's environment.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sqs::error::SdkError;
+use serde_json::json;
+use sns_redrive::archive::{Archive, Batch};
+use sns_redrive::clients::Clients;
+use sns_redrive::failure::{self, Failure, FailureClass};
+use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter, unrecognised};
+
+const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
+
+/// The clients of a function with these variables besides credentials and region.
+fn clients(variables: &[(&str, &str)]) -> Clients {
+    let always = [
+        ("AWS_REGION", "eu-central-1"),
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_SESSION_TOKEN", "session"),
+    ];
+    let all = || always.iter().chain(variables);
+    Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned())).unwrap()
+}
+
+/// What is wrong with such an environment.
+fn faults(variables: &[(&str, &str)]) -> Option<String> {
+    let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+    Clients::from_environment(variable).err().map(|bad| bad.to_string())
+}
+
+#[test]
+fn there_must_be_a_region_and_a_blank_one_is_none() {
+    let missing =
+        Some("bad settings: AWS_REGION: is missing: the region of AWS, which Lambda sets itself".into());
+    assert_eq!(faults(&[]), missing);
+    assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", " ")]), missing);
+    assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")]), None);
+}
+
+async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
+    let url = arn(WORKER).queue_url();
+    let asked = clients.sqs.get_queue_attributes().queue_url(url).send().await;
+    asked.map(|_| ()).map_err(|error| failure::of_call(&error))
+}
+
+#[tokio::test]
+async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all() {
+    let (all, sqs) = (Server::answering(200), Server::scripted(|_| Answer::Bytes(ANSWER.to_owned())));
+    let clients = clients(&[("AWS_ENDPOINT_URL", &all.url()), ("AWS_ENDPOINT_URL_SQS", &sqs.url())]);
+    ask_queue(&clients).await.unwrap();
+    assert_eq!(sqs.seen().len(), 1);
+    // Its answer is no XML, but it was asked.
+    let _ = clients.sns.get_subscription_attributes().subscription_arn(SUBSCRIPTION).send().await;
+    let asked_sns = all.seen();
+    assert!(
+        !asked_sns.is_empty() && asked_sns.iter().all(|it| it.body.contains("GetSubscriptionAttributes"))
+    );
+    clients.s3.put_object().bucket("graveyard").key("a/b").send().await.unwrap();
+    let line = all.seen().pop().unwrap().line;
+    assert!(line.starts_with("PUT /graveyard/a/b"), "the bucket is a part of the path: {line}");
+}
+
+#[tokio::test]
+async fn requests_are_signed_by_the_credentials_of_the_environment() {
+    let server = Server::scripted(|_| Answer::Bytes(ANSWER.to_owned()));
+    ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
+    let headers = server.seen().pop().unwrap().headers;
+    let signed = &headers["authorization"];
+    assert!(signed.contains("AKIDEXAMPLE") && signed.contains("/eu-central-1/sqs/"), "{signed}");
+    assert_eq!(headers["x-amz-security-token"], "session");
+}
+
+/// What the function writes into an archive in S3, and how it asks for what lies there.
+async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
+    let server = Server::answering(200);
+    let own = ("AWS_ENDPOINT_URL", server.url());
+    let s3 = clients(&[&[(own.0, own.1.as_str())], variables].concat()).s3;
+    let archive =
+        Archive::S3 { s3: s3.clone(), bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() };
+    let letter = letter(&Post::raw("m", "body"));
+    let until = tokio::time::Instant::now() + Duration::from_secs(10);
+    let batch = Batch { queue: &letter.sqs.queue, request_id: "req-1", now: at(NOW), until };
+    assert_eq!(archive.store(&[(&letter, &unrecognised())], batch, None).await, [Ok(())]);
+    s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
+    let [put, get] = server.seen().try_into().unwrap();
+    (put, get)
+}
+
+#[tokio::test]
+async fn checksums_that_s3_does_not_require_can_be_left_out() {
+    let by_put = |request: &Request| {
+        let mut names = request.headers.keys();
+        names.any(|name| name.starts_with("x-amz-checksum-") || name == "x-amz-trailer")
+    };
+    let by_get = |request: &Request| request.headers.contains_key("x-amz-checksum-mode");
+    let (request, response) = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION");
+    for (variables, put_has, get_has) in [
+        (&[][..], true, true),
+        (&[(request, ""), (response, "")], true, true),
+        (&[(request, "when_supported"), (response, "WHEN_SUPPORTED")], true, true),
+        (&[(request, "when_required")], false, true),
+        (&[(response, "WHEN_REQUIRED")], true, false),
+    ] {
+        let (put, get) = put_and_get(variables).await;
+        assert_eq!((by_put(&put), by_get(&get)), (put_has, get_has), "{variables:?}: {put:?} {get:?}");
+    }
+}
+
+#[tokio::test]
+async fn requests_name_the_application() {
+    let agent = |variables| async move { put_and_get(variables).await.0.headers["x-amz-user-agent"].clone() };
+    assert!(!agent(&[]).await.contains(" app/"));
+    let named = agent(&[("AWS_SDK_UA_APP_ID", "orders-redrive")]).await;
+    assert!(named.split(' ').any(|word| word == "app/orders-redrive"), "{named}");
+}
+
+#[test]
+fn values_that_mean_nothing_are_reported_together() {
+    let bad = faults(&[
+        ("AWS_REQUEST_CHECKSUM_CALCULATION", "never"),
+        ("AWS_RESPONSE_CHECKSUM_VALIDATION", "no"),
+        ("AWS_SDK_UA_APP_ID", "two words"),
+        ("AWS_USE_FIPS_ENDPOINT", "yes"),
+        ("AWS_USE_DUALSTACK_ENDPOINT", "1"),
+        ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "TRUE"),
+    ]);
+    let expected = "bad settings: \
+        AWS_USE_FIPS_ENDPOINT: must be true or false, not \"yes\"; \
+        AWS_USE_DUALSTACK_ENDPOINT: must be true or false, not \"1\"; \
+        AWS_REGION: is missing: the region of AWS, which Lambda sets itself; \
+        AWS_REQUEST_CHECKSUM_CALCULATION: must be when_supported or when_required, not \"never\"; \
+        AWS_RESPONSE_CHECKSUM_VALIDATION: must be when_supported or when_required, not \"no\"; \
+        AWS_SDK_UA_APP_ID: must be of letters, digits and !#$%&'*+-.^_`|~, not \"two words\"";
+    assert_eq!(bad.as_deref(), Some(expected));
+}
+
+/// Where a request would go; it is not sent.
+async fn host_of(clients: &Clients) -> String {
+    let host = Arc::new(Mutex::new(String::new()));
+    let noting = Arc::clone(&host);
+    let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url()).customize();
+    let asked = asked.map_request(move |request| {
+        request.uri().clone_into(&mut noting.lock().unwrap());
+        Err::<_, std::io::Error>(std::io::Error::other("not sent"))
+    });
+    asked.send().await.unwrap_err();
+    let url = host.lock().unwrap().clone();
+    url.split('/').nth(2).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn without_an_endpoint_of_ones_own_it_is_that_of_the_region() {
+    let own = ("AWS_ENDPOINT_URL", "http://localhost:1");
+    assert_eq!(host_of(&clients(&[own])).await, "localhost:1");
+    for (variables, host) in [
+        (vec![], "sqs.eu-central-1.amazonaws.com"),
+        (vec![own, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")], "sqs.eu-central-1.amazonaws.com"),
+        (vec![("AWS_USE_FIPS_ENDPOINT", "true")], "sqs-fips.eu-central-1.amazonaws.com"),
+        (vec![("AWS_USE_DUALSTACK_ENDPOINT", "true")], "sqs.eu-central-1.api.aws"),
+    ] {
+        assert_eq!(host_of(&clients(&variables)).await, host);
+    }
+}
+
+/// A server that takes the connection and then says nothing of TLS costs three seconds, not the ten
+/// of a whole try.
+#[tokio::test]
+async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || listener.incoming().collect::<Vec<_>>());
+    let clients = clients(&[("AWS_ENDPOINT_URL", &endpoint)]);
+    let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
+    let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url());
+    let asked = asked.customize().config_override(once).send();
+    let failed = tokio::time::timeout(Duration::from_millis(4_800), asked)
+        .await
+        .expect("an end before any other limit");
+    assert_eq!(failure::of_call(&failed.unwrap_err()).class, FailureClass::Transient);
+}
+
+/// The SDK sets a limit of its own to the reading of an answer where it asks for credentials.
+#[tokio::test]
+async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
+    let server = Server::scripted(|number| match number {
+        0 => Answer::Bytes(ANSWER.to_owned()),
+        _ => Answer::Silence,
+    });
+    let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
+    let ask = async || {
+        let limit = TimeoutConfig::builder().read_timeout(Duration::from_secs(1)).build();
+        let once =
+            aws_sdk_sqs::config::Builder::new().timeout_config(limit).retry_config(RetryConfig::disabled());
+        let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url());
+        let asked = asked.customize().config_override(once).send();
+        tokio::time::timeout(Duration::from_secs(5), asked).await.expect("an end before any other limit")
+    };
+    ask().await.unwrap();
+    let failed = ask().await.unwrap_err();
+    assert!(matches!(&failed, SdkError::DispatchFailure(why) if why.is_timeout()), "{failed:?}");
+    assert_eq!((failure::of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
+}
+
+/// A connection that breaks costs a second, not a retry of a letter.
+#[tokio::test]
+async fn a_call_whose_connection_breaks_is_made_again() {
+    let server =
+        Server::scripted(|number| if number < 2 { Answer::Close } else { Answer::Bytes(ANSWER.to_owned()) });
+    ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() {
+    let server = Server::scripted(|_| Answer::Close);
+    let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap_err();
+    assert_eq!((failure.class, server.seen().len()), (FailureClass::Transient, 3));
+
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let failure =
+        ask_queue(&clients(&[("AWS_ENDPOINT_URL", &format!("http://{nobody}"))])).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+}
+
+/// One connection serves many calls, and a server's own error drops it: another may do better.
+#[tokio::test]
+async fn connections_are_used_again_unless_the_server_failed_on_them() {
+    let server = Server::scripted(|number| match number {
+        2 => Answer::Bytes("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n".to_owned()),
+        _ => Answer::Bytes(ANSWER.to_owned()),
+    });
+    let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
+    for _ in 0..4 {
+        ask_queue(&clients).await.unwrap();
+    }
+    let connections: Vec<_> = server.seen().into_iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 1, 1]);
+}
+
+/// The function in a process such as Lambda starts it.
+mod on_lambda {
+    use std::collections::BTreeSet;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    use sns_redrive::clock::Clock;
+
+    use super::*;
+    use support::protocol::{
+        self, Call, EntryFate, Response, batch_answer, function_answer, response, sns_answer,
+        subscription_answer,
+    };
+    use support::{
+        BILLING_SUBSCRIPTION, DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, OTHER_SUBSCRIPTION, PROJECTOR, STREAM,
+        TOPIC, event, wire,
+    };
+
+    const RUNTIME: &str = "/2018-06-01/runtime/";
+
+    /// The trace of the invocation, which Lambda names beside the event, with its count of passes.
+    const OWN: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:fc3b4ff1:15";
+
+    /// The trace of a letter.
+    const LETTERS: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+
+    /// Protocol and endpoint of a subscription.
+    fn endpoint(subscription: &str, web: &str) -> Option<(&'static str, String)> {
+        match subscription {
+            SUBSCRIPTION => Some(("sqs", WORKER.to_owned())),
+            LAMBDA_SUBSCRIPTION => Some(("lambda", NOTIFIER.to_owned())),
+            OTHER_SUBSCRIPTION => Some(("firehose", STREAM.to_owned())),
+            BILLING_SUBSCRIPTION => Some(("http", format!("{web}/web"))),
+            _ => None,
+        }
+    }
+
+    fn read(request: &Request) -> Option<Call> {
+        let mut line = request.line.split(' ');
+        let (method, path) = (line.next().unwrap(), line.next().unwrap());
+        let uri = format!("http://{}{path}", request.headers["host"]);
+        let header = |name: &str| request.headers.get(name).cloned();
+        let aws = !path.starts_with(RUNTIME) && path != "/web";
+        aws.then(|| protocol::read(method, &uri, header, request.body.as_bytes()))
+    }
+
+    /// AWS takes everything but the letter `refused`.
+    fn aws(call: &Call, web: &str) -> Response {
+        let refused = call.entries_with("message of refused");
+        let disposition = |index| {
+            refused.contains(&index).then_some(EntryFate::Failed("InternalError", "Please try again.", false))
+        };
+        let all: Vec<_> = (0..call.entries.len()).map(|index| (index, disposition(index))).collect();
+        match call.op.as_str() {
+            "GetQueueAttributes" => response(200, json!({ "Attributes": {} }).to_string()),
+            "GetSubscriptionAttributes" => {
+                let (protocol, endpoint) = endpoint(&call.to, web).unwrap();
+                let attributes = [
+                    ("TopicArn", TOPIC.to_owned()),
+                    ("Protocol", protocol.to_owned()),
+                    ("Endpoint", endpoint),
+                    ("RedrivePolicy", json!({ "deadLetterTargetArn": DLQ }).to_string()),
+                ];
+                let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
+                response(200, subscription_answer(&attributes.collect()))
+            }
+            "ListSubscriptions" => {
+                let one = ["<Subscriptions><member><SubscriptionArn>", SUBSCRIPTION, "</SubscriptionArn>"];
+                let list = one.concat() + "</member></Subscriptions>";
+                response(200, sns_answer(&call.op, &list))
+            }
+            "Invoke" => function_answer(call, None),
+            "PutObject" => response(200, String::new()),
+            _ => response(200, batch_answer(&call.op, &all)),
+        }
+    }
+
+    /// The text of an answer.
+    fn bytes(answer: &Response) -> Answer {
+        let mut bytes = Vec::new();
+        wire::write(&mut bytes, answer).unwrap();
+        Answer::Bytes(String::from_utf8(bytes).unwrap())
+    }
+
+    /// Lambda's runtime API with one event, and AWS.
+    fn lambda_and_aws(event: String) -> Server {
+        let deadline = Clock::system().now().as_millisecond() + 60_000;
+        let event = response(200, event)
+            .with("lambda-runtime-aws-request-id", "00000000-0000-4000-8000-000000000001")
+            .with("lambda-runtime-deadline-ms", &deadline.to_string())
+            .with("lambda-runtime-invoked-function-arn", PROJECTOR)
+            .with("lambda-runtime-trace-id", OWN);
+        let event = Mutex::new(Some(event));
+        Server::asked(move |request| {
+            let web = format!("http://{}", request.headers["host"]);
+            match read(request) {
+                Some(call) => bytes(&aws(&call, &web)),
+                None if request.line.contains("/invocation/next") => {
+                    event.lock().unwrap().take().map_or(Answer::Silence, |event| bytes(&event))
+                }
+                None => Answer::Status(202),
+            }
+        })
+    }
+
+    /// The process, which ends with the test.
+    struct Process(Child);
+
+    impl Drop for Process {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Every request of one invocation but those to the runtime API.
+    fn requests(policy: &serde_json::Value, posts: &[Post]) -> Vec<Request> {
+        let server = lambda_and_aws(event(posts).to_string());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sns-redrive"));
+        command
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", server.url().strip_prefix("http://").unwrap())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "sns-redrive")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/sns-redrive")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "stream")
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_ENDPOINT_URL", server.url())
+            .env("ARCHIVE", "s3://graveyard/dead-letters")
+            .env("REDRIVE_POLICY", policy.to_string())
+            .env("ALLOW_LOOPBACK_HTTP", "true")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let _process = Process(command.spawn().unwrap());
+        let until = Instant::now() + Duration::from_secs(30);
+        let ended = |line: &str| line.contains("/response ") || line.contains("/error ");
+        while !server.seen().iter().any(|request| ended(&request.line)) {
+            assert!(Instant::now() < until, "{:?}", server.seen());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.seen().into_iter().filter(|request| !request.line.contains(RUNTIME)).collect()
+    }
+
+    /// The SDK adds the function's own trace to every call where Lambda's environment has one. By it Lambda
+    /// would count what the function sends to a subscriber as a pass of one loop.
+    #[test]
+    fn what_is_sent_for_a_letter_carries_its_own_trace_or_none() {
+        let to = |messages: &[&str], target: &str| {
+            let messages: Vec<_> = messages.iter().map(|id| format!("message of {id}")).collect();
+            json!({ "name": target.rsplit(':').next(), "match": { "message": messages }, "target": target })
+        };
+        let far = TOPIC.replace("eu-central-1", "eu-west-1");
+        let policy = json!({
+            "default": {
+                "subscription": "discover",
+                "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 3, "numNoDelayRetries": 1 } },
+            },
+            "rules": [
+                to(&["traced", "untraced"], "topic"),
+                to(&["far"], &far),
+                { "name": "plain", "match": { "message": { "plain": [true] } }, "target": PROJECTOR },
+                { "name": "archived", "match": { "message": ["message of archived"] }, "action": "archive" },
+            ],
+        });
+        let now = Clock::system().now().as_millisecond();
+        let posts = [
+            Post::envelope("queue"),
+            Post::envelope("refused"),
+            Post::envelope("archived"),
+            Post::envelope("function").subscription(LAMBDA_SUBSCRIPTION),
+            Post::envelope("stream").subscription(OTHER_SUBSCRIPTION),
+            Post::envelope("web").subscription(BILLING_SUBSCRIPTION),
+            Post::raw("plain", r#"{"plain":true}"#),
+            Post::raw("raw", "discovered"),
+            Post::envelope("traced"),
+            Post::envelope("far"),
+        ];
+        let mut posts = posts.map(|post| post.system("AWSTraceHeader", LETTERS)).to_vec();
+        posts.push(Post::envelope("untraced"));
+        posts.push(Post::envelope("untraced-queue"));
+        let posts: Vec<_> = posts.into_iter().map(|post| post.sent(now)).collect();
+
+        let mut calls = BTreeSet::new();
+        for request in requests(&policy, &posts) {
+            let trace = request.headers.get("x-amzn-trace-id").cloned().unwrap_or_default();
+            let Some(call) = read(&request) else {
+                calls.insert(("POST".to_owned(), String::new(), trace));
+                continue;
+            };
+            let what = call.headers.get("x-amz-invocation-type").cloned().unwrap_or_default();
+            let ids = call.entries.iter().filter_map(|entry| entry.body.split("message of ").nth(1));
+            let ids = ids.map(|rest| rest.split('"').next().unwrap().to_owned());
+            let what = if call.op == "PublishBatch" { ids.collect::<Vec<_>>().concat() } else { what };
+            for entry in call.entries.iter().filter(|_| call.op == "SendMessageBatch") {
+                let untraced = entry.body.contains("untraced");
+                assert_eq!(entry.trace_header.as_deref(), (!untraced).then_some(LETTERS), "{}", entry.body);
+            }
+            calls.insert((call.op, what, trace));
+        }
+        let expected = [
+            ("ChangeMessageVisibilityBatch", "", ""),
+            ("GetQueueAttributes", "", ""),
+            ("GetSubscriptionAttributes", "", ""),
+            ("Invoke", "Event", ""),
+            ("Invoke", "RequestResponse", ""),
+            ("ListSubscriptions", "", ""),
+            ("POST", "", ""),
+            ("PublishBatch", "far", LETTERS),
+            ("PublishBatch", "traced", LETTERS),
+            ("PublishBatch", "untraced", ""),
+            ("PutObject", "", ""),
+            ("PutRecordBatch", "", ""),
+            ("SendMessageBatch", "", ""),
+        ];
+        let owned =
+            |(op, what, trace): (&str, &str, &str)| (op.to_owned(), what.to_owned(), trace.to_owned());
+        assert_eq!(calls, expected.map(owned).into());
+    }
+}

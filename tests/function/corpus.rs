@@ -1,0 +1,50 @@
+//! The laws of `fuzz/` hold of the inputs that are kept there, found by a fuzzer, and of the samples in
+//! `events/`.
+
+#[allow(clippy::pedantic, reason = "the fuzz targets use it too")]
+#[path = "../../fuzz/laws/mod.rs"]
+mod laws;
+
+use std::path::{Path, PathBuf};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_file()).collect()
+}
+
+/// Tries a law on what is kept of its inputs; the name of the file that breaks it is printed.
+fn holds(law: &str, check: fn(&[u8])) {
+    let corpus = files(&format!("fuzz/corpus/{law}"));
+    assert!(corpus.len() >= 10, "{law}: {} files", corpus.len());
+    for path in corpus.iter().chain(&files("events")) {
+        let data = std::fs::read(path).unwrap();
+        let outcome = std::panic::catch_unwind(|| check(&data));
+        assert!(outcome.is_ok(), "{law} is broken by {}", path.display());
+    }
+}
+
+#[test]
+fn letters() {
+    holds("letters", laws::letters::check);
+}
+
+#[test]
+fn policies() {
+    holds("policy", laws::policy::check);
+}
+
+#[test]
+fn attributes() {
+    holds("attributes", laws::attributes::check);
+}
+
+#[test]
+fn archive_records() {
+    holds("archive_records", laws::archive_records::check);
+}
+
+#[test]
+fn replay_events() {
+    holds("replay_event", laws::replay_event::check);
+}

@@ -1,0 +1,364 @@
+//! Template, docs and code agree: settings and their defaults, calls and grants, alarms and the runbook, versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use sns_redrive::settings::{Settings, VARIABLES};
+use sns_redrive::telemetry::{Run, summarise};
+
+const TEMPLATE: &str = include_str!("../../template.yaml");
+const README: &str = include_str!("../../README.md");
+const RUNBOOK: &str = include_str!("../../docs/runbook.md");
+
+/// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
+/// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
+const CALLS: [(&str, &str); 11] = [
+    ("change_message_visibility_batch", "sqs:ChangeMessageVisibility"),
+    ("get_object", "s3:GetObject"),
+    ("get_queue_attributes", "sqs:GetQueueAttributes"),
+    ("get_subscription_attributes", "sns:GetSubscriptionAttributes"),
+    ("invoke", "lambda:InvokeFunction"),
+    ("list_objects_v2", "s3:ListBucket"),
+    ("list_subscriptions", "sns:ListSubscriptions"),
+    ("publish_batch", "sns:Publish"),
+    ("put_object", "s3:PutObject"),
+    ("put_record_batch", "firehose:PutRecordBatch"),
+    ("send_message_batch", "sqs:SendMessage"),
+];
+
+/// Each statement of the function's role, and what it allows.
+const STATEMENTS: [(&str, &[&str]); 16] = [
+    ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
+    (
+        "DrainDeadLetterQueue",
+        &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"],
+    ),
+    (
+        "FillAndDrainRequeue",
+        &[
+            "sqs:SendMessage",
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        ],
+    ),
+    ("ReadSubscriptions", &["sns:GetSubscriptionAttributes"]),
+    ("WriteArchive", &["s3:PutObject"]),
+    ("ListArchive", &["s3:ListBucket"]),
+    ("ReadArchive", &["s3:GetObject"]),
+    ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
+    ("RepublishToTopics", &["sns:Publish"]),
+    ("InvokeFunctions", &["lambda:InvokeFunction"]),
+    ("WriteStreams", &["firehose:PutRecordBatch"]),
+    ("FindSubscription", &["sns:ListSubscriptions"]),
+    ("UseOwnKey", &["kms:Decrypt", "kms:GenerateDataKey"]),
+    ("UseKeysOfTargets", &["kms:Decrypt", "kms:GenerateDataKey"]),
+    ("WriteTraces", &["xray:PutTraceSegments", "xray:PutTelemetryRecords"]),
+    (
+        "AttachToVpc",
+        &[
+            "ec2:CreateNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSubnets",
+            "ec2:DeleteNetworkInterface",
+            "ec2:AssignPrivateIpAddresses",
+            "ec2:UnassignPrivateIpAddresses",
+        ],
+    ),
+];
+
+/// What AWS itself does with the function's role.
+const BY_SERVICES: [&str; 14] = [
+    // Lambda: the log.
+    "logs:CreateLogStream",
+    "logs:PutLogEvents",
+    // Lambda: the event source mappings.
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    // SQS, SNS and S3: encrypted queues, topics and buckets.
+    "kms:Decrypt",
+    "kms:GenerateDataKey",
+    // Lambda: tracing.
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
+    // Lambda: the network interfaces of a function in a VPC.
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+];
+
+/// Names and values of the function's environment variables in the template.
+fn environment() -> BTreeMap<&'static str, &'static str> {
+    let (_, rest) =
+        TEMPLATE.split_once("        Variables:\n").expect("the template sets environment variables");
+    rest.lines()
+        .map_while(|line| line.strip_prefix("          "))
+        // A value may go on below its name.
+        .filter(|line| !line.starts_with(['#', ' ']))
+        .map(|line| line.split_once(": ").expect("a name and a value"))
+        .collect()
+}
+
+/// The default of a parameter of the template.
+fn parameter_default(name: &str) -> &'static str {
+    let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).expect("the template has the parameter");
+    let mut lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let default = lines.find_map(|line| line.trim().strip_prefix("Default: "));
+    default.expect("the parameter has a default").trim_matches('"')
+}
+
+#[test]
+fn every_variable_of_the_template_is_a_setting() {
+    for name in environment().keys() {
+        assert!(VARIABLES.iter().any(|(known, _)| known == name), "{name} is no setting");
+    }
+}
+
+#[test]
+fn the_template_sets_what_has_no_default_and_what_only_it_knows() {
+    let environment = environment();
+    for name in ["ARCHIVE", "MAX_CONCURRENCY", "REDRIVE_MODE", "REDRIVE_POLICY", "METRICS_NAMESPACE"] {
+        assert!(environment.contains_key(name), "the template does not set {name}");
+    }
+}
+
+#[test]
+fn defaults_of_the_template_are_those_of_the_code() {
+    let default =
+        |name: &str| VARIABLES.iter().find(|(known, _)| *known == name).and_then(|(_, default)| *default);
+    for (variable, parameter) in [("REDRIVE_MODE", "RedriveMode"), ("METRICS_NAMESPACE", "MetricsNamespace")]
+    {
+        assert_eq!(environment()[variable], format!("!Ref {parameter}"));
+        assert_eq!(Some(parameter_default(parameter)), default(variable), "{variable}");
+    }
+    assert_eq!(parameter_default("RedrivePolicy"), "", "no policy means the built-in one");
+}
+
+#[test]
+fn a_function_with_the_variables_of_the_template_starts() {
+    let value = |name: &str| match name {
+        "ARCHIVE" => Some("s3://a-bucket/dead-letters".to_owned()),
+        "MAX_CONCURRENCY" => Some(parameter_default("MaximumConcurrency").to_owned()),
+        "REDRIVE_MODE" => Some(parameter_default("RedriveMode").to_owned()),
+        "METRICS_NAMESPACE" => Some(parameter_default("MetricsNamespace").to_owned()),
+        _ => None,
+    };
+    Settings::read(value).unwrap();
+}
+
+#[test]
+fn the_readme_has_a_row_for_every_setting_with_its_default() {
+    for (name, default) in VARIABLES {
+        let row = README.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("README has no row for {name}"));
+        if let Some(default) = default {
+            assert!(row.ends_with(&format!("| `{default}` |")), "{row}");
+        }
+    }
+}
+
+/// The calls in the function's source, and how often a call is sent. The operator's tool has its user's permissions.
+fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
+    let (mut found, mut sent) = (BTreeMap::new(), 0);
+    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            if ["bin", "ctl"].contains(&path.file_name().unwrap().to_str().unwrap()) {
+                continue;
+            }
+            let (inner, more) = calls(&path);
+            for (call, times) in inner {
+                *found.entry(call).or_default() += times;
+            }
+            sent += more;
+            continue;
+        }
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.split("\n#[cfg(test)]\n").next().unwrap();
+        for (call, _) in CALLS {
+            let times = source.matches(&format!(".{call}()")).count();
+            if times > 0 {
+                *found.entry(call).or_default() += times;
+            }
+        }
+        // A paginator makes the call as well, and sends it once for each page.
+        // And one within the function's own region is sent as it is, another with the region of its queue or topic.
+        sent += source.matches(".send()").count()
+            - source.matches("match elsewhere(").count()
+            - source.matches("match (elsewhere(").count();
+    }
+    (found, sent)
+}
+
+/// The policy of the function's role, line by line.
+fn role_policy() -> Vec<&'static str> {
+    let (_, role) = TEMPLATE.split_once("\n  RedriveFunctionRole:\n").expect("the template has a role");
+    let (_, policies) = role.split_once("\n      Policies:\n").expect("the role has policies");
+    policies.split("\n\n  #").next().unwrap().lines().collect()
+}
+
+/// What a line of the policy that begins a statement calls it.
+fn sid(line: &'static str) -> Option<&'static str> {
+    line.trim().strip_prefix("- Sid: ")
+}
+
+/// The actions that the function's role is allowed, by statement.
+fn grants() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut grants: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut statement = None;
+    let lines = role_policy();
+    let mut lines = lines.into_iter().peekable();
+    while let Some(line) = lines.next() {
+        statement = sid(line).or(statement);
+        let Some(action) = line.trim().strip_prefix("Action:") else { continue };
+        let actions = grants.entry(statement.expect("an action has a statement")).or_default();
+        actions
+            .extend(action.trim().trim_matches(['[', ']']).split(", ").filter(|action| !action.is_empty()));
+        while let Some(action) = lines.next_if(|line| line.trim().starts_with("- ")) {
+            actions.insert(action.trim().trim_start_matches("- "));
+        }
+    }
+    grants
+}
+
+#[test]
+fn every_call_of_the_code_is_one_that_this_test_knows() {
+    let (calls, sent) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
+}
+
+#[test]
+fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
+    let (calls, _) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let made: BTreeSet<_> =
+        CALLS.iter().filter(|(call, _)| calls.contains_key(call)).map(|(_, action)| *action).collect();
+    let needed: BTreeSet<_> = made.into_iter().chain(BY_SERVICES).collect();
+    let grants: BTreeSet<_> = grants().into_values().flatten().collect();
+    assert_eq!(needed.difference(&grants).collect::<Vec<_>>(), Vec::<&&str>::new(), "not granted");
+    assert_eq!(grants.difference(&needed).collect::<Vec<_>>(), Vec::<&&str>::new(), "granted for nothing");
+}
+
+#[test]
+fn each_statement_allows_what_it_is_for() {
+    let expected: BTreeMap<_, BTreeSet<_>> =
+        STATEMENTS.iter().map(|(sid, actions)| (*sid, actions.iter().copied().collect())).collect();
+    assert_eq!(grants(), expected);
+}
+
+#[test]
+fn every_statement_says_which_call_needs_it() {
+    let lines = role_policy();
+    let statements = lines.iter().enumerate().filter_map(|(number, line)| Some((number, sid(line)?)));
+    let mut seen = 0;
+    for (number, name) in statements {
+        seen += 1;
+        // Above it: the !If that it stands in, and its condition.
+        let condition = |line: &str| {
+            let word = line.strip_prefix("- ").unwrap_or_default();
+            word == "!If" || (!word.is_empty() && word.chars().all(char::is_alphanumeric))
+        };
+        let above = lines[..number].iter().rev().map(|line| line.trim()).find(|line| !condition(line));
+        assert!(above.is_some_and(|line| line.starts_with('#')), "no comment above {name}, but {above:?}");
+    }
+    assert_eq!(seen, STATEMENTS.len());
+}
+
+#[test]
+fn lambda_does_not_end_the_loop_that_the_function_counts() {
+    let (_, function) = TEMPLATE.split_once("\n  RedriveFunction:\n").unwrap();
+    let function = function.split("\n\n").next().unwrap();
+    assert!(function.lines().any(|line| line == "      RecursiveLoop: Allow"), "{function}");
+}
+
+/// The times of a mapping of the template, by the function's timeout in seconds.
+fn mapping(name: &str) -> BTreeMap<u64, u64> {
+    let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).unwrap();
+    let lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
+    lines
+        .map(|line| line.trim().split_once(": ").unwrap())
+        .map(|(t, time)| (number(t), number(time)))
+        .collect()
+}
+
+#[test]
+fn times_that_follow_from_the_timeout_do() {
+    let (visibility, deliveries) = (mapping("SixTimes"), mapping("DeliveriesEnd"));
+    assert_eq!(visibility.keys().collect::<Vec<_>>(), deliveries.keys().collect::<Vec<_>>());
+    assert!(visibility.contains_key(&parameter_default("FunctionTimeout").parse().unwrap()));
+    for (timeout, seconds) in visibility {
+        assert_eq!(seconds, 6 * timeout);
+        // As the function divides its time: a fifth is kept, 10 seconds at most.
+        assert_eq!(deliveries[&timeout], 1000 * (timeout - (timeout / 5).min(10)), "{timeout}");
+    }
+}
+
+#[test]
+fn both_mappings_take_partial_answers_and_filter_nothing() {
+    let mappings: Vec<_> = TEMPLATE.split("    Type: AWS::Lambda::EventSourceMapping\n").skip(1).collect();
+    assert_eq!(mappings.len(), 2);
+    for mapping in mappings {
+        let mapping = mapping.split("\n\n").next().unwrap();
+        assert!(mapping.contains("FunctionResponseTypes: [ReportBatchItemFailures]"), "{mapping}");
+        assert!(!mapping.contains("FilterCriteria"), "{mapping}");
+    }
+}
+
+#[test]
+fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
+    let lines: Vec<_> = TEMPLATE.lines().collect();
+    let alarms: BTreeSet<_> = lines
+        .windows(2)
+        .filter(|pair| pair[1].contains("Type: AWS::CloudWatch::") && pair[1].ends_with("Alarm"))
+        .map(|pair| pair[0].trim().trim_end_matches(':'))
+        .collect();
+    let sections = RUNBOOK.lines().filter_map(|line| line.strip_prefix("### "));
+    let sections: BTreeSet<_> = sections.filter(|section| section.ends_with("Alarm")).collect();
+    assert!(alarms.len() > 15, "{alarms:?}");
+    assert_eq!(alarms, sections);
+}
+
+/// What stands between two texts, wherever the first one is found.
+fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(before).skip(1).filter_map(move |rest| Some(rest.split_once(after)?.0))
+}
+
+#[test]
+fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    let run = Run { queue: &queue, in_flight: 0, request_id: "id", began: now, now };
+    let line = summarise(&[], run).to_line("SnsRedrive");
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    // Of letters only, so that a batch without any has none.
+    let mut written = BTreeSet::from(["SecondsToExpiry"]);
+    let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    written.extend(metrics.iter().map(|metric| metric["Name"].as_str().unwrap()));
+
+    let alarms = between(TEMPLATE, "Namespace: !Ref MetricsNamespace\n", "Dimensions:");
+    let alarms = alarms.map(|rest| rest.trim().trim_start_matches("MetricName: "));
+    let searched = between(TEMPLATE, r#"MetricName=\""#, r#"\""#);
+    let watched: BTreeSet<_> = alarms.chain(searched).collect();
+    assert!(watched.len() > 20, "{watched:?}");
+    assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+#[test]
+fn queries_name_fields_that_the_function_logs() {
+    let source = include_str!("../../src/telemetry/letter.rs");
+    let (_, resources) = TEMPLATE.split_once("  OneLetterQuery:\n").unwrap();
+    let fields: BTreeSet<_> = resources.split('`').skip(1).step_by(2).collect();
+    assert!(fields.len() > 5, "{fields:?}");
+    for field in fields {
+        assert!(source.contains(&format!("                {field} = ")), "{field} is not logged");
+    }
+}
+
+#[test]
+fn the_published_version_is_the_crates() {
+    assert!(TEMPLATE.contains(&format!("\n    SemanticVersion: {}\n", env!("CARGO_PKG_VERSION"))));
+}

@@ -1,0 +1,366 @@
+//! Hiding: how long, in how many calls, and what a failed call means.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sns_redrive::delivery::{Hiding, hide};
+use sns_redrive::failure::{Failure, FailureClass};
+use support::*;
+use tokio::time::Instant;
+
+/// A schedule of single delays, without jitter: `numRetries` delays from min to max, linear.
+fn linear(min: u32, max: u32, retries: u32) -> Value {
+    let schedule = json!({ "minDelayTarget": min, "maxDelayTarget": max, "numRetries": retries });
+    json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } })
+}
+
+/// A world whose subscriber cannot be reached.
+fn broken(policy: &Value) -> World {
+    let world = World::with_policy(policy);
+    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+    world
+}
+
+fn in_time() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+fn late() -> Failure {
+    Failure { class: FailureClass::Transient, code: "DeadlineExceeded".to_owned(), message: None }
+}
+
+/// What the letter's line says of the wait.
+fn wait(ran: &Ran, id: &str) -> Value {
+    let line = ran.letter(id);
+    json!([line["outcome"], line["reason"], line["retry.number"], line["delay_s"], line["due"]])
+}
+
+mod calls {
+    use super::*;
+
+    fn handles(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("handle-{number}")).collect()
+    }
+
+    fn hidings(handles: &[String]) -> Vec<Hiding<'_>> {
+        let hiding = |(seconds, handle)| Hiding { receipt_handle: handle, seconds };
+        (100..).zip(handles.iter().map(String::as_str)).map(hiding).collect()
+    }
+
+    #[tokio::test]
+    async fn ten_messages_cost_one_call_and_each_has_its_own_time() {
+        let cloud = Cloud::new();
+        let handles = handles(10);
+        let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
+        assert_eq!(answers, vec![Ok(()); 10]);
+        assert_eq!(cloud.summary(), ["ChangeMessageVisibilityBatch orders-dlq 10"]);
+        for (number, entry) in cloud.entries("ChangeMessageVisibilityBatch").iter().enumerate() {
+            let expected = Entry {
+                receipt_handle: Some(format!("handle-{number}")),
+                hide: Some(100 + i64::try_from(number).unwrap()),
+                ..Entry::default()
+            };
+            assert_eq!(*entry, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn twenty_five_messages_cost_three_calls_at_once() {
+        let cloud = Cloud::new();
+        cloud.script(|_| Reply::Slow(Duration::from_millis(200)));
+        let handles = handles(25);
+        let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
+        assert_eq!(answers, vec![Ok(()); 25]);
+        let counts: Vec<_> = cloud.journal().iter().map(|call| call.entries.len()).collect();
+        assert_eq!((counts, cloud.peak()), (vec![10, 10, 5], 3));
+    }
+
+    #[tokio::test]
+    async fn nothing_to_hide_costs_no_call() {
+        let cloud = Cloud::new();
+        assert_eq!(hide(&cloud.clients().sqs, &arn(DLQ), &[], in_time()).await, []);
+        assert_eq!(cloud.journal(), []);
+    }
+
+    #[tokio::test]
+    async fn failed_and_missing_entries_are_read_one_by_one() {
+        let cloud = Cloud::new();
+        let quoting = "The input receipt handle is not a valid receipt handle.";
+        let fates = vec![
+            (0, EntryFate::Failed("ReceiptHandleIsInvalid", quoting, true)),
+            (2, EntryFate::Failed("InternalError", "oh", false)),
+            (3, EntryFate::Missing),
+        ];
+        cloud.reply("ChangeMessageVisibilityBatch", Reply::Except(fates));
+        let handles = handles(5);
+        let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
+        let failure = |class, code: &str| Err(Failure { class, code: code.to_owned(), message: None });
+        assert_eq!(
+            answers,
+            [
+                failure(FailureClass::ActionRequired, "ReceiptHandleIsInvalid"),
+                Ok(()),
+                failure(FailureClass::Transient, "InternalError"),
+                failure(FailureClass::Transient, "NoAnswer"),
+                Ok(()),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_call_that_hangs_keeps_none_of_the_others() {
+        let cloud = Cloud::new();
+        cloud.script(
+            |call| if call.entries_with("handle-12").is_empty() { Reply::Accept } else { Reply::Hang },
+        );
+        let handles = handles(25);
+        let until = Instant::now() + Duration::from_secs(1);
+        let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), until).await;
+        assert_eq!(answers[..10], vec![Ok(()); 10]);
+        assert_eq!(answers[10..20], vec![Err(late()); 10]);
+        assert_eq!(answers[20..], vec![Ok(()); 5]);
+    }
+}
+
+mod values {
+    use super::*;
+
+    /// Three retries without delay: a visibility of 0 brings the letter back for the next at once.
+    #[tokio::test]
+    async fn a_letter_whose_next_retry_is_immediate_is_shown_at_once() {
+        let schedule =
+            json!({ "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 4, "numNoDelayRetries": 3 });
+        let policy =
+            json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
+        let world = broken(&policy);
+        for (receive, seconds) in [(1, 0), (2, 0), (3, 60)] {
+            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            let due = at(NOW + seconds * 1000).to_string();
+            assert_eq!(wait(&ran, "a"), json!(["deferred", "failed", receive, seconds, due]));
+            assert_eq!(world.cloud.hidden()["handle-a"], seconds);
+            assert_eq!(ran.kept, ["a"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn ten_deferred_letters_cost_one_send_and_one_change_of_visibility() {
+        let world = broken(&linear(60, 60, 3));
+        let posts: Vec<_> = (0..10).map(|n| Post::envelope(&format!("m{n}")).sent(NOW - 60_000)).collect();
+        let ran = world.run(&posts).await;
+        assert_eq!(ran.kept, posts.iter().map(|post| post.id.as_str()).collect::<Vec<_>>());
+        assert_eq!(
+            world.cloud.summary(),
+            [
+                "GetQueueAttributes orders-dlq".to_owned(),
+                format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
+                "SendMessageBatch orders-worker 10".to_owned(),
+                "ChangeMessageVisibilityBatch orders-dlq 10".to_owned(),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_letter_that_comes_too_early_is_hidden_until_it_is_due_and_not_tried() {
+        let world = broken(&linear(60, 60, 3));
+        world.pass(20);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 40, at(NOW + 60_000).to_string()]));
+        assert_eq!(world.cloud.hidden()["handle-a"], 40);
+        assert_eq!(world.cloud.calls("SendMessageBatch"), []);
+    }
+
+    /// Part of a second is rounded up: shown too early, a letter would be hidden once more.
+    #[tokio::test]
+    async fn a_wait_is_rounded_up_to_whole_seconds() {
+        let world = broken(&linear(60, 60, 3));
+        world.set_now(NOW + 20_001);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.letter("a")["delay_s"], 40);
+        world.set_now(NOW + 19_999);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.letter("a")["delay_s"], 41);
+    }
+
+    #[tokio::test]
+    async fn no_letter_is_hidden_for_longer_than_the_ceiling_below_sqs_limit() {
+        // 14 h until retry 1, which SQS cannot wait at once.
+        let world = broken(&linear(50_400, 50_400, 3));
+        let ran = world.run([&Post::envelope("a")]).await;
+        let due = at(NOW + 50_400_000).to_string();
+        assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 41_400, due]));
+        assert_eq!(world.cloud.hidden()["handle-a"], 41_400);
+
+        world.pass(41_400);
+        let ran = world.run([&Post::envelope("a").received(2)]).await;
+        assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 9_000, due]));
+        assert_eq!(world.cloud.calls("SendMessageBatch"), []);
+
+        world.pass(9_000);
+        let ran = world.run([&Post::envelope("a").received(3)]).await;
+        assert_eq!(ran.letter("a")["retry.number"], 1);
+        assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
+    }
+
+    /// A wait of 25 s under a ceiling of 10 s: three receives, two of which are hops, between two
+    /// attempts.
+    #[tokio::test]
+    async fn a_wait_longer_than_the_ceiling_is_made_in_hops_without_attempts() {
+        let schedule =
+            json!({ "minDelayTarget": 25, "maxDelayTarget": 25, "numRetries": 3, "numNoDelayRetries": 1 });
+        let policy =
+            json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
+        let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("MAX_HIDE_SECONDS", "10")]);
+        world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+        let due = |seconds: i64| at(NOW + seconds * 1000).to_string();
+        let expected = [
+            (0, json!(["deferred", "failed", 1, 10, due(25)])),
+            (10, json!(["deferred", "hop", null, 10, due(25)])),
+            (20, json!(["deferred", "hop", null, 5, due(25)])),
+            (25, json!(["deferred", "failed", 2, 10, due(50)])),
+            (35, json!(["deferred", "hop", null, 10, due(50)])),
+            (45, json!(["deferred", "hop", null, 5, due(50)])),
+            (50, json!(["archived", "exhausted", 3, null, null])),
+        ];
+        for (receive, (second, expected)) in (1..).zip(expected) {
+            world.set_now(NOW + second * 1000);
+            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            assert_eq!(wait(&ran, "a"), expected, "receive {receive} at {second} s");
+            if let Some(seconds) = expected[3].as_i64() {
+                assert_eq!(world.cloud.hidden()["handle-a"], seconds);
+            }
+        }
+        assert_eq!(world.cloud.calls("SendMessageBatch").len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_held_rule_hides_for_as_long_as_possible_and_touches_nothing() {
+        let world = World::with_policy(&json!({ "default": { "action": "hold" } }));
+        let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+        let due = at(NOW + 41_400_000).to_string();
+        for id in ["a", "r"] {
+            assert_eq!(wait(&ran, id), json!(["deferred", "hold", null, 41_400, due]));
+        }
+        assert_eq!(ran.kept, ["a", "r"]);
+        assert_eq!(
+            world.cloud.summary(),
+            ["GetQueueAttributes orders-dlq", "ChangeMessageVisibilityBatch orders-dlq 2"]
+        );
+    }
+}
+
+mod failures {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_beyond_sqs_limit_is_told_by_a_code_of_its_own() {
+        let world = World::with_policy(&linear(60, 60, 3));
+        let limit = "Value 43201 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout \
+                     for the message is beyond the limit [43200 seconds].";
+        world.cloud.script(move |call| match call.op.as_str() {
+            "ChangeMessageVisibilityBatch" => {
+                call.except("handle-a", EntryFate::Failed("InvalidParameterValue", limit, true))
+            }
+            _ => Reply::Accept,
+        });
+        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        assert_eq!(ran.outcomes(), ["a failed hide", "b deferred early"]);
+        assert_eq!(ran.letter("a")["undone.code"], "BeyondTheLimit");
+        assert_eq!(ran.kept, ["a", "b"], "it comes back by the queue's own visibility timeout");
+    }
+
+    /// The letter comes back by the queue's own visibility timeout: it must not be deleted.
+    #[tokio::test]
+    async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {
+        for (reply, code, class) in [
+            (Reply::Fail(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
+            (Reply::Fail(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
+            (Reply::Fail(500, "InternalError", "no"), "InternalError", "transient"),
+            (Reply::Nonsense(200, "{"), "Http200", "transient"),
+            (Reply::Nonsense(200, "{}"), "NoAnswer", "transient"),
+            (Reply::Reset, "Unreachable", "transient"),
+            (Reply::NoConnection, "Timeout", "transient"),
+        ] {
+            let world = World::with_policy(&linear(60, 60, 3));
+            world.cloud.reply("ChangeMessageVisibilityBatch", reply);
+            let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+            assert_eq!(ran.outcomes(), ["a failed hide", "b failed hide"], "{code}");
+            assert_eq!(ran.kept, ["a", "b"]);
+            for id in ["a", "b"] {
+                let told = ran.log.iter().filter(|line| line["sqs.message_id"] == id);
+                let told: Vec<_> = told
+                    .map(|line| {
+                        json!([line["level"], line["reason"], line["undone.code"], line["undone.class"]])
+                    })
+                    .collect();
+                assert_eq!(told, [json!(["ERROR", "hide", code, class])]);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
+        let world = World::with_policy(&linear(60, 60, 3));
+        let disposition = EntryFate::Failed("ReceiptHandleIsInvalid", "it is", true);
+        world.cloud.script(move |call| call.except("handle-b", disposition));
+        let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
+        assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
+        assert_eq!(ran.kept, ["a", "b", "c"]);
+        assert_eq!(world.cloud.hidden().into_keys().collect::<Vec<_>>(), ["handle-a", "handle-c"]);
+    }
+
+    /// What failed first is what an operator looks for.
+    #[tokio::test]
+    async fn a_letter_whose_delivery_failed_too_tells_both_failures() {
+        let world = World::with_policy(&linear(60, 60, 3));
+        world.cloud.script(|call| match call.op.as_str() {
+            "SendMessageBatch" => Reply::Reset,
+            "ChangeMessageVisibilityBatch" => Reply::Fail(403, "AccessDenied", "no"),
+            _ => Reply::Accept,
+        });
+        let ran = world.run([&Post::envelope("a").sent(NOW - 60_000)]).await;
+        assert_eq!(ran.outcomes(), ["a failed hide"]);
+        assert_eq!(ran.letter("a")["error.code"], "Unreachable");
+        assert_eq!(ran.letter("a")["undone.code"], "AccessDenied");
+    }
+}
+
+mod time {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A delivery that takes long must not make the other letters of the batch wake late: P4's margin
+    /// is reckoned from the decision.
+    #[tokio::test]
+    async fn what_deliveries_took_is_no_part_of_the_wait_of_others() {
+        let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
+        let clock = Arc::clone(&world);
+        world.cloud.script(move |call| {
+            if call.op == "SendMessageBatch" {
+                clock.pass(50);
+            }
+            Reply::Accept
+        });
+        let early = Post::envelope("early").sent(NOW);
+        let due = Post::envelope("due").sent(NOW - 60_000);
+        let ran = world.run([&early, &due]).await;
+        assert_eq!(ran.outcomes(), ["early deferred early", "due delivered"]);
+        assert_eq!(world.cloud.hidden(), [("handle-early".to_owned(), 10)].into());
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_deliveries_outlasted_ends_at_once() {
+        let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
+        let clock = Arc::clone(&world);
+        world.cloud.script(move |call| {
+            if call.op == "SendMessageBatch" {
+                clock.pass(70);
+            }
+            Reply::Accept
+        });
+        let ran =
+            world.run([&Post::envelope("early").sent(NOW), &Post::envelope("due").sent(NOW - 60_000)]).await;
+        assert_eq!(ran.outcomes(), ["early deferred early", "due delivered"]);
+        assert_eq!(world.cloud.hidden(), [("handle-early".to_owned(), 0)].into());
+    }
+}
