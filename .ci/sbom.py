@@ -1,33 +1,19 @@
 """Writes the SBOM of the function: what is compiled into it, and nothing that only builds, tests or operates it.
 
-cargo-cyclonedx goes by the lock file. It lists optional crates that nobody switches on, macro crates that run at
-compile time only, and what only redrivectl needs, since both binaries are of one package. `cargo tree` knows the first
-two, and the source tells the third.
+cargo-cyclonedx goes by the lock file. It also lists optional crates that nobody switches on, and macro crates, which run
+at compile time only. `cargo tree` knows these.
 """
 
 import json
 import pathlib
-import re
 import subprocess
 import sys
-
-# Used below src/ctl only, the operator's tool, so no part of the function.
-TOOL_ONLY = ["clap", "signal-hook"]
 
 # Parts of the function that are in this repository, and have no archive whose hash could be told.
 OURS = ["redrive-core"]
 
 
 def main(cyclonedx: str, out: str, target: str) -> None:
-    for crate in TOOL_ONLY:
-        word = re.compile(rf"\b{crate.replace('-', '_')}::")
-        users = [path for path in pathlib.Path("src").rglob("*.rs") if word.search(path.read_text())]
-        if not users:
-            sys.exit(f"{crate} is used nowhere: take it out of TOOL_ONLY")
-        strays = [path for path in users if "ctl" not in path.parts and path.name != "redrivectl.rs"]
-        if strays:
-            sys.exit(f"{crate} is used by the function, too: {strays[0]}")
-
     command = [cyclonedx, "cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5"]
     run([*command, "--describe", "binaries", "--target", target, "--no-build-deps"])
     bom = json.loads(pathlib.Path("sns-redrive_bin.cdx.json").read_text())
@@ -62,8 +48,7 @@ def main(cyclonedx: str, out: str, target: str) -> None:
 
 def crates_in_tree(target: str) -> set[tuple[str, str]]:
     """Name and version of each crate that the function is linked with, but for its own."""
-    prune = [word for crate in TOOL_ONLY for word in ("--prune", crate)]
-    edges = ["--edges", "normal,no-proc-macro", "--target", target, *prune]
+    edges = ["--package", "sns-redrive", "--edges", "normal,no-proc-macro", "--target", target]
     lines = run(["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p}", *edges]).splitlines()
     crates = {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, filter(None, lines))}
     return {crate for crate in crates if crate[0] != "sns-redrive"}

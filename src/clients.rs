@@ -158,7 +158,7 @@ fn filled(variable: impl Fn(&str) -> Option<String>, name: &str) -> Option<Strin
 }
 
 /// The region that the environment names.
-pub(crate) fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
+pub fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
     let name = filled(&variable, "AWS_REGION").or_else(|| filled(&variable, "AWS_DEFAULT_REGION"));
     name.map(Region::new)
 }

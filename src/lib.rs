@@ -41,7 +41,6 @@
 //! | [`clients`] | the AWS clients: TLS, tries, time-outs | AWS; faults of settings |
 //! | [`clock`] | the present, which comes in from outside | |
 //! | [`arn`] | ARNs, parsed once | |
-//! | [`ctl`] | the operator's tool `redrivectl`; no part of the function | policy, letters, archive |
 //! | [`function`] | joins the parts: an event in, an answer out | all |
 //!
 //! `letter`, `policy`, `arn` and the classes of `failure` are the crate `redrive-core`, in `core/`: what is decided
@@ -53,7 +52,6 @@
 pub mod archive;
 pub mod clients;
 pub mod clock;
-pub mod ctl;
 pub mod delivery;
 pub mod failure;
 pub mod function;

@@ -1,7 +1,7 @@
 //! A letter's whole life under one rule, if every retry fails.
 
-use crate::batch::IN_FLIGHT_LIMIT;
-use crate::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
+use sns_redrive::batch::IN_FLIGHT_LIMIT;
+use sns_redrive::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
 
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use super::args::When;
 use super::text::{count, harmless, table, thousands, utc};
 use super::{Console, Failed, Finished, archive, args, aws, read_file, read_policy};
-use crate::archive::Record;
-use crate::arn::{Arn, ArnKind};
-use crate::replay::{
+use sns_redrive::archive::Record;
+use sns_redrive::arn::{Arn, ArnKind};
+use sns_redrive::replay::{
     At, Control, Given, Manifest, Parts, Replay, ReplayError, Request, Select, Source, Status,
 };
 

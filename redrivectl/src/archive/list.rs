@@ -7,9 +7,9 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::{Place, place, selection, walk};
-use crate::archive::{Record, Walk};
-use crate::ctl::text::{count, harmless, table, thousands};
-use crate::ctl::{Console, Failed, Finished, args, aws};
+use crate::text::{count, harmless, table, thousands};
+use crate::{Console, Failed, Finished, args, aws};
+use sns_redrive::archive::{Record, Walk};
 
 /// What letters are counted by: topic, reason, day.
 type Group = (Option<String>, String, String);

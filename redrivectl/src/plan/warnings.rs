@@ -1,9 +1,9 @@
 //! What an operator should know of a timetable before it meets an outage.
 
 use super::timetable::{Row, Timetable};
-use crate::batch::IN_FLIGHT_LIMIT;
-use crate::ctl::text::{brief, clock, thousands};
-use crate::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
+use crate::text::{brief, clock, thousands};
+use sns_redrive::batch::IN_FLIGHT_LIMIT;
+use sns_redrive::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
 
 /// One remark.
 pub(super) struct Warning {

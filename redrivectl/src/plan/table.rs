@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::timetable::{Row, Timetable};
-use crate::ctl::text::{clock, count, table, thousands, utc};
-use crate::policy::plus;
+use crate::text::{clock, count, table, thousands, utc};
+use sns_redrive::policy::plus;
 
 /// A schedule of no more retries is shown whole.
 const SHORT: usize = 40;

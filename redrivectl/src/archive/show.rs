@@ -5,9 +5,9 @@ use std::io::Write;
 use serde_json::Value;
 
 use super::{Place, place, selection, walk};
-use crate::archive::{Archived, Record, RecordedAttribute, Walk};
-use crate::ctl::text::{count, harmless, table, utc};
-use crate::ctl::{Console, Failed, Finished, args, aws};
+use crate::text::{count, harmless, table, utc};
+use crate::{Console, Failed, Finished, args, aws};
+use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 
 pub(super) async fn run(
     args: &args::ArchiveShow,

@@ -25,9 +25,9 @@ use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
-use crate::clients::Clients;
-use crate::clock::Clock;
-use crate::policy::Policy;
+use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock;
+use sns_redrive::policy::Policy;
 
 /// What the tool works with.
 pub struct Console {

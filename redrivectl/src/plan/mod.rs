@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::args;
 use super::text::{clock, count, harmless, wrapped};
 use super::{Console, Failed, Finished, read_policy};
-use crate::batch::IN_FLIGHT_LIMIT;
-use crate::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
+use sns_redrive::batch::IN_FLIGHT_LIMIT;
+use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
 use timetable::Timetable;
 use warnings::warnings;
 

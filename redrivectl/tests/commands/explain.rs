@@ -6,8 +6,8 @@ use super::{File, Ran, World, redrivectl, redrivectl_in};
 use support::{DLQ, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
 
 async fn explain(file: &str, args: &[&str]) -> Ran {
-    let path = format!("{}/events/{file}", env!("CARGO_MANIFEST_DIR"));
-    redrivectl(&[&["explain", &path], args].concat()).await
+    let path = support::events().join(file);
+    redrivectl(&[&["explain", path.to_str().unwrap()], args].concat()).await
 }
 
 async fn explain_post(post: &Post, args: &[&str]) -> Ran {

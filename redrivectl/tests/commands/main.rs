@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use redrivectl::{Console, run};
 use serde_json::Value;
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::ctl::{Console, run};
 
 /// What a command line came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,15 +163,16 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
 
 #[tokio::test]
 async fn the_manual_shows_what_the_tool_prints() {
-    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redrivectl.md")).unwrap();
-    let late = concat!(env!("CARGO_MANIFEST_DIR"), "/events/late-retry.json");
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+    let late = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/late-retry.json");
     for args in [&["plan", "--at", "2026-11-01T12:00:00Z"][..], &["explain", late]] {
         let printed = redrivectl(args).await.text();
         assert!(manual.contains(&format!("```text\n{printed}```\n")), "{args:?} prints:\n{printed}");
     }
     let chart = File::of("manual.svg", "");
     redrivectl(&["plan", "--svg", chart.path()]).await.text();
-    let shown = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/built-in-policy.svg"));
+    let shown = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/built-in-policy.svg"));
     assert_eq!(shown.unwrap(), chart.read());
 }
 

@@ -1,7 +1,7 @@
 //! The two axes of the pictures: which scale suits a timetable, and where a value lies on it.
 
 use super::timetable::{Timetable, float};
-use crate::policy::MAX_DELAY_SECONDS;
+use sns_redrive::policy::MAX_DELAY_SECONDS;
 
 /// Schedules of more retries have a logarithmic axis of retries, or their first phases would be a dot.
 const LONG: u32 = 100;

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 
 use super::text::{brief, clock, count, harmless, table, utc};
 use super::{Console, Failed, Finished, args, read_file, read_policy};
-use crate::arn::Arn;
-use crate::failure::FailureClass;
-use crate::letter::{Letter, Origin, SqsMessage};
-use crate::policy::{
+use sns_redrive::arn::Arn;
+use sns_redrive::failure::FailureClass;
+use sns_redrive::letter::{Letter, Origin, SqsMessage};
+use sns_redrive::policy::{
     Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Route, Rule, Unmatchable, Verdict, Voucher,
     plus, seconds_until,
 };

@@ -8,8 +8,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
 
-use crate::letter::{Origin, ReplayTarget};
-use crate::policy::ArchiveReason;
+use sns_redrive::letter::{Origin, ReplayTarget};
+use sns_redrive::policy::ArchiveReason;
 
 /// Shown at the end of every help text.
 const EXIT_CODES: &str = "\
@@ -95,10 +95,10 @@ pub(super) struct Explain {
     pub(super) source_max_receives: Option<u32>,
     /// The function's requeue: what marks say there is believed
     #[arg(long, value_name = "ARN")]
-    pub(super) requeue: Option<crate::arn::Arn>,
+    pub(super) requeue: Option<sns_redrive::arn::Arn>,
     /// The subscription that a rule with "subscription": "discover" would find
     #[arg(long, value_name = "ARN")]
-    pub(super) discovered: Option<crate::arn::Arn>,
+    pub(super) discovered: Option<sns_redrive::arn::Arn>,
 }
 
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use std::io::Write;
 
 use super::text::{count, harmless, thousands};
 use super::{Console, Failed, Finished, args};
-use crate::archive::{Archived, Found, Pattern, Selection, Unread, Walk};
-use crate::settings::{ArchiveAt, Settings};
+use sns_redrive::archive::{Archived, Found, Pattern, Selection, Unread, Walk};
+use sns_redrive::settings::{ArchiveAt, Settings};
 
 pub(super) async fn run(
     args: &args::Archive,

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use super::scale::Axis;
 use super::timetable::{Row, Timetable, float};
-use crate::ctl::text::{brief, clock, thousands};
-use crate::policy::{Phase, Rule, VISIBILITY_CEILING};
+use crate::text::{brief, clock, thousands};
+use sns_redrive::policy::{Phase, Rule, VISIBILITY_CEILING};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 470.0;

@@ -2,8 +2,8 @@
 
 use super::scale::Axis;
 use super::timetable::{Row, Timetable, float};
-use crate::ctl::text::{brief, thousands};
-use crate::policy::Phase;
+use crate::text::{brief, thousands};
+use sns_redrive::policy::Phase;
 
 const HEIGHT: usize = 12;
 const WIDTH: usize = 68;
