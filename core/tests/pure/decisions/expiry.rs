@@ -1,0 +1,135 @@
+//! P4: a letter is archived before SQS forgets it.
+
+use super::*;
+
+#[test]
+fn the_margin_is_an_hour_or_a_24th_of_a_short_retention() {
+    for (retention, margin) in
+        [(60, 2), (3_600, 150), (12 * 3_600, 1_800), (DAY, 3_600), (4 * DAY, 3_600), (14 * DAY, 3_600)]
+    {
+        assert_eq!(expiry_margin(retention), margin, "{retention}");
+    }
+}
+
+/// A queue that keeps letters for four days, and the last moment to which one sent now is hidden.
+const FOUR_DAYS: Facts = Facts {
+    retention: 4 * DAY,
+    source_max_receives: None,
+    ceiling: VISIBILITY_CEILING,
+    subscription_delivery: None,
+    discovered: None,
+};
+const LATEST: i64 = NOW + 4 * 86_400_000 - 3_600_000;
+
+/// Two retries, two hours and more than a day after the failure before them.
+fn slow() -> Policy {
+    under(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
+        "minDelayTarget": 7_200, "maxDelayTarget": 90_000, "numRetries": 2 } } }))
+}
+
+const EXPIRING: Decision = Decision::Archive(ArchiveReason::Expiring, None);
+
+#[test]
+fn four_days_are_assumed_where_the_retention_is_not_known() {
+    assert_eq!(Facts::default(), FOUR_DAYS);
+}
+
+#[test]
+fn a_letter_is_expiring_from_the_margin_on() {
+    for (now, expiring) in [(NOW, false), (LATEST, false), (LATEST + 1, true)] {
+        assert_eq!(is_expiring(&marked(0, None), &FOUR_DAYS, at(now)), expiring, "{now}");
+    }
+}
+
+#[test]
+fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
+    let (policy, letter) = (slow(), marked(0, Some(NOW)));
+    let verdict = policy.decide(&letter, &FOUR_DAYS, at(NOW));
+    let after_failure = |now| {
+        let failed = Retry { number: 1, of: 2, phase: Phase::Backoff };
+        verdict.after_failure(failed, FailureClass::Transient, at(now))
+    };
+    // A day's wait is hidden a ceiling at a time: only the next wake-up counts, not the retry.
+    let last = LATEST - millis(VISIBILITY_CEILING);
+    let due = at(last + 90_000_000);
+    let hidden = Deferral { hide: VISIBILITY_CEILING, due, retry: 2, why: DeferReason::Failed };
+    assert_eq!(after_failure(last), Decision::Defer(hidden));
+    assert_eq!(after_failure(last + 1), EXPIRING);
+    assert_eq!(after_failure(LATEST + 86_400_000), EXPIRING, "its time was up before it failed");
+}
+
+#[test]
+fn a_letter_before_its_time_is_archived_where_it_would_wake_too_late() {
+    let decide = |due| slow().decide(&marked(0, Some(due)), &FOUR_DAYS, at(LATEST - 60_000)).decision;
+    let hidden = Deferral { hide: 60, due: at(LATEST), retry: 1, why: DeferReason::Early };
+    assert_eq!(decide(LATEST), Decision::Defer(hidden));
+    assert_eq!(decide(LATEST + 1), EXPIRING);
+}
+
+#[test]
+fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
+    let decide = |point: i64| {
+        let mut letter = marked(0, Some(point));
+        (letter.sqs.first_received, letter.sqs.receive_count) = (at(point), 2);
+        slow().decide(&letter, &FOUR_DAYS, at(LATEST - 60_000)).decision
+    };
+    let hidden = Deferral { hide: 60, due: at(LATEST), retry: 2, why: DeferReason::Hop };
+    assert_eq!(decide(LATEST - 90_000_000), Decision::Defer(hidden));
+    assert_eq!(decide(LATEST - 90_000_000 + 1), EXPIRING);
+}
+
+/// It is received within its long wait by the count, and behind it by the clock.
+#[test]
+fn a_hopping_letter_whose_wait_is_over_is_attempted_where_no_time_is_left_to_come_back() {
+    let mut letter = marked(0, Some(LATEST + 1 - 90_000_000));
+    (letter.sqs.first_received, letter.sqs.receive_count) = (at(LATEST + 1 - 90_000_000), 2);
+    let decide = |now| slow().decide(&letter, &FOUR_DAYS, at(now)).decision;
+    assert_eq!(decide(LATEST), EXPIRING, "a moment before its retry is due");
+    let retry = Retry { number: 2, of: 2, phase: Phase::Backoff };
+    assert_eq!(decide(LATEST + 1), Decision::Deliver(retry));
+}
+
+#[test]
+fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
+    let hold = under(&json!({ "action": "hold" }));
+    let decide = |now| hold.decide(&marked(0, None), &FOUR_DAYS, at(now)).decision;
+    for (left, hide) in [(100 * 3_600, VISIBILITY_CEILING), (60, 60), (1, 1)] {
+        let now = LATEST - millis(left);
+        let due = at(now + millis(hide));
+        let held = Deferral { hide, due, retry: 1, why: DeferReason::Hold };
+        assert_eq!(decide(now), Decision::Defer(held), "{left} s before it must be archived");
+    }
+    assert_eq!(decide(LATEST), EXPIRING);
+}
+
+#[test]
+fn a_letter_that_is_due_is_attempted_however_late_it_is() {
+    for late in [0, 3_599_999, 3_600_000, 30 * 86_400_000] {
+        let decision = slow().decide(&marked(0, None), &FOUR_DAYS, at(LATEST + late)).decision;
+        let retry = Retry { number: 1, of: 2, phase: Phase::Backoff };
+        assert_eq!(decision, Decision::Deliver(retry), "{late} ms too late to be hidden again");
+    }
+}
+
+/// Worlds in which the retention matters. That no letter is hidden into the margin is checked at
+/// each deferral of every world.
+#[test]
+fn sqs_never_drops_a_letter_that_is_received_in_time() {
+    let receives = (0..=LATENCY).prop_map(|late| Receiving { late, ..Receiving::default() });
+    let retention = prop_oneof![60..=3_600_u64, 3_600..=DAY, DAY..=14 * DAY];
+    holds(1_000, &(worlds(ceilings(), receives), retention), |(mut world, retention)| {
+        world.retention = retention;
+        let life = world.live();
+        let (reason, end) = life.end.unwrap();
+        prop_assert!(end < NOW + millis(retention), "dropped by SQS before it was archived as {reason:?}");
+        // Polls and rounding delay a letter by a few seconds in all.
+        let in_time = |point| point + 30_000 <= NOW + millis(retention - expiry_margin(retention));
+        if in_time(world.point(world.spent + 1)) && world.due.is_none() {
+            prop_assert!(!life.attempts.is_empty(), "archived as {reason:?} without an attempt");
+        }
+        if in_time(world.point(world.schedule.retries)) && life.receives < 40 {
+            prop_assert_eq!(reason, ArchiveReason::Exhausted);
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,107 @@
+//! Events that Lambda never sends.
+
+use super::*;
+
+fn refused(event: &Value) -> BadEvent {
+    let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
+    SqsMessage::all_of(event).unwrap_err()
+}
+
+#[test]
+fn a_record_that_could_not_be_answered_for_is_refused_with_its_place() {
+    for (pointer, value, field) in [
+        ("/messageId", json!(null), "messageId"),
+        ("/messageId", json!(""), "messageId"),
+        ("/receiptHandle", json!(null), "receiptHandle"),
+        ("/receiptHandle", json!(""), "receiptHandle"),
+        ("/eventSourceARN", json!(null), "eventSourceARN"),
+        ("/eventSourceARN", json!("orders-dlq"), "eventSourceARN"),
+        ("/attributes/SentTimestamp", json!("soon"), "SentTimestamp"),
+        ("/attributes/SentTimestamp", json!("99999999999999999"), "SentTimestamp"),
+        ("/attributes/ApproximateFirstReceiveTimestamp", json!(""), "ApproximateFirstReceiveTimestamp"),
+        ("/attributes/ApproximateReceiveCount", json!("0"), "ApproximateReceiveCount"),
+        ("/attributes/ApproximateReceiveCount", json!("many"), "ApproximateReceiveCount"),
+        ("/attributes/ApproximateReceiveCount", json!("-1"), "ApproximateReceiveCount"),
+    ] {
+        let mut bad = record("hello");
+        *bad.pointer_mut(pointer).unwrap() = value.clone();
+        let found = refused(&json!({ "Records": [record("hello"), bad] }));
+        assert_eq!(found, BadEvent::Field { index: 1, field }, "{pointer}: {value}");
+    }
+    for field in ["SentTimestamp", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount"] {
+        let mut bad = record("hello");
+        bad["attributes"].as_object_mut().unwrap().remove(field);
+        assert_eq!(refused(&json!({ "Records": [bad] })), BadEvent::Field { index: 0, field });
+    }
+}
+
+#[test]
+fn an_attribute_without_the_value_of_its_type_is_empty_and_fails_no_batch() {
+    let text = |text: &str| AttributeValue::Text(text.into());
+    for (attribute, value) in [
+        (json!({ "stringListValues": [], "binaryListValues": [], "dataType": "String" }), text("")),
+        (json!({ "stringValue": "x", "dataType": "Binary" }), AttributeValue::Binary(Vec::new())),
+        (json!({ "stringValue": "x", "stringListValues": [], "binaryListValues": [] }), text("x")),
+    ] {
+        let mut odd = record("hello");
+        odd["messageAttributes"]["a"] = attribute;
+        assert_eq!(letter(&odd).sqs.attributes["a"].value, value);
+    }
+}
+
+#[test]
+fn what_is_no_id_is_taken_neither_from_a_mark_nor_from_a_message() {
+    for id in ["a b", "a\nb", "<script>", "{\"a\":1}", "\u{e4}"] {
+        let mark = Attribute::string(json!({ "v": 1, "spent": 3, "id": id, "first": 0 }).to_string());
+        assert_eq!(Mark::find(&[(MARK_ATTRIBUTE.to_owned(), mark)].into()), None, "{id}");
+        let mut body: Value = serde_json::from_str(&only("envelope.json").sqs.body).unwrap();
+        body["MessageId"] = id.into();
+        let found = letter(&record(&body.to_string()));
+        assert_eq!(found.id.as_str(), found.sqs.message_id, "{id}");
+    }
+}
+
+#[test]
+fn an_event_of_two_queues_is_refused() {
+    let mut other = record("hello");
+    other["eventSourceARN"] = "arn:aws:sqs:eu-central-1:123456789012:requeue".into();
+    let found = refused(&json!({ "Records": [record("1"), record("2"), other] }));
+    let expected = BadEvent::TwoQueues {
+        index: 2,
+        expected: arn(DLQ),
+        found: arn("arn:aws:sqs:eu-central-1:123456789012:requeue"),
+    };
+    assert_eq!(found, expected);
+    assert_eq!(
+        found.to_string(),
+        format!(
+            "Records[2] is from arn:aws:sqs:eu-central-1:123456789012:requeue, others of this event from {DLQ}"
+        )
+    );
+}
+
+#[test]
+fn an_event_without_records_holds_no_messages() {
+    assert!(received_all(&[]).is_empty());
+    let mut bodiless = record("");
+    bodiless.as_object_mut().unwrap().remove("body");
+    assert_eq!(received(&bodiless).body, "");
+}
+
+#[test]
+fn attributes_with_a_custom_type_keep_it() {
+    let mut record = record("hello");
+    record["messageAttributes"] = json!({
+        "picture": { "binaryValue": "AAEC", "stringListValues": [], "binaryListValues": [], "dataType": "Binary.png" },
+        "price": { "stringValue": "1.50", "stringListValues": [], "binaryListValues": [], "dataType": "Number.eur" },
+    });
+    let expected = attributes([
+        (
+            "picture",
+            Attribute { data_type: "Binary.png".into(), value: AttributeValue::Binary(vec![0, 1, 2]) },
+        ),
+        ("price", text("Number.eur", "1.50")),
+    ]);
+    assert!(received(&record).attributes == expected);
+    assert_eq!(expected["picture"].size(), 13, "type and value count towards the size limits");
+}

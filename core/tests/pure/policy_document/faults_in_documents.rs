@@ -1,0 +1,324 @@
+//! Documents that are refused.
+
+use super::*;
+
+/// A document with every kind of fault at once.
+fn faulty_document() -> Value {
+    json!({
+        "defaults": {},
+        "default": {
+            "target": "nowhere",
+            "action": "retry",
+            "jitter": 1.5,
+            "retries": 3,
+            "allowTargets": ["", 3],
+            "subscription": TOPIC,
+            "deliveryPolicy": {
+                "healthyRetryPolicy": { "minDelayTarget": 0, "maxDelayTarget": 1_209_601, "numRetries": 100_016,
+                    "numNoDelayRetries": -1, "numMinDelayRetries": 1.5, "numMaxDelayRetries": "2",
+                    "backoffFunction": "fibonacci", "backOff": 1 },
+                "throttlePolicy": { "maxReceivesPerSecond": 0, "burst": 5 },
+                "requestPolicy": { "headerContentType": 7 },
+                "sicklyRetryPolicy": {},
+            },
+        },
+        "rules": [
+            { "name": "same", "match": { "topicARN": ["x"] }, "deliveryPolicy": "forever" },
+            { "name": "same", "match": { "topicArn": "not-a-list" }, "retryPermanent": "yes" },
+            { "name": "", "match": {}, "deliveryPolicy": { "http": {
+                "defaultHealthyRetryPolicy": { "minDelayTarget": 30, "maxDelayTarget": 20 },
+                "healthyRetryPolicy": {}, "disableSubscriptionOverrides": 1 } } },
+            { "match": [], "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 5, "numNoDelayRetries": 2,
+                "numMinDelayRetries": 2, "numMaxDelayRetries": 2 } } },
+            "archive everything",
+        ],
+    })
+}
+
+#[test]
+fn a_bad_value_is_shown_where_it_is_short() {
+    let longest = "x".repeat(40);
+    for (value, shown) in [
+        (json!(-1), "-1".to_owned()),
+        (json!(true), "true".to_owned()),
+        (json!(longest), format!("{longest:?}")),
+        (json!(longest.clone() + "x"), "a string".to_owned()),
+        (json!([7]), "a list".to_owned()),
+        (json!({ "n": 7 }), "an object".to_owned()),
+    ] {
+        let healthy = json!({ "healthyRetryPolicy": { "numRetries": value } });
+        let document = json!({ "default": { "deliveryPolicy": healthy } });
+        let BadPolicy(faults) = Policy::parse(&document.to_string()).unwrap_err();
+        let problems: Vec<_> = faults.into_iter().map(|fault| fault.problem).collect();
+        assert_eq!(problems, [format!("must be a whole number from 0 to 100015, not {shown}")]);
+    }
+}
+
+#[test]
+fn every_fault_of_a_document_is_told_at_once_with_its_path() {
+    let known_rule = "action, allowTargets, deliveryPolicy, fifo, jitter, match, name, recordDelimiter, \
+        retryPermanent, subscription, target, verifySignature";
+    let known_default = known_rule.replace("match, name, ", "");
+    let delivery = "default.deliveryPolicy.healthyRetryPolicy";
+    let expected = [
+        ("default.action", "must be one of redrive, archive, hold, not \"retry\""),
+        ("default.allowTargets", "must hold ARNs and http or https URLs without a query only"),
+        (
+            "default.deliveryPolicy.healthyRetryPolicy.backOff",
+            "unknown key; known here: backoffFunction, \
+            maxDelayTarget, minDelayTarget, numMaxDelayRetries, numMinDelayRetries, numNoDelayRetries, numRetries",
+        ),
+        (
+            "default.deliveryPolicy.healthyRetryPolicy.backoffFunction",
+            "must be one of linear, arithmetic, geometric, exponential, not \"fibonacci\"",
+        ),
+        (&format!("{delivery}.maxDelayTarget"), "must be a whole number from 1 to 1209600, not 1209601"),
+        (&format!("{delivery}.minDelayTarget"), "must be a whole number from 1 to 1209600, not 0"),
+        (&format!("{delivery}.numMaxDelayRetries"), "must be a whole number from 0 to 100015, not \"2\""),
+        (&format!("{delivery}.numMinDelayRetries"), "must be a whole number from 0 to 100015, not 1.5"),
+        (&format!("{delivery}.numNoDelayRetries"), "must be a whole number from 0 to 100015, not -1"),
+        (&format!("{delivery}.numRetries"), "must be a whole number from 0 to 100015, not 100016"),
+        ("default.deliveryPolicy.requestPolicy.headerContentType", "must be a string, not a number"),
+        (
+            "default.deliveryPolicy.sicklyRetryPolicy",
+            "unknown key; known here: healthyRetryPolicy, http, \
+            requestPolicy, throttlePolicy",
+        ),
+        ("default.deliveryPolicy.throttlePolicy.burst", "unknown key; known here: maxReceivesPerSecond"),
+        (
+            "default.deliveryPolicy.throttlePolicy.maxReceivesPerSecond",
+            "must be a whole number from 1 to 4294967295, not 0",
+        ),
+        ("default.jitter", "must be a number from 0 to 1, not 1.5"),
+        ("default.retries", &format!("unknown key; known here: {known_default}")),
+        (
+            "default.subscription",
+            "must be the ARN of a subscription, or discover, not \"arn:aws:sns:eu-central-1:123456789012:orders\"",
+        ),
+        (
+            "default.target",
+            "must be origin, subscription, source, topic, or the ARN of a topic, queue or function, not \"nowhere\"",
+        ),
+        ("defaults", "unknown key; known here: default, origins, rules"),
+        (
+            "rules[0].deliveryPolicy",
+            "must be one of aws-managed, customer-managed, http-default, from-subscription, not \"forever\"",
+        ),
+        (
+            "rules[0].match",
+            "has no field \"topicARN\"; fields of a letter are origin, queueArn, topicArn, \
+            subscriptionArn, subject, messageAttributes, message, retry, error",
+        ),
+        ("rules[1].match", "is not a pattern: invalid pattern: "),
+        ("rules[1].name", "\"same\" is the name of another rule"),
+        ("rules[1].retryPermanent", "must be true or false, not a string"),
+        (
+            "rules[2].deliveryPolicy.http.defaultHealthyRetryPolicy.minDelayTarget",
+            "must not be above maxDelayTarget: 30 is above 20",
+        ),
+        ("rules[2].deliveryPolicy.http.disableSubscriptionOverrides", "must be true or false, not a number"),
+        (
+            "rules[2].deliveryPolicy.http.healthyRetryPolicy",
+            "unknown key; known here: defaultHealthyRetryPolicy, \
+            defaultRequestPolicy, defaultThrottlePolicy, disableSubscriptionOverrides",
+        ),
+        ("rules[2].match", "must be an object with at least one field"),
+        ("rules[2].name", "must be 1 to 64 characters long and not \"default\""),
+        (
+            "rules[3].deliveryPolicy.healthyRetryPolicy.numRetries",
+            "must hold the three counted phases: \
+            numNoDelayRetries, numMinDelayRetries and numMaxDelayRetries add up to 6, which is above 5",
+        ),
+        ("rules[3].match", "must be an object with at least one field"),
+        ("rules[3].name", "is missing: logs and the archive name the rule"),
+        ("rules[4]", "must be an object, not a string"),
+        ("rules[4].match", "is missing: a rule without a pattern would never apply"),
+        ("rules[4].name", "is missing: logs and the archive name the rule"),
+    ];
+    let mut found = faults(&faulty_document());
+    found.sort();
+    for (found, (path, problem)) in found.iter().zip(expected) {
+        assert_eq!(found.0, path);
+        // What the pattern's own parser says is its own affair.
+        let own_words = problem.ends_with(": ");
+        assert!(if own_words { found.1.starts_with(problem) } else { found.1 == problem }, "{found:?}");
+    }
+    assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn origins_are_listed_by_queue_and_faults_have_their_path() {
+    let parse = |origins: &Value| Policy::parse(&json!({ "origins": origins }).to_string());
+    let policy =
+        parse(&json!({ "*": ["eventbridge"], DLQ: ["lambda-async", "lambda-destination"] })).unwrap();
+    let believed =
+        |queue: &str| Claim::ALL.map(|claim| policy.origins().list(&queue.parse().unwrap(), claim));
+    assert_eq!(believed(DLQ), [true, true, true]);
+    assert_eq!(believed("arn:aws:sqs:eu-central-1:123456789012:another"), [false, false, true]);
+    assert_eq!(Policy::built_in().origins(), Origins::none());
+
+    let names = "must be a list of one or more of lambda-async, lambda-destination, eventbridge";
+    let queue = "must be the ARN of a dead-letter queue, or * for every queue";
+    for (origins, expected) in [
+        (json!([]), "origins: must be an object of queue ARNs, or *, with a list of origins each".to_owned()),
+        (json!({ "*": "eventbridge" }), format!("origins.*: {names}")),
+        (json!({ "*": [] }), format!("origins.*: {names}")),
+        (json!({ "*": ["eventbridge", "sns"] }), format!("origins.*: {names}")),
+        (json!({ "*": ["eventbridge", 1] }), format!("origins.*: {names}")),
+        (json!({ "orders": ["eventbridge"] }), format!("origins.orders: {queue}")),
+        (json!({ TOPIC: ["eventbridge"] }), format!("origins.{TOPIC}: {queue}")),
+    ] {
+        assert_eq!(parse(&origins).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_fault_is_told_with_its_path_first() {
+    let document = json!({ "default": { "jitter": 2 }, "rules": {} });
+    let told = Policy::parse(&document.to_string()).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "default.jitter: must be a number from 0 to 1, not 2; rules: must be a list, not an object"
+    );
+}
+
+#[test]
+fn each_of_these_documents_has_one_fault() {
+    let healthy =
+        |healthy: Value| json!({ "default": { "deliveryPolicy": { "healthyRetryPolicy": healthy } } });
+    let rule = |rule: Value| json!({ "rules": [rule] });
+    let sns = json!({ "origin": ["sns"] });
+    let stream = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders";
+    for (document, path) in [
+        (json!([]), ""),
+        (json!("policy"), ""),
+        (json!({ "default": [] }), "default"),
+        (json!({ "default": { "name": "x" } }), "default.name"),
+        (json!({ "default": { "match": sns } }), "default.match"),
+        (json!({ "default": { "target": 3 } }), "default.target"),
+        (json!({ "default": { "target": SUBSCRIPTION } }), "default.target"),
+        (json!({ "default": { "target": stream } }), "default.target"),
+        (json!({ "default": { "target": "discover" } }), "default.target"),
+        (json!({ "default": { "target": "arn:aws:sqs:eu-central-1:123456789012" } }), "default.target"),
+        (json!({ "default": { "target": "https://example.com" } }), "default.target"),
+        (json!({ "default": { "jitter": "0.1" } }), "default.jitter"),
+        (json!({ "default": { "jitter": -0.1 } }), "default.jitter"),
+        (json!({ "default": { "allowTargets": TOPIC } }), "default.allowTargets"),
+        (json!({ "default": { "subscription": "nobody" } }), "default.subscription"),
+        (json!({ "default": { "deliveryPolicy": 5 } }), "default.deliveryPolicy"),
+        (json!({ "default": { "deliveryPolicy": "from-topic" } }), "default.deliveryPolicy"),
+        (json!({ "default": { "deliveryPolicy": { "http": 5 } } }), "default.deliveryPolicy.http"),
+        (json!({ "default": { "verifySignature": "yes" } }), "default.verifySignature"),
+        (json!({ "default": { "subscription": "Discover" } }), "default.subscription"),
+        (json!({ "default": { "fifo": "sometimes" } }), "default.fifo"),
+        (json!({ "default": { "recordDelimiter": "\n" } }), "default.recordDelimiter"),
+        (
+            healthy(json!({ "minDelayTarget": 21 })),
+            "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
+        ),
+        // The 20 s that stand in for it would be above the other.
+        (
+            healthy(json!({ "minDelayTarget": 0, "maxDelayTarget": 10 })),
+            "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
+        ),
+        (healthy(json!({ "numMaxDelayRetries": 4 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
+        (healthy(json!({ "numRetries": 1e3 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
+        (rule(json!({ "name": "default", "match": sns })), "rules[0].name"),
+        (rule(json!({ "name": "ü".repeat(65), "match": sns })), "rules[0].name"),
+        (rule(json!({ "name": 3, "match": sns })), "rules[0].name"),
+        (rule(json!({ "name": "r", "match": "sns" })), "rules[0].match"),
+        (rule(json!({ "name": "r", "match": { "origin": "sns" } })), "rules[0].match"),
+        (rule(json!({ "name": "r", "match": { "body": ["x"] } })), "rules[0].match"),
+    ] {
+        assert_eq!(the_only_fault(&document).0, path, "{document}");
+    }
+}
+
+/// What `EventBridge` would refuse, and what of its language this software does not know: neither may
+/// be taken for something else, since a rule can archive.
+#[test]
+fn patterns_that_mean_nothing_are_refused() {
+    for pattern in [
+        json!({ "origin": [{ "prefixes": "s" }] }),
+        json!({ "origin": [{ "prefix": 3 }] }),
+        json!({ "origin": [{ "exists": "yes" }] }),
+        json!({ "origin": [{}] }),
+        json!({ "retry": [{ "numeric": [">", "x"] }] }),
+        json!({ "retry": [{ "numeric": [">"] }] }),
+        json!({ "origin": [{ "anything-but": [] }] }),
+        json!({ "origin": [{ "anything-but": { "prefix": "s" } }] }),
+        json!({ "origin": [{ "prefix": { "equals-ignore-case": "s" } }] }),
+        json!({ "$or": [{ "origin": ["sns"] }, { "retry": [1] }] }),
+        json!({ "message": { "$or": [{ "a": ["sns"] }, { "b": [1] }] } }),
+    ] {
+        let document = json!({ "rules": [{ "name": "r", "match": pattern }] });
+        assert_eq!(the_only_fault(&document).0, "rules[0].match", "{pattern}");
+    }
+}
+
+/// An empty list would match every value, and so would an empty object: a rule that names no topic
+/// by mistake must not archive the letters of all.
+#[test]
+fn empty_parts_of_a_pattern_are_refused() {
+    for pattern in [
+        json!({ "origin": ["sns"], "topicArn": [] }),
+        json!({ "origin": ["sns"], "message": {} }),
+        json!({ "message": { "order": {} } }),
+        json!({ "retry": [{ "numeric": [] }] }),
+        json!({ "origin": [["sns"]] }),
+        json!({ "origin": [{ "prefix": "s", "suffix": "x" }] }),
+    ] {
+        let document = json!({ "rules": [{ "name": "r", "match": pattern }] });
+        let Err(BadPolicy(faults)) = Policy::parse(&document.to_string()) else {
+            panic!("taken: {pattern}");
+        };
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(faults[0].path, "rules[0].match", "{pattern}");
+    }
+}
+
+#[test]
+fn the_values_that_change_nothing_are_taken() {
+    let rule = default_of(&json!({ "verifySignature": false, "fifo": "block", "target": null }));
+    assert_eq!(rule, built_in_rule());
+}
+
+#[test]
+fn text_that_is_not_json_is_one_fault() {
+    for text in ["", "{", "target: origin", "{\"default\": {}} x"] {
+        let BadPolicy(faults) = Policy::parse(text).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].path.is_empty() && faults[0].problem.starts_with("not JSON: "), "{faults:?}");
+    }
+}
+
+#[test]
+fn no_document_is_too_strange_to_be_read() {
+    let documents = (policy_like(), policy_like(), any::<bool>());
+    let letter = letter(&record(&envelope("hello", &json!({}))));
+    holds(2_000, &documents, |(default, other, as_pattern)| {
+        let document = if as_pattern {
+            json!({ "default": {}, "rules": [{ "name": "r", "match": { "message": other } }] })
+        } else {
+            json!({ "default": default, "rules": [other] })
+        };
+        match Policy::parse(&document.to_string()) {
+            Ok(policy) => {
+                let _ = policy.decide(&letter, &Facts::default(), at(NOW));
+            }
+            Err(BadPolicy(faults)) => prop_assert!(!faults.is_empty()),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn no_text_is_too_strange_to_be_read() {
+    holds(1_000, &any::<String>(), |text| {
+        prop_assert!(Policy::parse(&text).is_err());
+        Ok(())
+    });
+    for brackets in ["[", "{\"default\":", "{\"rules\":[{\"match\":{\"message\":"] {
+        assert!(Policy::parse(&brackets.repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! The rule that a letter falls under.
+
+use super::*;
+
+/// The name of the rule, where each pattern is the rule of its number.
+fn rule_of(patterns: &[Value], letter: &Letter) -> String {
+    let rules: Vec<_> = (0..)
+        .zip(patterns)
+        .map(|(n, pattern)| json!({ "name": format!("rule {n}"), "match": pattern }))
+        .collect();
+    parsed(&json!({ "rules": rules })).rule_for(letter).unwrap().name.clone()
+}
+
+fn matches(pattern: &Value, letter: &Letter) -> bool {
+    rule_of(std::slice::from_ref(pattern), letter) == "rule 0"
+}
+
+#[test]
+fn the_first_rule_that_matches_wins() {
+    let letter = letter(&record(&envelope("hello", &json!({}))));
+    let (yes, no) = (json!({ "origin": ["sns"] }), json!({ "origin": ["raw"] }));
+    let also = json!({ "topicArn": [{ "suffix": ":orders" }] });
+    for (patterns, expected) in [
+        (vec![no.clone(), yes.clone(), also.clone()], "rule 1"),
+        (vec![no.clone(), also.clone(), yes.clone()], "rule 1"),
+        (vec![yes.clone(), yes.clone()], "rule 0"),
+        (vec![no.clone(), no.clone()], "default"),
+        (vec![], "default"),
+    ] {
+        assert_eq!(rule_of(&patterns, &letter), expected, "{patterns:?}");
+    }
+    let many: Vec<_> = (0..30).map(|n| if n < 7 { no.clone() } else { yes.clone() }).collect();
+    assert_eq!(rule_of(&many, &letter), "rule 7", "the seventh, not the tenth by the alphabet");
+}
+
+/// A letter that has every field of the view.
+fn full_letter() -> Letter {
+    let message = json!({ "event": "order-placed", "order": { "total": 49.9, "lines": [{ "sku": "a" }, { "sku": "b" }] },
+        "urgent": true, "coupon": null });
+    let attributes = json!({
+        "tenant": { "Type": "String", "Value": "gold" },
+        "priority": { "Type": "Number", "Value": "3.0" },
+        "tags": { "Type": "String.Array", "Value": "[\"new\", 7, true, null]" },
+        "checksum": { "Type": "Binary", "Value": "AAEC" },
+        "sns-redrive": { "Type": "String",
+            "Value": r#"{"v":1,"spent":4,"id":"letter-1","first":1700000000000,"gen":0}"# },
+    });
+    let mut body: Value = serde_json::from_str(&envelope(&message.to_string(), &attributes)).unwrap();
+    body["Subject"] = "Order placed".into();
+    letter(&record(&body.to_string()))
+}
+
+#[test]
+fn patterns_reach_every_field_with_every_operator() {
+    let letter = full_letter();
+    for pattern in [
+        json!({ "origin": ["raw", "sns"] }),
+        json!({ "origin": [{ "equals-ignore-case": "SNS" }] }),
+        json!({ "queueArn": [{ "suffix": ":orders-dlq" }] }),
+        json!({ "topicArn": [TOPIC] }),
+        json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-" }] }),
+        json!({ "topicArn": [{ "wildcard": "arn:*:orders" }] }),
+        json!({ "topicArn": [{ "anything-but": ["arn:aws:sns:eu-central-1:123456789012:audit"] }] }),
+        json!({ "subscriptionArn": [SUBSCRIPTION] }),
+        json!({ "subject": [{ "prefix": "Order" }] }),
+        json!({ "subject": [{ "exists": true }] }),
+        json!({ "messageAttributes": { "tenant": ["gold"] } }),
+        json!({ "messageAttributes": { "priority": [3] } }),
+        json!({ "messageAttributes": { "priority": [{ "numeric": [">", 2.5, "<=", 3] }] } }),
+        json!({ "messageAttributes": { "tags": ["new"] } }),
+        json!({ "messageAttributes": { "tags": [7] } }),
+        json!({ "messageAttributes": { "tags": [true] } }),
+        json!({ "messageAttributes": { "tags": [null] } }),
+        json!({ "messageAttributes": { "region": [{ "exists": false }] } }),
+        json!({ "messageAttributes": { "checksum": [{ "exists": false }] } }),
+        json!({ "message": { "event": ["order-placed"] } }),
+        json!({ "message": { "order": { "total": [{ "numeric": [">", 49, "<", 50] }] } } }),
+        json!({ "message": { "order": { "lines": { "sku": ["b"] } } } }),
+        json!({ "message": { "urgent": [true] } }),
+        json!({ "message": { "coupon": [null] } }),
+        json!({ "message": { "coupon": [{ "exists": true }] } }),
+        json!({ "retry": [4] }),
+        json!({ "retry": [{ "numeric": [">=", 4] }] }),
+        json!({ "error": { "code": [{ "exists": false }] } }),
+        json!({ "origin": ["sns"], "retry": [4], "message": { "urgent": [true] } }),
+    ] {
+        assert!(matches(&pattern, &letter), "{pattern}");
+    }
+    for pattern in [
+        json!({ "origin": ["SNS"] }),
+        json!({ "origin": [{ "anything-but": "sns" }] }),
+        json!({ "topicArn": [{ "suffix": ":order" }] }),
+        json!({ "subject": [{ "exists": false }] }),
+        json!({ "messageAttributes": { "tenant": ["silver"] } }),
+        json!({ "messageAttributes": { "tenant": [{ "anything-but": ["gold", "silver"] }] } }),
+        json!({ "messageAttributes": { "priority": ["3.0"] } }),
+        json!({ "messageAttributes": { "priority": [{ "numeric": [">", 3] }] } }),
+        json!({ "messageAttributes": { "tags": ["old"] } }),
+        json!({ "messageAttributes": { "region": [{ "exists": true }] } }),
+        json!({ "message": { "order": { "total": [{ "numeric": [">", 50] }] } } }),
+        json!({ "message": { "event": [{ "exists": false }] } }),
+        json!({ "retry": [5] }),
+        json!({ "error": { "code": [{ "exists": true }] } }),
+        json!({ "origin": ["sns"], "retry": [5] }),
+    ] {
+        assert!(!matches(&pattern, &letter), "{pattern}");
+    }
+}
+
+#[test]
+fn errors_of_the_origin_can_be_matched() {
+    let lambda = &sample("lambda-async.json")[0];
+    assert!(matches(&json!({ "error": { "code": ["200"] } }), lambda));
+    assert!(matches(&json!({ "error": { "message": [{ "wildcard": "*refused*" }] } }), lambda));
+    let eventbridge = &sample("eventbridge.json")[0];
+    assert!(matches(&json!({ "origin": ["eventbridge"], "error": { "code": ["THROTTLING"] } }), eventbridge));
+
+    let mut wordless = record("{}");
+    wordless["messageAttributes"]["RequestID"] = text_attribute("1");
+    wordless["messageAttributes"]["ErrorCode"] = text_attribute("200");
+    assert!(matches(&json!({ "error": { "message": [{ "exists": false }] } }), &letter(&wordless)));
+}
+
+#[test]
+fn a_letter_without_an_sns_message_is_matched_by_its_body_and_native_attributes() {
+    let raw = &sample("raw.json")[0];
+    for pattern in [
+        json!({ "origin": ["raw"], "topicArn": [{ "exists": false }], "subject": [{ "exists": false }] }),
+        json!({ "message": { "orderId": ["o-1002"] } }),
+        json!({ "messageAttributes": { "tenant": ["silver"], "priority": [1.5], "checksum": [{ "exists": false }] } }),
+        json!({ "retry": [0] }),
+    ] {
+        assert!(matches(&pattern, raw), "{pattern}");
+    }
+    let plain = letter(&record("orders are late"));
+    assert!(matches(&json!({ "message": ["orders are late"] }), &plain));
+    assert!(matches(&json!({ "message": [{ "prefix": "orders" }] }), &plain));
+}
+
+/// Who writes messages must not be able to slip past a rule on the topic.
+#[test]
+fn no_message_hides_a_letter_from_a_rule() {
+    let policy = parsed(&json!({ "rules": [{ "name": "audit", "action": "archive", "match": {
+        "topicArn": [{ "suffix": ":orders" }], "message": { "x": { "y": [{ "exists": false }] } } } }] }));
+    let falls_under_it = |message: &str| {
+        let attributes = json!({ "a": { "Type": "String", "Value": message }, "n": { "Type": "Number", "Value": message },
+            "l": { "Type": "String.Array", "Value": message } });
+        policy.rule_for(&letter(&record(&envelope(message, &attributes)))).unwrap().name == "audit"
+    };
+    for depth in [1, 100, 126, 127, 128, 129, 10_000, 50_000] {
+        for (open, close) in [("{\"a\":", "}"), ("[", "]")] {
+            assert!(
+                falls_under_it(&format!("{}1{}", open.repeat(depth), close.repeat(depth))),
+                "{depth} {open}"
+            );
+        }
+    }
+    for message in [
+        "1e400",
+        "1e-400",
+        "-0",
+        "99999999999999999999999999",
+        "\"\\ud800\"",
+        "\u{0}",
+        "{\"\":{}}",
+        "{",
+        "null",
+    ] {
+        assert!(falls_under_it(message), "{message:?}");
+    }
+    holds(1_000, &prop_oneof![any::<String>(), policy_like().prop_map(|json| json.to_string())], |message| {
+        prop_assert!(falls_under_it(&message));
+        Ok(())
+    });
+}
+
+#[test]
+fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
+    let document = json!({ "rules": [{
+        "name": "lists", "action": "archive",
+        "match": { "message": { "a": ["x"], "b": ["x"], "c": ["x"], "d": ["y"] } },
+    }] });
+    let policy = parsed(&document);
+    let letter = |size: usize| {
+        let list = vec!["x"; size];
+        let message = json!({ "a": list, "b": list, "c": list, "d": list }).to_string();
+        letter(&record(&envelope(&message, &json!({}))))
+    };
+    assert_eq!(policy.rule_for(&letter(17)).unwrap().name, "default");
+    assert_eq!(
+        policy.rule_for(&letter(18)).unwrap_err().to_string(),
+        "its lists are too long for the pattern of a rule"
+    );
+    let archived = policy.decide(&letter(200), &Facts::default(), at(NOW)).decision;
+    let detail = "its lists are too long for the pattern of a rule";
+    assert_eq!(archived, Decision::Archive(ArchiveReason::Unrecognised, Some(detail)));
+}
+
+#[test]
+fn a_hundred_thousand_steps_are_matched_and_not_one_more() {
+    let document = json!({ "rules": [{ "name": "list", "match": { "message": { "a": ["last"] } } }] });
+    let policy = parsed(&document);
+    let rule = |others: usize| {
+        let list: Vec<_> = std::iter::repeat_n("x", others).chain(["last"]).collect();
+        let letter = letter(&record(&json!({ "a": list }).to_string()));
+        policy.rule_for(&letter).map(|rule| rule.name.clone()).ok()
+    };
+    assert_eq!(rule(99_999).as_deref(), Some("list"));
+    assert_eq!(rule(100_000), None);
+}
+
+#[test]
+fn long_lists_that_no_pattern_names_are_no_matter() {
+    let document = json!({ "rules": [{ "name": "tenant", "match": { "message": { "tenant": ["gold"] } } }] });
+    let message = json!({ "tenant": "gold", "lines": vec!["x"; 50_000] }).to_string();
+    let letter = letter(&record(&envelope(&message, &json!({}))));
+    assert_eq!(parsed(&document).rule_for(&letter).unwrap().name, "tenant");
+}
+
+#[test]
+fn a_content_type_that_no_header_can_hold_is_refused() {
+    for text in ["", "text/plain\r\nx-evil: 1", "text/\u{fc}"] {
+        let document =
+            json!({ "default": { "deliveryPolicy": { "requestPolicy": { "headerContentType": text } } } });
+        let faults = Policy::parse(&document.to_string()).unwrap_err().to_string();
+        let expected = "default.deliveryPolicy.requestPolicy.headerContentType: \
+                        must be printable ASCII, such as application/json";
+        assert_eq!(faults, expected);
+    }
+}
+
+#[test]
+fn allowed_targets_are_arns_and_urls() {
+    let parse = |target: &str| Policy::parse(&json!({ "default": { "allowTargets": [target] } }).to_string());
+    for target in
+        ["arn:aws:sqs:eu-central-1:123456789012:orders", "https://a.example/hook", "http://a.example"]
+    {
+        assert!(parse(target).is_ok(), "{target}");
+    }
+    for target in ["orders", "a.example/hook", "ftp://a.example/", "https://a.example/?key=1", ""] {
+        let faults = parse(target).unwrap_err().to_string();
+        assert_eq!(
+            faults, "default.allowTargets: must hold ARNs and http or https URLs without a query only",
+            "{target}"
+        );
+    }
+}
