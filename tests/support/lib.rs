@@ -28,7 +28,7 @@ pub use redrive_testing::*;
 pub use world::{Ran, World};
 
 use serde_json::Value;
-use sns_redrive::archive::ArchiveContext;
+use sns_redrive::batch::ArchiveContext;
 use sns_redrive::policy::ArchiveReason;
 
 /// The names of the operations in a journal, in the order of the requests.
@@ -44,11 +44,11 @@ pub fn archived(cloud: &Cloud) -> Vec<Value> {
 }
 
 /// Of a letter that nobody knows what to do with.
-pub fn unrecognised() -> ArchiveContext<'static> {
+pub fn unrecognised() -> ArchiveContext {
     ArchiveContext {
         reason: ArchiveReason::Unrecognised,
         detail: None,
-        rule: "default",
+        rule: "default".to_owned(),
         target: None,
         retry: None,
         failure: None,

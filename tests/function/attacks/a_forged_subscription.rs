@@ -1,0 +1,103 @@
+use super::*;
+
+#[tokio::test]
+async fn with_another_topic_is_refused() {
+    refused(&World::new(&[]), &Post::envelope("a").topic(OTHER_TOPIC), OF_OTHER_TOPIC, &UNASKED).await;
+}
+
+#[tokio::test]
+async fn with_the_topic_of_another_account_is_refused() {
+    let post = Post::envelope("a").topic(FOREIGN_TOPIC);
+    refused(&World::new(&[]), &post, OF_OTHER_TOPIC, &UNASKED).await;
+
+    let post = post.subscription(FOREIGN_SUBSCRIPTION);
+    refused(&World::new(&[]), &post, UNKNOWN, &ASKED).await;
+
+    // Dead-letter queues are of the subscription's own account: no other can name this one.
+    let world = World::new(&[]);
+    let queue = "arn:aws:sqs:eu-central-1:210987654321:orders-dlq";
+    world.cloud.subscribe_endpoint(FOREIGN_SUBSCRIPTION, FOREIGN_TOPIC, "sqs", PAYROLL, queue);
+    refused(&world, &post, OF_OTHER_QUEUE, &ASKED).await;
+}
+
+#[tokio::test]
+async fn that_exists_but_points_its_dead_letters_elsewhere_is_refused() {
+    for dlq in [OTHER_DLQ, FIFO_DLQ, "arn:aws:sqs:eu-west-1:123456789012:orders-dlq"] {
+        let world = World::new(&[]);
+        world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", PAYROLL, dlq);
+        let post = Post::envelope("a").subscription(OTHER_SUBSCRIPTION);
+        refused(&world, &post, OF_OTHER_QUEUE, &ASKED).await;
+    }
+}
+
+/// The region becomes a part of the host that is called, so a letter must not choose it.
+#[tokio::test]
+async fn in_another_region_than_the_queue_is_refused_unasked() {
+    for region in ["eu-west-1", "s3", "s3-eu-central-1", ""] {
+        let topic = format!("arn:aws:sns:{region}:123456789012:orders");
+        let subscription = format!("{topic}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
+        let post = Post::envelope("a").topic(&topic).subscription(&subscription);
+        let detail = "the subscription is in another region than this queue";
+        refused(&World::new(&[]), &post, detail, &UNASKED).await;
+    }
+}
+
+/// SNS finds fault with an ARN that is none of its own; that is an answer, and kept as one.
+#[tokio::test]
+async fn by_an_arn_that_sns_does_not_take_is_refused_and_asked_about_once() {
+    let world = World::new(&[]);
+    world.cloud.reply("GetSubscriptionAttributes", Reply::Fail(400, "InvalidParameter", "SubscriptionArn"));
+    let post = Post::envelope("a").subscription(&format!("{TOPIC}:no-uuid"));
+    refused(&world, &post, UNKNOWN, &ASKED).await;
+    world.run([&post]).await;
+    assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 1);
+}
+
+#[tokio::test]
+async fn that_does_not_exist_is_refused() {
+    let post = Post::envelope("a").subscription(OTHER_SUBSCRIPTION);
+    refused(&World::new(&[]), &post, UNKNOWN, &ASKED).await;
+}
+
+/// The mark travels in the letter, so whoever writes the letter writes the mark.
+#[tokio::test]
+async fn does_not_pass_by_a_mark_that_names_its_queue() {
+    let world = World::new(&[]);
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", PAYROLL, OTHER_DLQ);
+    let mut mark = mark(1, "forged", NOW - 3_600_000);
+    mark["dlq"] = OTHER_DLQ.into();
+    let post = Post::envelope("a").subscription(OTHER_SUBSCRIPTION).sent(NOW - 3_600_000);
+    for post in [post.clone().mark(&mark), post.sqs_mark(&mark)] {
+        world.cloud.forget();
+        let world = World::on(world.cloud.clone(), &[("REQUEUE_ARN", REQUEUE)]);
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.letter("a")["detail"], OF_OTHER_QUEUE);
+        assert_eq!(operations(&world.cloud), ASKED);
+    }
+}
+
+/// In a Lambda event too, from either origin.
+#[tokio::test]
+async fn inside_the_event_of_a_function_is_refused() {
+    let policy = default(&json!({ "target": "subscription" }));
+    let mut event: Value =
+        serde_json::from_str(sample("lambda-async")["Records"][0]["body"].as_str().unwrap()).unwrap();
+    event["Records"][0]["EventSubscriptionArn"] = OTHER_SUBSCRIPTION.into();
+    let destination = json!({
+        "requestContext": { "functionArn": REFUND, "condition": "RetriesExhausted" },
+        "requestPayload": event,
+    });
+    for post in [
+        Post::raw("a", &event.to_string()).attribute("RequestID", "String", "r").attribute(
+            "ErrorCode",
+            "Number",
+            "200",
+        ),
+        Post::raw("a", &destination.to_string()),
+    ] {
+        refused(&World::with_policy(&policy), &post, UNKNOWN, &ASKED).await;
+        let world = World::with_policy(&policy);
+        world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, OTHER_TOPIC, "lambda", REFUND, DLQ);
+        refused(&world, &post, OF_OTHER_TOPIC, &ASKED).await;
+    }
+}

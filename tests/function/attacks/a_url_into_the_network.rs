@@ -1,0 +1,92 @@
+use super::*;
+
+async fn refused_at(url: &str, settings: &[(&str, &str)]) {
+    for protocol in ["http", "https"] {
+        let world = World::new(settings);
+        world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, protocol, url, DLQ);
+        refused(&world, &Post::envelope("a"), NOT_PUBLIC, &ASKED).await;
+    }
+}
+
+/// Every spelling of 169.254.169.254 and its kin; that loopback is allowed changes nothing.
+#[tokio::test]
+async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
+    for url in [
+        "http://169.254.169.254/latest/meta-data/iam/security-credentials/",
+        "https://169.254.169.254/",
+        "http://169.254.169.254:80/",
+        "http://2852039166/latest/",
+        "http://0xa9fea9fe/",
+        "http://0xa9.0xfe.0xa9.0xfe/",
+        "http://0251.0376.0251.0376/",
+        "http://169.254.43518/",
+        "http://169.16689662/",
+        "http://169。254。169。254/",
+        "http://①⑥⑨.254.169.254/",
+        "http://%31%36%39.254.169.254/",
+        "http://169.254.169.254./",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[::ffff:a9fe:a9fe]/",
+        "http://[0:0:0:0:0:ffff:a9fe:a9fe]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://[2002:a9fe:a9fe::1]/",
+        "http://[fe80::a9fe:a9fe]/",
+        // The credentials of containers and of Lambda's own neighbours.
+        "http://169.254.170.2/v2/credentials/",
+        "http://169.254.170.23/v1/credentials",
+        "http://0.0.0.0/",
+        "http://0/",
+        "http://255.255.255.255/",
+        "http://[::]/",
+    ] {
+        refused_at(url, &[]).await;
+        refused_at(url, &[("ALLOW_LOOPBACK_HTTP", "true")]).await;
+    }
+}
+
+/// Lambda's runtime interface answers on loopback.
+#[tokio::test]
+async fn at_loopback_or_a_private_network_is_refused() {
+    let server = Server::answering(200);
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "127.8.8.8",
+        "2130706433",
+        "0x7f000001",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.0.1",
+        "100.64.0.1",
+        "[fd00:ec2::254]",
+    ] {
+        refused_at(&format!("{}/2018-06-01/runtime", server.url_of("http", host)), &[]).await;
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn by_a_name_that_leads_to_loopback_is_refused_when_the_name_is_resolved() {
+    let server = Server::answering(200);
+    for host in ["localhost", "LOCALHOST"] {
+        refused_at(&server.url_of("http", host), &[]).await;
+        refused_at(&server.url_of("https", host), &[]).await;
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+/// That the same URL is reached where it is allowed shows that the guard, and nothing else, held.
+#[tokio::test]
+async fn is_reached_where_loopback_is_allowed() {
+    let server = Server::answering(200);
+    for host in ["localhost", "127.0.0.1", "127.1", "[::ffff:127.0.0.1]"] {
+        let world = World::new(&[("ALLOW_LOOPBACK_HTTP", "true")]);
+        let url = server.url_of("http", host);
+        world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &url, DLQ);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"], "{host}");
+    }
+    assert_eq!(server.seen().len(), 4);
+}

@@ -1,0 +1,49 @@
+use super::*;
+
+#[tokio::test]
+async fn letters_that_there_is_no_time_for_go_back_untouched() {
+    let world = World::new(&[]).with_time(Duration::ZERO);
+    let ran = world.run(&envelopes(10)).await;
+    assert!(ran.outcomes().iter().all(|outcome| outcome.ends_with(" failed out_of_time")));
+    assert_eq!(ran.kept.len(), 10);
+    assert!(world.cloud.journal().iter().all(|call| call.op == "GetQueueAttributes"));
+    assert_eq!(ran.letter("m0")["retry.number"], json!(null), "no attempt was made");
+}
+
+/// As many requests as may be are under way when the time is over; what they were to deliver is hidden,
+/// what had not begun is left alone.
+#[tokio::test]
+async fn what_was_cut_off_is_hidden_and_what_was_not_begun_is_left_alone() {
+    let world = World::new(&[]).with_time(Duration::from_secs(10));
+    world.cloud.reply("SendMessageBatch", Reply::Hang);
+    let all = CONCURRENT_REQUESTS + 4;
+    let posts: Vec<_> = (0..all)
+        .map(|number| {
+            let queue = format!("arn:aws:sqs:eu-central-1:123456789012:q{number:03}");
+            Post::raw(&format!("m{number:03}"), "x").moved_from(&queue)
+        })
+        .collect();
+    let began = Instant::now();
+    let ran = world.run(&posts).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let of = |ending: &str| -> Vec<_> {
+        ran.outcomes().iter().filter_map(|it| Some(it.strip_suffix(ending)?.to_owned())).collect()
+    };
+    let cut_off = of(" deferred failed");
+    assert_eq!((cut_off.len(), of(" failed out_of_time").len()), (CONCURRENT_REQUESTS, 4));
+    assert_eq!(ran.kept.len(), all);
+    let hidden: Vec<_> = world.cloud.hidden().into_keys().collect();
+    assert_eq!(hidden, cut_off.iter().map(|id| format!("handle-{id}")).collect::<Vec<_>>());
+    assert_eq!(ran.letter(&cut_off[0])["error.code"], "DeadlineExceeded");
+}
+
+#[tokio::test]
+async fn the_answer_comes_in_time_though_nothing_answers() {
+    let world = World::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.script(|_| Reply::Hang);
+    let event = sample("mixed");
+    let began = Instant::now();
+    let ran = world.run_event(&event).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(ran.kept, ids(&event));
+}

@@ -1,0 +1,172 @@
+use super::*;
+
+#[tokio::test]
+async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_delivered() {
+    let world = World::new(&[]);
+    world.cloud.reply(
+        "SendMessageBatch",
+        Reply::Except(vec![
+            (1, EntryFate::Failed("InvalidMessageContents", "", true)),
+            (2, EntryFate::Failed("RequestThrottled", "", true)),
+            (4, EntryFate::Failed("KMS.AccessDeniedException", "no key", true)),
+            (5, EntryFate::Missing),
+            (6, EntryFate::Failed("InternalError", "", false)),
+        ]),
+    );
+    let ran = world.run(&envelopes(8)).await;
+    assert_eq!(
+        ran.outcomes(),
+        [
+            "m0 delivered",
+            "m1 archived permanent",
+            "m2 deferred failed",
+            "m3 delivered",
+            "m4 deferred failed",
+            "m5 deferred failed",
+            "m6 deferred failed",
+            "m7 delivered",
+        ]
+    );
+    assert_eq!(ran.kept, ["m2", "m4", "m5", "m6"]);
+    let errors: Vec<_> = (0..8)
+        .map(|n| ran.letter(&format!("m{n}")).clone())
+        .map(|line| [line["error.code"].clone(), line["error.class"].clone()])
+        .collect();
+    assert_eq!(
+        json!(errors),
+        json!([
+            [null, null],
+            ["InvalidMessageContents", "permanent"],
+            ["RequestThrottled", "throttling"],
+            [null, null],
+            ["KMS.AccessDeniedException", "action_required"],
+            ["NoAnswer", "transient"],
+            ["InternalError", "transient"],
+            [null, null],
+        ])
+    );
+    // The built-in policy: retry 1 is immediate, 54 to 60 s lie before retry 2.
+    let hidden = world.cloud.hidden();
+    let expected = ["m2", "m4", "m5", "m6"].map(|id| format!("handle-{id}"));
+    assert_eq!(hidden.keys().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+    assert!(hidden.values().all(|seconds| (54..=60).contains(seconds)), "{hidden:?}");
+}
+
+#[tokio::test]
+async fn a_rule_may_go_on_after_a_permanent_failure() {
+    let world = World::with_policy(&default(&json!({ "retryPermanent": true })));
+    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", ""));
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(ran.letter("a")["error.class"], "permanent");
+}
+
+#[tokio::test]
+async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along() {
+    let world = World::new(&[]);
+    world.cloud.script(|call| {
+        let bad = call.op == "SendMessageBatch" && !call.entries_with("message of m3").is_empty();
+        if bad { Reply::Fail(400, "InvalidMessageContents", "") } else { Reply::Accept }
+    });
+    let ran = world.run(&envelopes(10)).await;
+    let expected: Vec<_> = (0..10)
+        .map(|number| match number {
+            3 => "m3 archived permanent".to_owned(),
+            _ => format!("m{number} delivered"),
+        })
+        .collect();
+    assert_eq!((ran.outcomes(), ran.kept.len()), (expected, 0));
+}
+
+#[tokio::test]
+async fn a_target_that_hangs_keeps_none_of_the_others() {
+    let world = World::new(&[]).with_time(Duration::from_secs(2));
+    let posts = [Post::envelope("a"), Post::envelope("b").moved_from(BILLING), Post::raw("r", "x")];
+    world.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
+        ("SendMessageBatch", "orders-billing") => Reply::Hang,
+        _ => Reply::Accept,
+    });
+    let ran = world.run(&posts).await;
+    assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
+    assert_eq!(ran.letter("b")["error.code"], "DeadlineExceeded");
+}
+
+#[tokio::test]
+async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
+    let world = World::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.reply("GetQueueAttributes", Reply::Hang);
+    let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["a delivered", "r archived unrecognised"]);
+    assert_eq!(ran.log[0]["error.code"], "DeadlineExceeded");
+}
+
+/// A queue that does not tell its retention is taken to keep letters for four days.
+#[tokio::test]
+async fn queue_attributes_that_cannot_be_read_are_logged_and_four_days_assumed() {
+    for reply in [
+        Reply::Fail(403, "AccessDenied", "no"),
+        Reply::Fail(403, "RequestThrottled", "no"),
+        Reply::Fail(500, "InternalError", "no"),
+        Reply::Nonsense(200, "{"),
+        Reply::Reset,
+        Reply::NoConnection,
+    ] {
+        let world = holding();
+        world.cloud.reply("GetQueueAttributes", reply);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a deferred hold"]);
+        assert_eq!(ran.metrics()["SecondsToExpiry"], 4 * 24 * 3600);
+        let warnings: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
+        assert_eq!((warnings.len(), &warnings[0]["queue.arn"]), (1, &json!(DLQ)));
+    }
+}
+
+#[tokio::test]
+async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
+    let world = holding();
+    for (seconds, retention, calls) in [(0, 1_209_600, 1), (59, 1_209_600, 1), (1, 86_400, 2)] {
+        world.pass(seconds);
+        let ran = world.run([&Post::envelope("a")]).await;
+        let age = if calls == 2 { 60 } else { seconds };
+        assert_eq!(ran.metrics()["SecondsToExpiry"], retention - age);
+        assert_eq!(world.cloud.calls("GetQueueAttributes").len(), calls);
+        world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "86400")]);
+    }
+}
+
+/// Its letters stay in their queue, so that the metrics tell how long.
+fn holding() -> World {
+    World::with_policy(&default(&json!({ "action": "hold" })))
+}
+
+/// A throttled call must not make a queue of 14 days look like one of four.
+#[tokio::test]
+async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
+    let world = holding();
+    assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_600);
+    world.cloud.reply("GetQueueAttributes", Reply::Fail(403, "RequestThrottled", "no"));
+    world.pass(300);
+    assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
+    // It is asked again after half a minute.
+    assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
+    world.pass(29);
+    world.run([&Post::envelope("a")]).await;
+    assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
+    world.pass(1);
+    world.run([&Post::envelope("a")]).await;
+    assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 3);
+}
+
+/// P4: the queue would drop the letter before its next retry.
+#[tokio::test]
+async fn a_letter_that_its_queue_would_drop_while_it_waits_is_archived() {
+    let world = World::new(&[]);
+    world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "120")]);
+    world.cloud.reply("SendMessageBatch", Reply::Reset);
+    let fresh = Post::envelope("fresh");
+    let old = Post::envelope("old").sent(NOW - 80_000);
+    let ran = world.run([&fresh, &old]).await;
+    assert_eq!(ran.outcomes(), ["fresh deferred failed", "old archived expiring"]);
+    assert_eq!(ran.metrics()["SecondsToExpiry"], 120, "what is archived is safe");
+    assert_eq!(ran.kept, ["fresh"]);
+}

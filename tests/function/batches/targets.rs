@@ -1,0 +1,132 @@
+use super::*;
+
+#[tokio::test]
+async fn a_rule_republishes_to_the_letters_topic() {
+    let world = World::with_policy(&default(&json!({ "target": "topic" })));
+    let ran = world.run(&envelopes(10)).await;
+    assert_eq!(ran.kept, [""; 0]);
+    assert_eq!(ran.letter("m0")["target.arn"], TOPIC);
+    let vouched = format!("GetSubscriptionAttributes {SUBSCRIPTION}");
+    let calls = ["GetQueueAttributes orders-dlq", &vouched, "PublishBatch orders 10"];
+    assert_eq!(world.cloud.summary(), calls);
+    let entry = &world.cloud.entries("PublishBatch")[0];
+    assert_eq!(entry.body, "message of m0");
+    let mark = mark_text(1, &letter_id("m0"), NOW, "message of m0");
+    assert_eq!(entry.attributes["sns-redrive"].1, published(&mark, 1));
+}
+
+#[tokio::test]
+async fn a_rule_sends_to_an_arn_whatever_the_letter() {
+    for (target, op) in [(BILLING, "SendMessageBatch orders-billing"), (TOPIC, "PublishBatch orders")] {
+        let world = World::with_policy(&default(&json!({ "target": target })));
+        let ran = world.run([&Post::raw("r", "plain"), &Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["r delivered", "a delivered"]);
+        assert_eq!(world.cloud.summary(), ["GetQueueAttributes orders-dlq".to_owned(), format!("{op} 2")]);
+    }
+}
+
+#[tokio::test]
+async fn what_sqs_moved_goes_back_to_its_source_queue_as_it_was() {
+    for target in ["origin", "source"] {
+        let world = World::with_policy(&default(&json!({ "target": target })));
+        let post = Post::envelope("a").moved_from(BILLING).received(4);
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        // Three of its four receives belong to the source queue.
+        assert_eq!(ran.letter("a")["retry.number"], 1);
+        let calls = world.cloud.calls("SendMessageBatch");
+        assert_eq!((calls[0].to.as_str(), &calls[0].entries[0].body), ("orders-billing", &post.body()));
+    }
+}
+
+#[tokio::test]
+async fn what_sqs_did_not_move_has_no_source() {
+    let world = World::with_policy(&default(&json!({ "target": "source" })));
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
+}
+
+#[tokio::test]
+async fn only_targets_that_a_rule_allows_are_reached() {
+    for (allowed, outcome) in [
+        (json!([WORKER]), "a delivered"),
+        (json!([BILLING, WORKER]), "a delivered"),
+        (json!([BILLING]), "a archived refused"),
+        // A prefix of an ARN is not that ARN.
+        (json!(["arn:aws:sqs:eu-central-1:123456789012:orders-"]), "a archived refused"),
+        (json!([]), "a archived refused"),
+    ] {
+        let world = World::with_policy(&default(&json!({ "allowTargets": allowed })));
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), [outcome], "{allowed}");
+        let refused = outcome.ends_with("refused");
+        assert_eq!(world.cloud.calls("SendMessageBatch").is_empty(), refused);
+    }
+}
+
+#[tokio::test]
+async fn the_queue_that_is_drained_is_no_target() {
+    let world = World::with_policy(&default(&json!({ "target": DLQ })));
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a archived refused"]);
+    assert_eq!(world.cloud.calls("SendMessageBatch"), []);
+}
+
+fn full(id: &str) -> Post {
+    (0..10).fold(Post::raw(id, "x"), |post, number| post.attribute(&format!("a{number}"), "String", "x"))
+}
+
+#[tokio::test]
+async fn a_full_letter_goes_to_its_own_endpoint_unmarked_which_is_logged() {
+    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["full delivered", "r delivered"]);
+    let told: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["sqs.message_id"], "full");
+    let entries = world.cloud.entries("SendMessageBatch");
+    assert_eq!((entries[0].attributes.len(), entries[1].attributes.len()), (10, 1));
+    assert!(!entries[0].attributes.contains_key("sns-redrive"));
+}
+
+#[tokio::test]
+async fn a_full_letter_goes_nowhere_else() {
+    for target in [WORKER, TOPIC] {
+        let world = World::with_policy(&default(&json!({ "target": target })));
+        let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+        assert_eq!(ran.outcomes(), ["full archived unmarkable", "r delivered"]);
+    }
+}
+
+/// It has been to that queue before: without a mark it would go round for ever.
+#[tokio::test]
+async fn a_full_letter_that_sqs_moved_here_goes_nowhere() {
+    let world =
+        World::with_policy(&default(&json!({ "target": "subscription", "subscription": SUBSCRIPTION })));
+    let ran = world.run([&full("full").moved_from(WORKER), &full("new")]).await;
+    assert_eq!(ran.outcomes(), ["full archived unmarkable", "new delivered"]);
+}
+
+#[tokio::test]
+async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
+    let mut seen = BTreeSet::new();
+    for (receive, world) in [(1, World::new(&[])), (2, World::new(&[])), (2, World::new(&[]))] {
+        world.set_now(NOW + 3_600_000);
+        let post = Post::envelope("a")
+            .topic(FIFO_TOPIC)
+            .subscription(FIFO_SUBSCRIPTION)
+            .queue(FIFO_DLQ)
+            .group("customer-17")
+            .system("MessageDeduplicationId", "original")
+            .received(receive);
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(ran.letter("a")["retry.number"], receive);
+        let entry = world.cloud.entries("SendMessageBatch").remove(0);
+        assert_eq!(entry.group_id.as_deref(), Some("customer-17"));
+        seen.insert((receive, entry.deduplication_id.unwrap()));
+    }
+    // Retry 1 and retry 2, of which the repetition has the same.
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen.iter().map(|(_, id)| id).collect::<BTreeSet<_>>().len(), 2);
+}

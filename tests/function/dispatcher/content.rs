@@ -1,0 +1,204 @@
+use super::*;
+
+/// The only entry of the only request.
+async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
+    let cloud = Cloud::new();
+    let payload = Payload::pack(letter, &to, retry).unwrap();
+    let waiting = PendingDelivery {
+        to: &to.endpoint,
+        payload: &payload,
+        not_before: Instant::now(),
+        at_once: usize::MAX,
+    };
+    let answers = dispatcher(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
+    assert_eq!(answers, [Sent::Accepted]);
+    let mut entries: Vec<_> = cloud.journal().into_iter().flat_map(|call| call.entries).collect();
+    assert_eq!(entries.len(), 1);
+    entries.remove(0)
+}
+
+fn typed() -> Post {
+    Post::envelope("a")
+        .subject("Order placed")
+        .sns_attribute("tenant", "String", "gold & <b>=+%")
+        .sns_attribute("priority", "Number", "1.50")
+        .sns_attribute("tags", "String.Array", r#"["new", 7, true, null]"#)
+        .sns_attribute("checksum", "Binary", "AAECA/3+/w==")
+}
+
+#[tokio::test]
+async fn a_topic_gets_message_subject_attributes_with_their_types_group_and_mark() {
+    let letter = letter(&typed().group("customer-20").system("AWSTraceHeader", "Root=1-2"));
+    assert_eq!(
+        sent(&letter, elsewhere(TOPIC), 4).await,
+        Entry {
+            body: "message of a".to_owned(),
+            subject: Some("Order placed".to_owned()),
+            attributes: attributes(&[
+                ("tenant", "String", "gold & <b>=+%"),
+                ("priority", "Number", "1.50"),
+                ("tags", "String.Array", r#"["new", 7, true, null]"#),
+                ("checksum", "Binary", "base64 AAECA/3+/w=="),
+                ("sns-redrive", "String", &published(&mark_text(4, &letter_id("a"), NOW, "message of a"), 1)),
+            ]),
+            group_id: Some("customer-20".to_owned()),
+            ..Entry::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn the_queue_of_a_subscription_gets_the_stored_body_byte_for_byte() {
+    let post = typed().group("customer-20").system("AWSTraceHeader", "Root=1-2");
+    assert_eq!(
+        sent(&letter(&post), endpoint(WORKER), 1).await,
+        Entry {
+            body: post.body(),
+            attributes: attributes(&[(
+                "sns-redrive",
+                "String",
+                &mark_text(1, &letter_id("a"), NOW, "message of a")
+            )]),
+            group_id: Some("customer-20".to_owned()),
+            trace_header: Some("Root=1-2".to_owned()),
+            ..Entry::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_raw_letter_keeps_body_and_attributes_on_its_way_to_a_queue_and_to_a_topic() {
+    let body = r#"{ "spaces" : 1 }"#;
+    let post = Post::raw("r", body)
+        .attribute("tenant", "String", "silver")
+        .attribute("priority", "Number", "1.50")
+        .attribute("price", "Number.euro", "7")
+        .attribute("checksum", "Binary", "AAECA/3+/w==")
+        .attribute("picture", "Binary.png", "iVBORw==");
+    let mark = mark_text(2, "r", NOW, body);
+    for (to, mark) in [(WORKER, &mark), (TOPIC, &published(&mark, 1))] {
+        assert_eq!(
+            sent(&letter(&post), elsewhere(to), 2).await,
+            Entry {
+                body: body.to_owned(),
+                attributes: attributes(&[
+                    ("tenant", "String", "silver"),
+                    ("priority", "Number", "1.50"),
+                    ("price", "Number.euro", "7"),
+                    ("checksum", "Binary", "base64 AAECA/3+/w=="),
+                    ("picture", "Binary.png", "base64 iVBORw=="),
+                    ("sns-redrive", "String", mark),
+                ]),
+                ..Entry::default()
+            },
+            "{to}"
+        );
+    }
+}
+
+/// Odd Unicode, control characters, brackets, deep nesting: what lies in the queue is sent.
+#[tokio::test]
+async fn every_sample_reaches_a_queue_byte_for_byte() {
+    for (name, event) in samples() {
+        for letter in letters_of(&event) {
+            let entry = sent(&letter, elsewhere(WORKER), 1).await;
+            assert_eq!(entry.body, letter.sqs.body, "{name}");
+        }
+    }
+    let odd = letters_of(&sample("garbage")).remove(5);
+    assert_eq!(sent(&odd, elsewhere(TOPIC), 1).await.body, odd.sqs.body);
+}
+
+/// A letter that comes back carries its mark in the envelope (from a topic) or as an SQS
+/// attribute (from a raw subscription); the next delivery replaces it.
+#[tokio::test]
+async fn the_mark_is_replaced_and_keeps_id_first_arrival_and_generation() {
+    let old = json!({ "v": 1, "spent": 3, "id": "first/id", "first": 1_700_000_000_000_i64, "gen": 2 });
+    let new = |message: &str| {
+        let fields = r#""v":2,"spent":5,"id":"first/id","first":1700000000000,"gen":2"#;
+        format!(r#"{{{fields},"msg":"{}","passes":4}}"#, digest(message))
+    };
+    for post in
+        [Post::envelope("a").mark(&old), Post::envelope("a").sqs_mark(&old), Post::raw("r", "x").mark(&old)]
+    {
+        let letter = letter(&post);
+        let new = new(&letter.message());
+        let times = letter.published();
+        let to_queue = if times == 0 { new.clone() } else { published(&new, times) };
+        for (to, new) in [(endpoint(WORKER), &to_queue), (elsewhere(TOPIC), &published(&new, times + 1))] {
+            let entry = sent(&letter, to, 5).await;
+            assert_eq!(entry.attributes, attributes(&[("sns-redrive", "String", new)]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_mark_stays_as_small_as_it_was_over_fifty_round_trips() {
+    let mut raw = Post::raw("r", "x");
+    let mut wrapped = Post::envelope("a");
+    for retry in 1..=50 {
+        let to_queue = sent(&letter(&raw), elsewhere(WORKER), retry).await;
+        let to_topic = sent(&letter(&wrapped), elsewhere(TOPIC), retry).await;
+        assert_eq!(
+            to_queue.attributes,
+            attributes(&[("sns-redrive", "String", &mark_again(retry, retry, "r", NOW, "x"))])
+        );
+        let mark = mark_again(retry, retry, &letter_id("a"), NOW, "message of a");
+        assert_eq!(to_topic.attributes, attributes(&[("sns-redrive", "String", &published(&mark, retry))]));
+        let (kind, mark) = &to_queue.attributes["sns-redrive"];
+        // It comes back as a new message, later.
+        raw = Post::raw(&format!("r-{retry}"), &to_queue.body)
+            .attribute("sns-redrive", kind, mark)
+            .sent(NOW + i64::from(retry));
+        let (kind, mark) = &to_topic.attributes["sns-redrive"];
+        wrapped = Post::envelope(&format!("a-{retry}"))
+            .message(&to_topic.body)
+            .sns_attribute("sns-redrive", kind, mark)
+            .sent(NOW + i64::from(retry));
+    }
+}
+
+fn with_attributes(post: Post, count: usize) -> Post {
+    (0..count).fold(post, |post, number| post.attribute(&format!("a{number}"), "String", "x"))
+}
+
+#[tokio::test]
+async fn the_mark_may_be_the_tenth_attribute() {
+    let letter = letter(&with_attributes(Post::raw("r", "x"), 9));
+    let mark = mark_text(1, "r", NOW, "x");
+    for (to, mark) in [(endpoint(WORKER), &mark), (elsewhere(TOPIC), &published(&mark, 1))] {
+        let entry = sent(&letter, to, 1).await;
+        assert_eq!(entry.attributes.len(), 10);
+        assert_eq!(&entry.attributes["sns-redrive"].1, mark);
+    }
+}
+
+#[tokio::test]
+async fn a_mark_among_ten_attributes_is_replaced() {
+    let post = with_attributes(Post::raw("r", "x"), 9).mark(&mark(1, "r", NOW));
+    let entry = sent(&letter(&post), elsewhere(TOPIC), 2).await;
+    assert_eq!(entry.attributes.len(), 10);
+    let mark = mark_again(2, 2, "r", NOW, "x");
+    assert_eq!(entry.attributes["sns-redrive"].1, published(&mark, 1));
+}
+
+#[tokio::test]
+async fn where_the_mark_would_be_the_eleventh_only_the_own_endpoint_gets_the_letter() {
+    let letter = letter(&with_attributes(Post::raw("r", "x"), 10));
+    let entry = sent(&letter, endpoint(WORKER), 1).await;
+    assert_eq!(entry.attributes.keys().filter(|name| name.starts_with('a')).count(), 10);
+    assert_eq!(entry.attributes.len(), 10);
+    assert!(pack(&letter, &endpoint(WORKER), 1).unwrap().unmarked);
+    assert_eq!(pack(&letter, &elsewhere(WORKER), 1), Err(CannotPack::Unmarkable));
+    assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable));
+}
+
+/// SNS takes more than ten attributes, a raw subscription does not: it would drop the message.
+#[tokio::test]
+async fn an_envelope_of_ten_attributes_is_no_hindrance_for_a_queue_but_for_a_topic() {
+    let full =
+        (0..10).fold(Post::envelope("a"), |post, n| post.sns_attribute(&format!("a{n}"), "String", "x"));
+    let letter = letter(&full);
+    assert_eq!(sent(&letter, elsewhere(WORKER), 1).await.attributes.len(), 1);
+    assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable));
+}

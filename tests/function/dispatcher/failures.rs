@@ -1,0 +1,163 @@
+use super::*;
+
+/// Nothing of what a service says in words is kept, but where it names what is to be mended.
+#[tokio::test]
+async fn every_failed_entry_of_a_200_has_its_own_class_and_its_neighbours_are_delivered() {
+    let fates = [
+        (1, EntryFate::Failed("InvalidParameter", "says too much", true)),
+        (3, EntryFate::Failed("Throttled", "says too much", false)),
+        (4, EntryFate::Failed("KMSAccessDenied", "not allowed to use the key", true)),
+        (6, EntryFate::Failed("InternalFailure", "says too much", false)),
+        (7, EntryFate::Failed("SomethingNew", "says too much", true)),
+        (8, EntryFate::Missing),
+    ];
+    for to in [TOPIC, WORKER] {
+        let cloud = Cloud::new();
+        cloud.script(move |_| Reply::Except(fates.to_vec()));
+        let no_key = Sent::Failed(Failure {
+            class: FailureClass::ActionRequired,
+            code: "KMSAccessDenied".to_owned(),
+            message: Some("not allowed to use the key".to_owned()),
+        });
+        assert_eq!(
+            send(&cloud, envelopes(10), to).await,
+            [
+                Sent::Accepted,
+                failed(FailureClass::Permanent, "InvalidParameter"),
+                Sent::Accepted,
+                failed(FailureClass::Throttling, "Throttled"),
+                no_key,
+                Sent::Accepted,
+                failed(FailureClass::Transient, "InternalFailure"),
+                failed(FailureClass::ActionRequired, "SomethingNew"),
+                failed(FailureClass::Transient, "NoAnswer"),
+                Sent::Accepted,
+            ]
+        );
+        assert_eq!(cloud.journal().len(), 1, "one bad entry is no reason to repeat a request");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
+    use FailureClass::{ActionRequired, Throttling, Transient};
+    let named = |class, code: &str, message: &str| {
+        let (code, message) = (code.to_owned(), Some(message.to_owned()));
+        Sent::Failed(Failure { class, code, message })
+    };
+    let no_queue = "AWS.SimpleQueueService.NonExistentQueue";
+    for (to, reply, sent) in [
+        (TOPIC, Reply::Fail(400, "Throttling", "Rate exceeded"), failed(Throttling, "Throttling")),
+        (TOPIC, Reply::Fail(429, "Throttled", "Rate exceeded"), failed(Throttling, "Throttled")),
+        (WORKER, Reply::Fail(403, "RequestThrottled", "slow"), failed(Throttling, "RequestThrottled")),
+        (
+            TOPIC,
+            Reply::Fail(403, "AuthorizationError", "no"),
+            named(ActionRequired, "AuthorizationError", "no"),
+        ),
+        (WORKER, Reply::Fail(403, "AccessDenied", "no"), named(ActionRequired, "AccessDenied", "no")),
+        (TOPIC, Reply::Fail(404, "NotFound", "gone"), named(ActionRequired, "NotFound", "gone")),
+        (WORKER, Reply::Fail(400, no_queue, "gone"), named(ActionRequired, no_queue, "gone")),
+        (TOPIC, Reply::Fail(500, "InternalError", "oh"), failed(Transient, "InternalError")),
+        (WORKER, Reply::Fail(503, "ServiceUnavailable", "oh"), failed(Transient, "ServiceUnavailable")),
+        (WORKER, Reply::Nonsense(502, "<html>Bad Gateway</html>"), failed(Transient, "Http502")),
+        (TOPIC, Reply::Nonsense(502, ""), failed(Transient, "Http502")),
+        (TOPIC, Reply::Nonsense(200, "<html>"), failed(Transient, "Http200")),
+        (WORKER, Reply::Nonsense(200, "{"), failed(Transient, "Http200")),
+        (WORKER, Reply::Nonsense(200, "{}"), failed(Transient, "NoAnswer")),
+        (TOPIC, Reply::Reset, failed(Transient, "Unreachable")),
+        (WORKER, Reply::Reset, failed(Transient, "Unreachable")),
+        (WORKER, Reply::NoConnection, failed(Transient, "Timeout")),
+    ] {
+        let cloud = Cloud::new();
+        let what = format!("{reply:?} of {to}");
+        cloud.script(move |_| reply.clone());
+        assert_eq!(send(&cloud, envelopes(3), to).await, vec![sent; 3], "{what}");
+        assert_eq!(cloud.journal().len(), 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_as_a_whole_for_its_content_is_sent_again_one_by_one() {
+    for (to, whole) in [(TOPIC, "InvalidParameter"), (WORKER, "AWS.SimpleQueueService.BatchRequestTooLong")] {
+        let cloud = Cloud::new();
+        cloud.script(move |call| match call.entries_with("message of m4").as_slice() {
+            [] => Reply::Accept,
+            _ if call.entries.len() == 1 => Reply::Fail(400, "InvalidMessageContents", "bad"),
+            _ => Reply::Fail(400, whole, "bad"),
+        });
+        let mut expected = vec![Sent::Accepted; 10];
+        expected[4] = failed(FailureClass::Permanent, "InvalidMessageContents");
+        assert_eq!(send(&cloud, envelopes(10), to).await, expected);
+        let counts: Vec<_> = cloud.journal().iter().map(|call| call.entries.len()).collect();
+        assert_eq!(counts, [10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+    }
+}
+
+#[tokio::test]
+async fn one_refused_letter_alone_is_not_sent_again() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Fail(400, "InvalidParameter", "bad"));
+    let sent = send(&cloud, envelopes(1), TOPIC).await;
+    assert_eq!(sent, [failed(FailureClass::Permanent, "InvalidParameter")]);
+    assert_eq!(cloud.journal().len(), 1);
+}
+
+#[tokio::test]
+async fn one_failing_target_is_none_of_the_others() {
+    let cloud = Cloud::new();
+    cloud.script(|call| if call.to == "q0" { Reply::Reset } else { Reply::Accept });
+    let sent = send_to(cloud.clients(), &one_for_each_queue(3), in_time()).await;
+    let unreachable = failed(FailureClass::Transient, "Unreachable");
+    assert_eq!(sent, [unreachable, Sent::Accepted, Sent::Accepted]);
+}
+
+/// A hiccup costs a letter none of its retries: the SDK tries again, with the very same request.
+#[tokio::test]
+async fn the_sdk_repeats_a_request_as_it_was() {
+    let cloud = Cloud::new();
+    let tries = std::sync::atomic::AtomicUsize::new(0);
+    cloud.script(move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => Reply::Fail(503, "ServiceUnavailable", "oh"),
+        1 => Reply::Reset,
+        _ => Reply::Accept,
+    });
+    let retry = RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(1));
+    let letters: Vec<_> = envelopes(2).into_iter().map(|letter| (letter, elsewhere(FIFO_TOPIC))).collect();
+    assert_eq!(send_to(cloud.clients_with(retry), &letters, in_time()).await, vec![Sent::Accepted; 2]);
+    let calls = cloud.journal();
+    assert_eq!(calls.len(), 3);
+    assert_eq!((&calls[0].entries, &calls[1].entries), (&calls[2].entries, &calls[2].entries));
+}
+
+/// That our own credentials cannot be had says nothing about a letter.
+#[tokio::test]
+async fn without_credentials_no_letter_is_called_undeliverable() {
+    let cloud = Cloud::new();
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-central-1"))
+        .http_client(cloud.clone())
+        .retry_config(RetryConfig::disabled())
+        .build();
+    for to in [TOPIC, WORKER] {
+        let letters = [(envelopes(1).remove(0), elsewhere(to))];
+        let sent = send_to(Clients::from_config(&config, false), &letters, in_time()).await;
+        assert_eq!(sent, [failed(FailureClass::Transient, "Unreachable")]);
+    }
+    assert_eq!(cloud.journal().len(), 0);
+}
+
+#[tokio::test]
+async fn a_target_is_called_in_its_own_region() {
+    let cloud = Cloud::new();
+    for (to, host) in [
+        ("arn:aws:sns:us-east-1:123456789012:orders", "sns.us-east-1.amazonaws.com"),
+        ("arn:aws:sqs:ap-southeast-2:123456789012:q", "sqs.ap-southeast-2.amazonaws.com"),
+        ("arn:aws-cn:sqs:cn-north-1:123456789012:q", "sqs.cn-north-1.amazonaws.com.cn"),
+    ] {
+        cloud.forget();
+        assert_eq!(send(&cloud, envelopes(1), to).await, [Sent::Accepted]);
+        assert_eq!(cloud.journal()[0].host, host);
+    }
+}

@@ -1,0 +1,115 @@
+//! A call that waits for its function cannot be taken back: one that is cut off leaves the function working, and
+//! has it work once more at the next retry.
+
+use super::*;
+
+fn plain(count: usize) -> Vec<(Letter, Destination)> {
+    let letters = (0..count).map(|number| letter(&Post::raw(&format!("m{number}"), "{}")));
+    letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect()
+}
+
+/// Calls a function once for each of so many letters; answers how many calls it took, were cut off and did not
+/// begin.
+async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
+    let letters = plain(count);
+    let packed: Vec<_> =
+        letters.iter().map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap())).collect();
+    let not_before = Instant::now();
+    let waiting: Vec<_> = packed
+        .iter()
+        .map(|(to, payload)| PendingDelivery { to, payload, not_before, at_once: usize::MAX })
+        .collect();
+    let sent = dispatcher.deliver(&waiting, time).await;
+    let late = failed(FailureClass::Transient, "DeadlineExceeded");
+    [Sent::Accepted, late, Sent::NotStarted].map(|what| sent.iter().filter(|answer| **answer == what).count())
+}
+
+fn within(millis: u64) -> Time {
+    Time::until(Instant::now() + Duration::from_millis(millis))
+}
+
+#[tokio::test]
+async fn one_that_would_not_end_in_time_is_not_begun() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Slow(Duration::from_millis(3_500)));
+    // The second row of calls could begin two seconds and a half before the end.
+    let answers = call(&dispatcher(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
+    assert_eq!(answers, [CONCURRENT_SINGLES, 0, 4]);
+    assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES);
+}
+
+#[tokio::test]
+async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Hang);
+    let dispatcher = dispatcher(&cloud.clients());
+    assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 3, 0], "nothing is known yet");
+    for _ in 0..3 {
+        assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 1, 2]);
+    }
+    // One call that comes back shows that not all of them are so slow.
+    cloud.script(|_| Reply::Accept);
+    assert_eq!(call(&dispatcher, 3, within(300)).await, [1, 0, 2]);
+    assert_eq!(call(&dispatcher, 3, within(900)).await, [3, 0, 0]);
+}
+
+/// The rounds of a FIFO queue are one invocation.
+#[tokio::test]
+async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
+    let cloud = Cloud::new();
+    let dispatcher = dispatcher(&cloud.clients());
+    cloud.script(|_| Reply::Slow(Duration::from_millis(500)));
+    assert_eq!(call(&dispatcher, 1, within(1_200)).await, [1, 0, 0]);
+    let time = within(450);
+    cloud.script(|_| Reply::Accept);
+    assert_eq!(
+        call(&dispatcher, 1, time).await,
+        [1, 0, 0],
+        "half a second does not fit, but it is the first"
+    );
+    assert_eq!(call(&dispatcher, 1, time).await, [0, 0, 1]);
+    assert_eq!(call(&dispatcher, 1, within(450)).await, [1, 0, 0]);
+}
+
+/// An error of the function took the time that it took; what Lambda refuses did not run at all.
+#[tokio::test]
+async fn what_counts_is_how_long_functions_ran() {
+    for (reply, begun) in [(Reply::FunctionError, 2), (Reply::Fail(429, "TooManyRequestsException", "no"), 1)]
+    {
+        let cloud = Cloud::new();
+        let dispatcher = dispatcher(&cloud.clients());
+        let first = reply.clone();
+        cloud.script(move |_| first.clone());
+        // A turn in the last part of the time: nothing but a measure lets a second call begin there.
+        let letters = plain(2);
+        let packed: Vec<_> = letters
+            .iter()
+            .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap()))
+            .collect();
+        let time = within(5_000);
+        let waiting: Vec<_> = packed
+            .iter()
+            .zip([0, 2_750])
+            .map(|((to, payload), turn)| PendingDelivery {
+                to,
+                payload,
+                not_before: time.start + Duration::from_millis(turn),
+                at_once: usize::MAX,
+            })
+            .collect();
+        dispatcher.deliver(&waiting, time).await;
+        assert_eq!(cloud.journal().len(), begun, "{reply:?}");
+    }
+}
+
+/// One that Lambda queues takes no time of ours.
+#[tokio::test]
+async fn events_of_sns_wait_for_no_function() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Slow(Duration::from_millis(500)));
+    let letters: Vec<_> =
+        envelopes(CONCURRENT_SINGLES + 1).into_iter().map(|letter| (letter, elsewhere(NOTIFIER))).collect();
+    let until = Instant::now() + Duration::from_millis(1_200);
+    let sent = send_to(cloud.clients(), &letters, until).await;
+    assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 1]);
+}

@@ -1,0 +1,54 @@
+use super::*;
+
+#[tokio::test]
+async fn independent_requests_are_under_way_together_up_to_a_limit() {
+    let limit = CONCURRENT_REQUESTS;
+    for (queues, together) in [(5, 5), (limit, limit), (limit + 4, limit)] {
+        let cloud = Cloud::new();
+        cloud.script(move |_| Reply::Together(together));
+        let sent = send_to(cloud.clients(), &one_for_each_queue(queues), in_time()).await;
+        assert_eq!(sent, vec![Sent::Accepted; queues]);
+        assert_eq!((cloud.journal().len(), cloud.peak()), (queues, together));
+    }
+}
+
+/// Each letter is a request to a function, and one with few instances would fail the others.
+#[tokio::test]
+async fn of_requests_to_functions_fewer_are_under_way_together() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Slow(Duration::from_secs(1)));
+    let letters = envelopes(CONCURRENT_SINGLES + 4).into_iter();
+    let letters: Vec<_> = letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect();
+    let sent = send_to(cloud.clients(), &letters, in_time()).await;
+    assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 4]);
+    assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES + 4);
+    assert!(cloud.peak() > 1 && cloud.peak() <= CONCURRENT_SINGLES, "{}", cloud.peak());
+}
+
+#[tokio::test]
+async fn a_request_that_hangs_keeps_none_of_the_others() {
+    let cloud = Cloud::new();
+    cloud.script(|call| if call.to == "q1" { Reply::Hang } else { Reply::Accept });
+    let began = Instant::now();
+    let until = began + Duration::from_secs(1);
+    let sent = send_to(cloud.clients(), &one_for_each_queue(3), until).await;
+    let late = failed(FailureClass::Transient, "DeadlineExceeded");
+    assert_eq!(sent, [Sent::Accepted, late, Sent::Accepted]);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn no_request_begins_after_the_time_is_over() {
+    let cloud = Cloud::new();
+    cloud.script(|_| Reply::Hang);
+    let until = Instant::now() + Duration::from_secs(6);
+    let sent = send_to(cloud.clients(), &one_for_each_queue(CONCURRENT_REQUESTS + 2), until).await;
+    let late = failed(FailureClass::Transient, "DeadlineExceeded");
+    let count = |what: &Sent| sent.iter().filter(|answer| *answer == what).count();
+    assert_eq!((count(&late), count(&Sent::NotStarted)), (CONCURRENT_REQUESTS, 2));
+    assert_eq!(cloud.journal().len(), CONCURRENT_REQUESTS);
+
+    let cloud = Cloud::new();
+    let sent = send_to(cloud.clients(), &one_for_each_queue(2), Instant::now()).await;
+    assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 0));
+}

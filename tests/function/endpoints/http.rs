@@ -1,0 +1,158 @@
+use super::*;
+
+/// `events/http-post.txt`, without what belongs to the connection: line, headers, body.
+fn recorded() -> (String, BTreeMap<String, String>, String) {
+    let path = format!("{}/events/http-post.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let (head, body) = text.split_once("\n\n").unwrap();
+    let mut lines = head.lines();
+    let line = lines.next().unwrap().to_owned();
+    let headers = lines.map(|line| line.split_once(": ").unwrap());
+    let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+    (line, headers, body.trim_end_matches('\n').to_owned())
+}
+
+fn with_host(mut headers: BTreeMap<String, String>, server: &Server) -> BTreeMap<String, String> {
+    let host = server.url().split_once("://").unwrap().1.to_owned();
+    headers.insert("host".to_owned(), host);
+    headers
+}
+
+#[tokio::test]
+async fn a_post_is_the_recorded_one_in_line_headers_and_body() {
+    let server = Server::answering(200);
+    let world = world_of(&json!({}), "http", &format!("{}/orders", server.url()));
+    let event = sample("envelope");
+    let ran = world.run_event(&event).await;
+    assert_eq!(ran.kept, [""; 0]);
+    let (line, headers, body) = recorded();
+    let [request] = server.seen().try_into().unwrap();
+    let Request { line: sent_line, headers: sent_headers, body: sent_body, .. } = request;
+    assert_eq!((sent_line, sent_headers), (line, with_host(headers, &server)));
+    assert_eq!(sent_body, body);
+    assert_eq!(sent_body, body_of("envelope"), "byte for byte what lies in the queue");
+}
+
+/// What a subscriber does with it: the signature over the body that arrived must verify.
+#[tokio::test]
+async fn the_signature_still_verifies_over_the_body_that_arrives() {
+    let certificate = Certificate::from_pem(include_str!("../../data/signature/sns.pem")).unwrap();
+    for body in
+        [include_str!("../../data/signature/v1.json"), include_str!("../../data/signature/v2-subject.json")]
+    {
+        let server = Server::answering(200);
+        let world = world_of(&json!({}), "http", &server.url());
+        assert_eq!(world.run([&Post::raw("a", body)]).await.outcomes(), ["a delivered"]);
+        let message = SignedMessage::read(&server.seen()[0].body).unwrap();
+        assert_eq!(verify(&message, &certificate, at(NOW)), Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_raw_post_has_the_same_headers_and_says_that_it_is_raw() {
+    let server = Server::answering(200);
+    let policy = default(&json!({ "subscription": SUBSCRIPTION }));
+    let world = world_of(&policy, "http", &format!("{}/orders", server.url()));
+    let body = "order o-1 placed: Grüße\r\n\u{1F600}";
+    let post = Post::raw("f3c0a2de-0000-4000-8000-000000000001", body).attribute("tenant", "String", "gold");
+    let ran = world.run([&post]).await;
+    assert_eq!(ran.kept, [""; 0]);
+    let (line, mut headers, _) = recorded();
+    for (name, value) in [
+        ("content-length", body.len().to_string()),
+        // SNS's id is not known any more.
+        ("x-amz-sns-message-id", post.id.clone()),
+        ("x-amz-sns-rawdelivery", "true".to_owned()),
+    ] {
+        headers.insert(name.to_owned(), value);
+    }
+    let [request] = server.seen().try_into().unwrap();
+    assert_eq!((request.line, request.headers), (line, with_host(headers, &server)));
+    assert_eq!(request.body, body);
+}
+
+fn content_type(server: &Server) -> String {
+    server.seen().pop().unwrap().headers["content-type"].clone()
+}
+
+#[tokio::test]
+async fn the_content_type_is_that_of_the_rules_request_policy() {
+    let server = Server::answering(200);
+    let mut delivery = at_once();
+    delivery["requestPolicy"] = json!({ "headerContentType": "application/json" });
+    let world = world_of(&default(&json!({ "deliveryPolicy": delivery })), "http", &server.url());
+    world.run([&Post::envelope("a")]).await;
+    assert_eq!(content_type(&server), "application/json");
+}
+
+/// As SNS itself would send it: the subscription, or its topic, may have a request policy.
+#[tokio::test]
+async fn the_content_type_is_that_of_the_subscription_where_the_rule_has_none() {
+    let effective = json!({
+        "healthyRetryPolicy": { "minDelayTarget": 20, "maxDelayTarget": 20, "numRetries": 3,
+            "numMaxDelayRetries": 0, "numNoDelayRetries": 0, "numMinDelayRetries": 0,
+            "backoffFunction": "linear" },
+        "sicklyRetryPolicy": null,
+        "throttlePolicy": null,
+        "requestPolicy": { "headerContentType": "text/csv" },
+        "guaranteed": false,
+    });
+    let mut with_request_policy = at_once();
+    with_request_policy["requestPolicy"] = json!({ "headerContentType": "application/json" });
+    for (delivery, expected) in [
+        (at_once(), "text/csv"),
+        (json!("from-subscription"), "text/csv"),
+        (with_request_policy, "application/json"),
+    ] {
+        let server = Server::answering(200);
+        let world = world_of(&default(&json!({ "deliveryPolicy": delivery })), "http", &server.url());
+        world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", &effective.to_string());
+        world.set_now(NOW + 60_000);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(content_type(&server), expected, "{delivery}");
+    }
+}
+
+/// What a letter holds becomes no header that it should not be.
+#[tokio::test]
+async fn a_message_id_that_is_no_header_value_is_not_sent() {
+    let server = Server::answering(200);
+    for id in ["x\r\nHost: evil.example", "x\ny", "x\u{0}"] {
+        let world = world_of(&json!({}), "http", &server.url());
+        let mut envelope: Value = serde_json::from_str(&Post::envelope("a").body()).unwrap();
+        envelope["MessageId"] = id.into();
+        let ran = world.run([&Post::raw("a", &envelope.to_string())]).await;
+        assert_eq!(ran.outcomes(), ["a archived permanent"]);
+    }
+    assert_eq!(server.seen(), []);
+}
+
+#[tokio::test]
+async fn the_query_of_a_url_goes_to_the_server_and_into_no_log_and_no_archive() {
+    for (status, outcome) in [(200, "a delivered"), (404, "a archived permanent")] {
+        let server = Server::answering(status);
+        let url = format!("{}/hook", server.url());
+        let world = world_of(&json!({}), "http", &format!("{url}?token=S3CR3T&x=%20#part"));
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), [outcome]);
+        assert_eq!(server.seen()[0].line, "POST /hook?token=S3CR3T&x=%20 HTTP/1.1");
+        assert_eq!(ran.letter("a")["target.url"], url);
+        assert!(!ran.text.contains("S3CR3T"));
+        for record in archived(&world.cloud) {
+            assert_eq!(record["targetUrl"], url);
+            assert!(!record.to_string().contains("S3CR3T"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_url_below_an_allowed_one_is_reached() {
+    let server = Server::answering(200);
+    for allowed in [server.url(), format!("{}/hook", server.url()), format!("{}/hook/", server.url())] {
+        let policy = default(&json!({ "allowTargets": [WORKER, allowed] }));
+        let world = world_of(&policy, "http", &format!("{}/hook/1?x=1", server.url()));
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"], "{allowed}");
+    }
+}

@@ -1,0 +1,136 @@
+use super::*;
+
+/// What SNS sent to a function: the event of one sample, the payload of the other.
+fn events_of_sns() -> [Value; 2] {
+    let destination: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
+    [serde_json::from_str(&body_of("lambda-async")).unwrap(), destination["requestPayload"].clone()]
+}
+
+/// The same message as it lies in the dead-letter queue: other spellings, no empty subject.
+fn envelope_of(event: &Value) -> String {
+    let mut envelope = event["Records"][0]["Sns"].clone();
+    let fields = envelope.as_object_mut().unwrap();
+    for (function, queue) in [("SigningCertUrl", "SigningCertURL"), ("UnsubscribeUrl", "UnsubscribeURL")] {
+        let value = fields.remove(function).unwrap();
+        fields.insert(queue.to_owned(), value);
+    }
+    fields.retain(|_, value| !value.is_null());
+    serde_json::to_string_pretty(&envelope).unwrap()
+}
+
+async fn invoked(world: &World, post: &Post) -> Value {
+    let ran = world.run([post]).await;
+    assert_eq!(ran.outcomes(), [format!("{} delivered", post.id)]);
+    assert_eq!(ran.letter(&post.id)["target.arn"], NOTIFIER);
+    let calls = world.cloud.calls("Invoke");
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].to, "orders-notifier");
+    assert_eq!(calls[0].host, "lambda.eu-central-1.amazonaws.com");
+    // A synchronous call would wait for the function, and SNS's own is none.
+    assert_eq!(calls[0].headers["x-amz-invocation-type"], "Event");
+    serde_json::from_str(&calls[0].entries[0].body).unwrap()
+}
+
+#[tokio::test]
+async fn a_subscriber_gets_the_event_that_sns_sends_and_our_mark_among_its_attributes() {
+    for event in events_of_sns() {
+        let id = event["Records"][0]["Sns"]["MessageId"].as_str().unwrap();
+        let letter_id = format!("{id}/{LAMBDA_SUBSCRIPTION}");
+        let payload = invoked(&World::new(&[]), &Post::raw("a", &envelope_of(&event))).await;
+        let message = event["Records"][0]["Sns"]["Message"].as_str().unwrap();
+        let mut expected = event.clone();
+        expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
+            json!({ "Type": "String", "Value": mark_text(1, &letter_id, NOW, message) });
+        assert_eq!(payload, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_attributes_and_subject_gets_the_mark_alone_and_a_null() {
+    let mut post = Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION);
+    for without_attributes in [false, true] {
+        if without_attributes {
+            let mut envelope: Value = serde_json::from_str(&post.body()).unwrap();
+            envelope.as_object_mut().unwrap().remove("MessageAttributes");
+            post = Post::raw("a", &envelope.to_string());
+        }
+        let payload = invoked(&World::new(&[]), &post).await;
+        let letter_id = format!("sns-a/{LAMBDA_SUBSCRIPTION}");
+        let mark = mark_text(1, &letter_id, NOW, "message of a");
+        let link = "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=";
+        assert_eq!(
+            payload,
+            json!({ "Records": [{
+                "EventSource": "aws:sns",
+                "EventVersion": "1.0",
+                "EventSubscriptionArn": LAMBDA_SUBSCRIPTION,
+                "Sns": {
+                    "Type": "Notification",
+                    "MessageId": "sns-a",
+                    "TopicArn": TOPIC,
+                    "Subject": null,
+                    "Message": "message of a",
+                    "Timestamp": "2026-11-01T11:59:58.351Z",
+                    "UnsubscribeUrl": format!("{link}{LAMBDA_SUBSCRIPTION}"),
+                    "MessageAttributes": {
+                        "sns-redrive": { "Type": "String", "Value": mark },
+                    },
+                },
+            }] })
+        );
+    }
+}
+
+/// A record has room for more than ten attributes, so the mark always fits.
+#[tokio::test]
+async fn a_message_of_ten_attributes_is_marked_too() {
+    let full = (0..10).fold(Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION), |post, number| {
+        post.sns_attribute(&format!("a{number}"), "String", "x")
+    });
+    let payload = invoked(&World::new(&[]), &full).await;
+    let attributes = payload["Records"][0]["Sns"]["MessageAttributes"].as_object().unwrap();
+    assert_eq!(attributes.len(), 11);
+}
+
+#[tokio::test]
+async fn each_letter_is_a_call_of_its_own() {
+    let world = World::new(&[]);
+    let posts = ["a", "b", "c"].map(|id| Post::envelope(id).subscription(LAMBDA_SUBSCRIPTION));
+    world.cloud.script(|call| match call.op.as_str() {
+        "Invoke" if !call.entries_with("message of b").is_empty() => {
+            Reply::Fail(429, "TooManyRequestsException", "slow")
+        }
+        _ => Reply::Accept,
+    });
+    let ran = world.run(&posts).await;
+    assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
+    assert_eq!(world.cloud.calls("Invoke").len(), 3);
+    assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 1);
+}
+
+#[tokio::test]
+async fn answers_of_lambda_are_told_apart() {
+    for (reply, code, class) in [
+        (Reply::Fail(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
+        (Reply::Fail(500, "ServiceException", ""), "ServiceException", "transient"),
+        (Reply::Fail(404, "ResourceNotFoundException", ""), "ResourceNotFoundException", "action_required"),
+        (Reply::Fail(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
+        (Reply::Fail(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
+        (Reply::Fail(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
+        (Reply::Reset, "Unreachable", "transient"),
+        (Reply::NoConnection, "Timeout", "transient"),
+        (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
+    ] {
+        let world = World::new(&[]);
+        world.cloud.reply("Invoke", reply);
+        let ran = world.run([&Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
+        let [outcome, _, _, told_code, told_class] = told(&ran, "a");
+        assert_eq!([outcome, told_code, told_class], ["deferred", code, class]);
+    }
+    for code in ["InvalidRequestContentException", "RequestTooLargeException"] {
+        let world = World::new(&[]);
+        world.cloud.reply("Invoke", Reply::Fail(413, code, ""));
+        let ran = world.run([&Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
+        assert_eq!(ran.outcomes(), ["a archived permanent"], "{code}");
+    }
+}

@@ -1,0 +1,31 @@
+//! Nobody but SNS sends e-mail, SMS and pushes; but the topic still can, where the rule says so.
+
+use super::*;
+
+const PUSH: &str = "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1";
+
+#[tokio::test]
+async fn are_undeliverable_unless_the_rule_sends_to_the_topic() {
+    for (protocol, endpoint) in [
+        ("email", "orders@example.com"),
+        ("email-json", "orders@example.com"),
+        ("sms", "+491700000000"),
+        ("application", PUSH),
+        ("https", "https://shop:****@example.com/orders"),
+    ] {
+        let world = world_of(&json!({}), protocol, endpoint);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
+        let calls = ["GetQueueAttributes", "GetSubscriptionAttributes", "PutObject"];
+        assert_eq!(operations(&world.cloud), calls);
+        let detail = archived(&world.cloud)[0]["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(if protocol == "https" { "****" } else { protocol }), "{detail}");
+        // An address is not for the log.
+        assert!(!ran.text.contains(endpoint), "{}", ran.text);
+
+        let world = world_of(&default(&json!({ "target": "topic" })), protocol, endpoint);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"]);
+        assert_eq!(world.cloud.entries("PublishBatch").len(), 1);
+    }
+}

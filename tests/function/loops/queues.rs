@@ -1,0 +1,69 @@
+use super::*;
+
+/// The consumer's dead-letter queue is this one too: from the second time on it is SQS that moves
+/// the letter, and its source gets it.
+#[tokio::test]
+async fn the_queue_of_a_subscription() {
+    let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);
+    let calls = goes_round(&world, first(), moved).await;
+    for call in calls {
+        assert_eq!(call.to, "orders-worker");
+        assert_eq!(call.entries[0].body, first().body(), "body and signature are as they were");
+    }
+}
+
+#[tokio::test]
+async fn the_fifo_queue_of_a_subscription() {
+    let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker.fifo"], FIFO_DLQ);
+    let post = first().topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g");
+    let calls = goes_round(&world, post, |call, id| moved(call, id).queue(FIFO_DLQ)).await;
+    let ids: BTreeSet<_> =
+        calls.iter().map(|call| call.entries[0].deduplication_id.clone().unwrap()).collect();
+    assert_eq!(ids.len(), RETRIES, "a repeated id would be swallowed");
+}
+
+#[tokio::test]
+async fn the_source_queue() {
+    for target in ["origin", "source"] {
+        let policy = policy(&json!({ "target": target }), &json!([]));
+        for post in [first(), Post::raw("a", "plain")] {
+            let world = world_of(&policy, &["orders-billing"], DLQ);
+            let calls = goes_round(&world, post.moved_from(BILLING).received(4), moved).await;
+            assert!(calls.iter().all(|call| call.to == "orders-billing"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_a_rule_names() {
+    let policy = policy(&json!({ "target": BILLING }), &json!([]));
+    let world = world_of(&policy, &["orders-billing"], DLQ);
+    goes_round(&world, first(), moved).await;
+}
+
+/// Raw letters carry the mark as the attribute that they came with.
+#[tokio::test]
+async fn the_queue_of_a_raw_subscription() {
+    let policy = policy(&json!({ "subscription": SUBSCRIPTION }), &json!([]));
+    let world = world_of(&policy, &[], DLQ);
+    let back = |call: &Call, id: &str| {
+        let entry = &call.entries[0];
+        let (kind, mark) = &entry.attributes["sns-redrive"];
+        Post::raw(id, &entry.body).attribute("sns-redrive", kind, mark)
+    };
+    goes_round(&world, Post::raw("a", "plain"), back).await;
+}
+
+#[tokio::test]
+async fn the_queue_of_an_eventbridge_rule() {
+    let world = world_of(&policy(&json!({}), &json!([])), &["orders-billing"], DLQ);
+    let post = Post::raw("a", r#"{"detail":{}}"#)
+        .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
+        .attribute("TARGET_ARN", "String", BILLING)
+        .attribute("ERROR_CODE", "String", "THROTTLING");
+    let calls = goes_round(&world, post, moved).await;
+    for call in calls {
+        // What EventBridge said of its own failure is not the event's.
+        assert_eq!(call.entries[0].attributes.keys().collect::<Vec<_>>(), ["sns-redrive"]);
+    }
+}

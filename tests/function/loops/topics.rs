@@ -1,0 +1,38 @@
+use super::*;
+
+/// Every subscriber gets it once; from then on only the one that fails.
+#[tokio::test]
+async fn the_letters_topic() {
+    for target in ["topic", TOPIC] {
+        let policy = policy(&json!({ "target": target }), &json!([]));
+        let world = world_of(&policy, &["orders-worker"], DLQ);
+        let calls = goes_round(&world, first(), |call, id| match call.op.as_str() {
+            "PublishBatch" => copy_at(call, id, SUBSCRIPTION),
+            _ => moved(call, id),
+        })
+        .await;
+        assert_eq!(calls[0].op, "PublishBatch");
+        assert!(calls[1..].iter().all(|call| call.to == "orders-worker"));
+    }
+}
+
+/// Only SNS can write to a phone: there is no other way than the topic.
+#[tokio::test]
+async fn the_letters_topic_again_where_only_sns_reaches_the_subscriber() {
+    let world = world_of(&policy(&json!({ "target": "topic" }), &json!([])), &[], DLQ);
+    world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sms", "+49301234567", DLQ);
+    let (mut post, mut now) = (first(), NOW);
+    for round in 1..=RETRIES {
+        now += 3_600_000;
+        world.set_now(now);
+        world.cloud.forget();
+        let ran = world.run([&post]).await;
+        assert_eq!(ran.letter(&post.id)["retry.number"], json!(round));
+        let [call] = deliveries(&world.cloud).try_into().unwrap();
+        let Call { ref op, .. } = call;
+        assert_eq!(op, "PublishBatch");
+        post = copy_at(&call, &format!("m{round}"), SUBSCRIPTION).sent(now + 60_000);
+    }
+    world.set_now(now + 3_600_000);
+    assert_eq!(world.run([&post]).await.outcomes(), [format!("m{RETRIES} archived exhausted")]);
+}

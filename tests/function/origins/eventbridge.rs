@@ -1,0 +1,82 @@
+use super::*;
+
+fn failed_at(target: &str) -> Post {
+    Post::raw("a", PLAIN)
+        .attribute("RULE_ARN", "String", RULE)
+        .attribute("TARGET_ARN", "String", target)
+        .attribute("ERROR_CODE", "String", "NO_PERMISSIONS")
+        .attribute("ERROR_MESSAGE", "String", "S3CR3T may not be told")
+        .attribute("EXHAUSTED_RETRY_CONDITION", "String", "MaximumRetryAttempts")
+        .attribute("RETRY_ATTEMPTS", "String", "185")
+}
+
+#[tokio::test]
+async fn goes_to_the_function_of_its_target_with_the_event_byte_for_byte() {
+    let world = built_in();
+    let ran = world.run([&failed_at(PROJECTOR)]).await;
+    assert_eq!(ran.outcomes(), ["a delivered"]);
+    assert_eq!(ran.letter("a")["target.arn"], PROJECTOR);
+    assert_eq!(
+        invocation(&world),
+        ("orders-projector".to_owned(), "RequestResponse".to_owned(), PLAIN.to_owned())
+    );
+}
+
+#[tokio::test]
+async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
+    let world = built_in();
+    let ran = world.run([&failed_at(BILLING)]).await;
+    assert_eq!(ran.outcomes(), ["a delivered"]);
+    let [call] = world.cloud.calls("SendMessageBatch").try_into().unwrap();
+    let Call { to, mut entries, .. } = call;
+    assert_eq!(to, "orders-billing");
+    let entry = entries.remove(0);
+    let mark = ("String".to_owned(), mark_text(1, "a", NOW, PLAIN));
+    assert_eq!(
+        entry,
+        Entry {
+            body: PLAIN.to_owned(),
+            attributes: [("sns-redrive".to_owned(), mark)].into(),
+            ..Entry::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn goes_to_the_fifo_queue_of_its_target() {
+    let world = built_in();
+    world.run([&failed_at(FIFO_WORKER)]).await;
+    let entry = world.cloud.entries("SendMessageBatch").remove(0);
+    assert!(entry.group_id.is_some() && entry.deduplication_id.is_some());
+}
+
+#[tokio::test]
+async fn with_a_target_of_another_kind_it_is_archived_with_the_reason() {
+    for target in [
+        STATE_MACHINE,
+        TOPIC,
+        STREAM,
+        "arn:aws:events:eu-central-1:210987654321:event-bus/central",
+        "arn:aws:events:eu-central-1:123456789012:api-destination/crm/0a1b",
+        "arn:aws:kinesis:eu-central-1:123456789012:stream/orders",
+        "arn:aws:ecs:eu-central-1:123456789012:cluster/shop",
+    ] {
+        let world = built_in();
+        let ran = world.run([&failed_at(target)]).await;
+        assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"], "{target}");
+        let record = archived(&world.cloud).remove(0);
+        assert_eq!(record["detail"], "failed at a target that is neither a function nor a queue");
+        assert_eq!(record["cause"], json!({ "code": "NO_PERMISSIONS", "message": "S3CR3T may not be told" }));
+        assert_eq!(record["message"]["messageAttributes"]["TARGET_ARN"]["stringValue"], target);
+        assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
+    }
+}
+
+#[tokio::test]
+async fn tells_the_code_of_the_cause_in_the_log_and_never_its_message() {
+    for target in [PROJECTOR, BILLING, STATE_MACHINE] {
+        let ran = built_in().run([&failed_at(target)]).await;
+        assert_eq!(ran.letter("a")["cause.code"], "NO_PERMISSIONS");
+        assert!(!ran.text.contains("S3CR3T"));
+    }
+}

@@ -1,0 +1,81 @@
+use super::*;
+
+fn record(function: &str, payload: &str) -> Post {
+    let context = json!({ "requestId": "r", "functionArn": function, "condition": "RetriesExhausted" });
+    Post::raw(
+        "a",
+        &format!(
+            r#"{{"version":"1.0","requestContext":{context},"requestPayload":{payload},"responsePayload":{{"errorType":"Timeout"}}}}"#
+        ),
+    )
+}
+
+#[tokio::test]
+async fn goes_to_the_function_of_the_record_with_the_sns_event_and_the_mark() {
+    let world = built_in();
+    let ran = world.run_event(&sample("lambda-destination")).await;
+    assert_eq!(ran.kept, [""; 0]);
+    let (name, kind, payload) = invocation(&world);
+    // With or without `:$LATEST` it is the same function.
+    assert_eq!((name.split(':').next().unwrap(), kind.as_str()), ("orders-notifier", "Event"));
+    let record: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
+    let mut expected = record["requestPayload"].clone();
+    let message = expected["Records"][0]["Sns"]["Message"].as_str().unwrap().to_owned();
+    let id = format!("011a58ff-f871-54c8-8f18-c12a134a08a4/{LAMBDA_SUBSCRIPTION}");
+    expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
+        json!({ "Type": "String", "Value": mark_text(1, &id, 1_793_534_397_750, &message) });
+    assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn with_a_plain_event_it_is_a_synchronous_call_with_the_payload_byte_for_byte() {
+    for payload in [PLAIN, "null", "3", "[ ]", r#""te\u00fcxt""#] {
+        let world = built_in();
+        let ran = world.run([&record(PROJECTOR, payload)]).await;
+        assert_eq!(ran.outcomes(), ["a delivered"], "{payload}");
+        assert_eq!(
+            invocation(&world),
+            ("orders-projector".to_owned(), "RequestResponse".to_owned(), payload.to_owned())
+        );
+    }
+}
+
+#[tokio::test]
+async fn keeps_the_alias_or_version_that_failed() {
+    for qualifier in ["live", "7"] {
+        let world = built_in();
+        world.run([&record(&format!("{PROJECTOR}:{qualifier}"), "{}")]).await;
+        assert_eq!(invocation(&world).0, format!("orders-projector:{qualifier}"));
+    }
+}
+
+/// `$LATEST` is the function itself; Lambda writes it into every record.
+#[tokio::test]
+async fn an_allowed_function_is_allowed_as_its_latest_version_and_no_other() {
+    for (qualifier, outcome) in
+        [("", "a delivered"), (":$LATEST", "a delivered"), (":live", "a archived refused")]
+    {
+        let world = World::with_policy(&default(&json!({ "allowTargets": [PROJECTOR] })));
+        let ran = world.run([&record(&format!("{PROJECTOR}{qualifier}"), "{}")]).await;
+        assert_eq!(ran.outcomes(), [outcome], "{qualifier:?}");
+    }
+}
+
+#[tokio::test]
+async fn tells_the_cause_in_log_and_archive() {
+    let world = World::with_policy(&default(&json!({ "action": "archive" })));
+    let ran = world.run_event(&sample("lambda-destination")).await;
+    assert_eq!(ran.letters()[0]["cause.code"], "ConnectionRefusedError");
+    assert!(!ran.text.contains("mail relay"), "a message of failed code may hold anything");
+    let cause = json!({ "code": "ConnectionRefusedError", "message": "mail relay refused the connection" });
+    assert_eq!(archived(&world.cloud)[0]["cause"], cause);
+}
+
+/// Such as a function of another kind of address.
+#[tokio::test]
+async fn with_something_else_than_a_function_it_is_archived() {
+    let world = built_in();
+    let ran = world.run([&record(STATE_MACHINE, "{}")]).await;
+    assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
+    assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
+}

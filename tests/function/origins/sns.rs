@@ -1,0 +1,49 @@
+use super::*;
+
+/// The state of the subscription is what is known of an SNS letter's cause.
+#[tokio::test]
+async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
+    let gone: fn(&World) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
+    let pending: fn(&World) = |world| world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
+    let elsewhere: fn(&World) =
+        |world| world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{\"deadLetterTargetArn\":\"x\"}");
+    for (change, detail) in [
+        (gone, "the subscription does not exist"),
+        (pending, "the subscription is not confirmed"),
+        (elsewhere, "the subscription does not name this queue as its dead-letter target"),
+    ] {
+        let world = World::new(&[]);
+        change(&world);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(ran.outcomes(), ["a archived refused"]);
+        assert_eq!(ran.letter("a")["detail"], detail);
+        let record = archived(&world.cloud).remove(0);
+        assert_eq!([&record["detail"], &record["subscriptionArn"]], [detail, SUBSCRIPTION]);
+    }
+}
+
+#[tokio::test]
+async fn tells_that_the_queue_of_its_subscription_is_missing() {
+    let world = World::new(&[]);
+    let missing = "AWS.SimpleQueueService.NonExistentQueue";
+    world.cloud.reply("SendMessageBatch", Reply::Fail(400, missing, "The queue does not exist."));
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    let line = ran.letter("a");
+    assert_eq!([&line["target.arn"], &line["detail"]], [WORKER, "the target does not exist"]);
+    assert_eq!(ran.metrics()["FailuresActionRequired"], 1);
+}
+
+/// Whatever the letter's origin, its rule may send it elsewhere: an envelope becomes the event that
+/// SNS would have sent.
+#[tokio::test]
+async fn goes_to_a_function_of_its_rule_as_an_event_of_sns() {
+    let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a delivered"]);
+    let (name, kind, payload) = invocation(&world);
+    assert_eq!((name.as_str(), kind.as_str()), ("orders-projector", "Event"));
+    let payload: Value = serde_json::from_str(&payload).unwrap();
+    assert_eq!(payload["Records"][0]["EventSubscriptionArn"], SUBSCRIPTION);
+    assert_eq!(payload["Records"][0]["Sns"]["Message"], "message of a");
+}

@@ -1,0 +1,87 @@
+use super::*;
+
+async fn hidden(world: &World, post: &Post) -> Ran {
+    let ran = world.run([post]).await;
+    assert_eq!(ran.letter(&post.id)["outcome"], "deferred", "{}", ran.text);
+    assert_eq!(world.cloud.hidden()[&format!("handle-{}", post.id)], 6 * HOUR);
+    assert_eq!(ran.kept, [post.id.as_str()]);
+    ran
+}
+
+#[tokio::test]
+async fn where_there_is_no_requeue_which_is_logged() {
+    let world = world_with(&six_hours(), "", "60000", &[]);
+    assert_eq!(warnings(&hidden(&world, &Post::envelope("a")).await), [CROWDED]);
+}
+
+#[tokio::test]
+async fn where_the_requeue_does_not_take_it() {
+    for reply in [
+        Reply::Fail(403, "AccessDenied", "not authorized to perform: sqs:SendMessage"),
+        Reply::Reset,
+        Reply::Except(vec![(0, EntryFate::Failed("InternalError", "oh", false))]),
+        Reply::Except(vec![(0, EntryFate::Missing)]),
+    ] {
+        let world = world("60000");
+        world.cloud.script(move |call| match (call.op.as_str(), call.to.as_str()) {
+            ("SendMessageBatch", "orders-requeue") => reply.clone(),
+            ("SendMessageBatch", _) => Reply::Fail(503, "ServiceUnavailable", "oh"),
+            _ => Reply::Accept,
+        });
+        assert_eq!(warnings(&hidden(&world, &Post::envelope("a")).await), [REFUSED, CROWDED]);
+    }
+}
+
+#[tokio::test]
+async fn where_the_mark_would_be_its_eleventh_attribute() {
+    let world = world("60000");
+    let post = (0..10).fold(Post::envelope("a"), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
+    hidden(&world, &post).await;
+    assert_eq!(sent_to_requeue(&world), []);
+}
+
+#[tokio::test]
+async fn where_the_requeue_would_not_keep_it_or_does_not_say_how_long_it_does() {
+    let world = world("60000");
+    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", "900")]);
+    hidden(&world, &Post::envelope("a")).await;
+    assert_eq!(sent_to_requeue(&world), []);
+
+    let world = super::world("60000");
+    world.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
+        ("GetQueueAttributes", "orders-requeue") => Reply::Fail(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "orders-worker") => Reply::Fail(503, "ServiceUnavailable", "oh"),
+        _ => Reply::Accept,
+    });
+    hidden(&world, &Post::envelope("a")).await;
+    assert_eq!(sent_to_requeue(&world), []);
+}
+
+/// In the requeue the retention counts from the first arrival, so what comes back old would be
+/// archived there as soon as it arrives.
+#[tokio::test]
+async fn where_it_is_too_old_for_the_requeue() {
+    let world = world("60000");
+    // Hidden for six hours, and an hour of margin.
+    for (left, moves) in [(0, false), (7 * HOUR - 1, false), (7 * HOUR, true)] {
+        let first = NOW - (14 * 24 * HOUR - left) * 1000;
+        let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });
+        let post = Post::envelope("a").mark(&mark).sent(NOW - 6 * HOUR * 1000).received(2);
+        world.cloud.forget();
+        if moves {
+            assert_eq!(world.run([&post]).await.outcomes(), ["a requeued failed"]);
+        } else {
+            hidden(&world, &post).await;
+            assert_eq!(sent_to_requeue(&world), []);
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_a_fifo_queue_where_nothing_can_be_delayed_which_is_logged() {
+    let world = world_with(&six_hours(), FIFO_REQUEUE, "60000", &[]);
+    let post =
+        Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g");
+    assert_eq!(warnings(&hidden(&world, &post).await), [CROWDED]);
+    assert_eq!(sent_to_requeue(&world), []);
+}

@@ -1,0 +1,96 @@
+//! What is wrong with a queue is said when its first batch comes, and once.
+
+use super::*;
+
+fn found(ran: &Ran) -> Vec<String> {
+    let lines = ran.log.iter().filter(|line| line["message"] == "the queue is not set up well");
+    lines.map(|line| line["detail"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What is found with these attributes of the queue.
+async fn with(attributes: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<String> {
+    let cloud = Cloud::new();
+    let usual = [("MessageRetentionPeriod", TWO_WEEKS), ("VisibilityTimeout", "180")];
+    let all: Vec<_> = usual.into_iter().chain(attributes.iter().copied()).collect();
+    cloud.queue("orders-dlq", &all);
+    let world = World::on(cloud, settings);
+    let first = found(&world.run([&Post::envelope("a")]).await);
+    assert_eq!(found(&world.run([&Post::envelope("b")]).await), [""; 0], "said once");
+    first
+}
+
+#[tokio::test]
+async fn nothing_is_found_where_all_is_well() {
+    assert_eq!(with(&[], &[("REQUEUE_ARN", REQUEUE)]).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_schedule_that_the_retention_cuts_off() {
+    let expected = "rule default: of 12 retries 9 come before its retention of 14400 s is over";
+    assert_eq!(with(&[("MessageRetentionPeriod", "14400")], &[]).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_visibility_timeout_shorter_than_the_functions_timeout() {
+    let [finding] = &with(&[("VisibilityTimeout", "20")], &[]).await[..] else { panic!("one finding") };
+    assert!(
+        finding.starts_with("its visibility timeout of 20 s is shorter than the function's timeout (over 2"),
+        "{finding}"
+    );
+    assert_eq!(with(&[("VisibilityTimeout", "30")], &[]).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_redrive_policy_of_its_own() {
+    let policy = format!(r#"{{"deadLetterTargetArn":"{BILLING}","maxReceiveCount":5}}"#);
+    let expected = "it has a RedrivePolicy itself: SQS moves letters away after 5 receives";
+    assert_eq!(with(&[("RedrivePolicy", &policy)], &[]).await, [expected]);
+}
+
+#[tokio::test]
+async fn an_archive_that_is_the_queue_itself() {
+    let expected = "the archive is this very queue: nothing can be archived";
+    assert_eq!(with(&[], &[("ARCHIVE", DLQ)]).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_requeue_that_is_a_dead_letter_queue() {
+    let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
+    assert_eq!(with(&[], &[("REQUEUE_ARN", DLQ)]).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_requeue_that_anybody_sends_to_besides() {
+    let world = world("0");
+    let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
+    let ran = world
+        .run(&[Post::envelope("a").sqs_mark(&mark).queue(REQUEUE), Post::envelope("b").queue(REQUEUE)])
+        .await;
+    let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
+    assert_eq!(found(&ran), [expected]);
+}
+
+#[tokio::test]
+async fn a_fifo_queue_with_a_requeue_that_is_none() {
+    let world = world("0");
+    let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+    let ran = world.run([&post.queue(FIFO_DLQ).group("g")]).await;
+    let expected = "it is a FIFO queue and the requeue is none: its letters cannot go there";
+    assert_eq!(found(&ran), [expected]);
+}
+
+#[tokio::test]
+async fn a_requeue_of_another_kind() {
+    let expected = "the requeue is a FIFO queue and this is none: its letters cannot go there";
+    assert_eq!(with(&[], &[("REQUEUE_ARN", FIFO_REQUEUE)]).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_tell_is_looked_at_later() {
+    let world = World::new(&[("ARCHIVE", DLQ)]);
+    world.cloud.reply("GetQueueAttributes", Reply::Fail(403, "AccessDenied", "no"));
+    assert_eq!(found(&world.run([&Post::envelope("a")]).await), [""; 0]);
+    world.cloud.script(|_| Reply::Accept);
+    world.pass(30);
+    assert_eq!(found(&world.run([&Post::envelope("a")]).await).len(), 1);
+}

@@ -1,0 +1,50 @@
+use super::*;
+
+/// 12 hours, as a queue that is there already may have.
+const TWELVE_HOURS: &str = "43200";
+
+fn hidings(world: &World) -> Vec<(String, i64)> {
+    let calls = world.cloud.calls("ChangeMessageVisibilityBatch").into_iter();
+    let entries = calls.flat_map(|call| call.entries);
+    entries.map(|entry| (entry.receipt_handle.unwrap(), entry.hide.unwrap())).collect()
+}
+
+/// If hiding it later fails, it would not show again in time.
+#[tokio::test]
+async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
+    let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, TWELVE_HOURS);
+    let near = Post::envelope("near").sent(NOW - (1_209_600 - 6 * 3600) * 1000);
+    let ran = world.run([&Post::envelope("far").sent(NOW - 30_000), &near]).await;
+    assert_eq!(ran.outcomes(), ["far deferred failed", "near deferred failed"]);
+    let handle = |id: &str| format!("handle-{id}");
+    // The invocation has 30 s, and its answer a moment more.
+    assert_eq!(hidings(&world), [(handle("near"), 40), (handle("far"), 30), (handle("near"), 30)]);
+    let calls = operations(&world.cloud);
+    assert_eq!(
+        calls[..3],
+        ["GetQueueAttributes", "ChangeMessageVisibilityBatch", "GetSubscriptionAttributes"]
+    );
+    let told = ran.log.iter().find(|line| line["message"] == "the queue is not set up well").unwrap();
+    let detail = told["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("its visibility timeout of 43200 s is longer than the last 3600 s"),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn is_left_alone_in_observe_mode_and_where_it_is_short() {
+    let near = Post::envelope("near").sent(NOW - (1_209_600 - 3 * 3600) * 1000);
+    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    world
+        .cloud
+        .queue("orders-dlq", &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", TWELVE_HOURS)]);
+    world.run([&near]).await;
+    assert_eq!(hidings(&world), []);
+    let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, "360");
+    let ran = world.run([&near]).await;
+    assert_eq!(hidings(&world), [("handle-near".to_owned(), 30)]);
+    let warned =
+        |line: &Value| line["detail"].as_str().is_some_and(|detail| detail.contains("visibility timeout"));
+    assert!(!ran.log.iter().any(warned), "{}", ran.text);
+}

@@ -1,0 +1,101 @@
+use super::*;
+
+fn world(limit: &str) -> World {
+    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+    world.cloud.queue("graveyard", &[("MessageRetentionPeriod", WEEKS), ("MaximumMessageSize", limit)]);
+    world
+}
+
+/// SQS refuses a whole request for one message that is too long.
+fn enforce(world: &World, limit: usize) {
+    world.cloud.script(move |call| {
+        let size = |entry: &Entry| {
+            let attributes = entry.attributes.iter();
+            entry.body.len()
+                + attributes.map(|(name, (kind, value))| name.len() + kind.len() + value.len()).sum::<usize>()
+        };
+        if call.to == "graveyard" && call.entries.iter().any(|entry| size(entry) > limit) {
+            return Reply::Fail(400, "InvalidParameterValue", "Message must be shorter than the limit.");
+        }
+        Reply::Accept
+    });
+}
+
+fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
+    let calls = world.cloud.calls("SendMessageBatch").into_iter();
+    let taken = calls
+        .flat_map(|call| call.taken.iter().map(|index| call.entries[*index].clone()).collect::<Vec<_>>());
+    taken.map(|entry| (entry.body.len(), entry.attributes.contains_key("sns-redrive-archive"))).collect()
+}
+
+/// It was refused for ever, and lost in the end.
+#[tokio::test]
+async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own_limit() {
+    let world = world("2048");
+    enforce(&world, 2048);
+    let posts = [10, 1_900, 2_048].map(|bytes| Post::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
+    let ran = world.run(&posts).await;
+    assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived unrecognised", post.id)));
+    assert_eq!(bodies_with_record(&world), [(10, true), (1_900, false), (2_048, false)].into());
+    assert_eq!(ran.metrics()["ArchiveRefusals"], 0);
+}
+
+/// The queue was made smaller since it was asked, or the role may not ask it.
+#[tokio::test]
+async fn gets_the_letter_alone_where_it_refuses_letter_and_record() {
+    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+    enforce(&world, 2048);
+    let posts = [10, 1_900].map(|bytes| Post::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
+    let ran = world.run(&posts).await;
+    assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived unrecognised", post.id)));
+    assert_eq!(bodies_with_record(&world), [(10, true), (1_900, false)].into());
+}
+
+#[tokio::test]
+async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter_to_the_last() {
+    let world = world("2048");
+    enforce(&world, 2048);
+    let post = Post::raw("a", &"x".repeat(2_049));
+    let ran = world.run([&post]).await;
+    assert_eq!(ran.outcomes(), ["a failed archive"]);
+    let line = ran.letter("a");
+    assert_eq!([&line["undone.class"], &line["delay_s"]], [&json!("permanent"), &json!(1)]);
+    assert_eq!(ran.metrics()["ArchiveRefusals"], 1);
+    let last = post.sent(NOW - (1_209_600 - 4) * 1000);
+    assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2);
+    assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2, "half of what is left");
+    // One that is only down refuses nothing.
+    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    assert_eq!(world.run([&Post::raw("b", "x")]).await.metrics()["ArchiveRefusals"], 0);
+}
+
+/// A gap in the middle of a group would be filled by those behind it.
+#[tokio::test]
+async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
+    let world =
+        World::new(&[("ARCHIVE", ARCHIVE_QUEUE), ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string())]);
+    world.cloud.queue("orders-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
+    world.cloud.script(|call| match call.to.as_str() {
+        "graveyard" => call.except("message of a2", EntryFate::Failed("InternalError", "", false)),
+        "orders-worker.fifo" => Reply::Fail(503, "ServiceUnavailable", "down"),
+        _ => Reply::Accept,
+    });
+    let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_790_000));
+    let ran = world.run(&posts).await;
+    assert_eq!(
+        ran.outcomes(),
+        [
+            "a1 archived expiring",
+            "b1 archived expiring",
+            "a2 failed archive",
+            "a3 failed archive",
+            "b2 archived expiring"
+        ]
+    );
+    let sent = world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to == "graveyard");
+    assert_eq!(
+        sent.map(|call| call.entries.len()).collect::<Vec<_>>(),
+        [2, 2],
+        "a3 waited for a2, and was not sent"
+    );
+}

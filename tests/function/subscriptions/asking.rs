@@ -1,0 +1,152 @@
+use super::*;
+
+fn asked(world: &World) -> usize {
+    world.cloud.calls("GetSubscriptionAttributes").len()
+}
+
+fn ten() -> Vec<Post> {
+    (0..10).map(|number| Post::envelope(&format!("m{number}"))).collect()
+}
+
+#[tokio::test]
+async fn ten_letters_of_a_subscription_cost_one_call_and_the_next_batch_none() {
+    let world = World::new(&[]);
+    assert_eq!(world.run(&ten()).await.kept, [""; 0]);
+    assert_eq!(
+        world.cloud.summary(),
+        [
+            "GetQueueAttributes orders-dlq".to_owned(),
+            format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
+            "SendMessageBatch orders-worker 10".to_owned(),
+        ]
+    );
+    world.cloud.forget();
+    assert_eq!(world.run(&ten()).await.kept, [""; 0]);
+    assert_eq!(world.cloud.summary(), ["SendMessageBatch orders-worker 10"]);
+}
+
+#[tokio::test]
+async fn an_answer_is_believed_for_five_minutes() {
+    let world = World::new(&[]);
+    world.run(&ten()).await;
+    // The endpoint moves.
+    world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", BILLING);
+    for (seconds, calls, target) in [(299, 1, WORKER), (1, 2, BILLING), (299, 2, BILLING), (1, 3, BILLING)] {
+        world.pass(seconds);
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!((asked(&world), ran.letter("a")["target.arn"].as_str()), (calls, Some(target)));
+    }
+}
+
+#[tokio::test]
+async fn that_a_subscription_does_not_exist_is_an_answer_too() {
+    let world = World::new(&[]);
+    world.cloud.unsubscribe(SUBSCRIPTION);
+    for _ in 0..3 {
+        assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a archived refused"]);
+    }
+    assert_eq!(asked(&world), 1);
+}
+
+/// A failed check is a failed attempt: the letter goes on along its schedule and is archived by
+/// nobody.
+#[tokio::test]
+async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
+    for (reply, code, class) in [
+        (Reply::Fail(400, "Throttling", "Rate exceeded"), "Throttling", "throttling"),
+        (Reply::Fail(429, "Throttled", "Rate exceeded"), "Throttled", "throttling"),
+        (Reply::Fail(403, "AuthorizationError", "no"), "AuthorizationError", "action_required"),
+        (Reply::Fail(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "action_required"),
+        (Reply::Fail(500, "InternalError", "oh"), "InternalError", "transient"),
+        (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
+        (Reply::Nonsense(200, "<html>"), "Http200", "transient"),
+        (Reply::Reset, "Unreachable", "transient"),
+        (Reply::NoConnection, "Timeout", "transient"),
+    ] {
+        let world = World::new(&[]);
+        world.cloud.reply("GetSubscriptionAttributes", reply);
+        let ran = world.run(&ten()).await;
+        let line = ran.letter("m0");
+        assert_eq!(
+            [
+                &line["outcome"],
+                &line["reason"],
+                &line["retry.number"],
+                &line["error.code"],
+                &line["error.class"]
+            ],
+            [&json!("deferred"), &json!("failed"), &json!(1), &json!(code), &json!(class)]
+        );
+        assert_eq!(ran.kept.len(), 10, "{code}");
+        let hidden = world.cloud.hidden();
+        assert!(hidden.len() == 10 && hidden.values().all(|seconds| (54..=60).contains(seconds)));
+        assert_eq!(asked(&world), 1);
+
+        // Errors are not kept: the next batch asks again.
+        world.cloud.script(|_| Reply::Accept);
+        world.pass(60);
+        let again: Vec<_> = ten().into_iter().map(|post| post.received(2)).collect();
+        assert_eq!(world.run(&again).await.kept, [""; 0]);
+        assert_eq!(asked(&world), 2);
+    }
+}
+
+/// An answer that says nothing is a check that could not be made, not a refusal.
+#[tokio::test]
+async fn an_answer_without_attributes_is_a_failed_attempt_and_is_not_kept() {
+    let world = World::new(&[]);
+    world.cloud.subscribe(SUBSCRIPTION, &[]);
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(ran.letter("a")["error.code"], "NoAnswer");
+    world.run([&Post::envelope("b")]).await;
+    assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 2);
+}
+
+#[tokio::test]
+async fn one_failing_subscription_is_none_of_the_others() {
+    let world = World::new(&[]);
+    world.cloud.script(|call| {
+        if call.to == BILLING_SUBSCRIPTION { Reply::Fail(400, "Throttling", "") } else { Reply::Accept }
+    });
+    let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
+    let ran = world.run([&Post::envelope("a"), &billing, &Post::envelope("c")]).await;
+    assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
+}
+
+/// The quota of the call is small: a batch of many subscriptions asks for four at a time.
+#[tokio::test]
+async fn four_subscriptions_are_asked_about_at_a_time() {
+    let world = World::new(&[]);
+    world.cloud.script(|call| match call.op.as_str() {
+        "GetSubscriptionAttributes" => Reply::Slow(Duration::from_millis(200)),
+        _ => Reply::Accept,
+    });
+    let posts: Vec<_> = (0..10)
+        .map(|number| Post::envelope(&format!("m{number}")).subscription(&format!("{TOPIC}:{number}")))
+        .collect();
+    let ran = world.run(&posts).await;
+    assert!(ran.outcomes().iter().all(|outcome| outcome.ends_with("archived refused")));
+    assert_eq!((asked(&world), world.cloud.peak()), (10, 4));
+}
+
+#[tokio::test]
+async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
+    let world = World::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.script(|call| if call.to == BILLING_SUBSCRIPTION { Reply::Hang } else { Reply::Accept });
+    let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
+    let ran = world.run([&Post::envelope("a"), &billing, &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
+}
+
+#[tokio::test]
+async fn a_subscription_that_never_answers_is_a_failed_attempt_within_the_time() {
+    let world = World::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.reply("GetSubscriptionAttributes", Reply::Hang);
+    let began = std::time::Instant::now();
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(ran.letter("a")["error.code"], "DeadlineExceeded");
+    assert_eq!(ran.kept, ["a"]);
+}

@@ -1,0 +1,283 @@
+use super::*;
+
+#[tokio::test]
+async fn of_a_delivered_letter() {
+    assert_eq!(
+        line(&World::new(&[]), &Post::envelope("a")).await,
+        json!({
+            "level": "INFO",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "delivered",
+            "letter.id": letter_id("a"),
+            "letter.origin": "sns",
+            "sqs.message_id": "a",
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "topic.arn": TOPIC,
+            "subscription.arn": SUBSCRIPTION,
+            "target.arn": WORKER,
+            "rule": "default",
+            "retry.number": 1,
+            "retry.of": 12,
+            "retry.phase": "immediate",
+        })
+    );
+}
+
+#[tokio::test]
+async fn of_a_letter_deferred_after_a_failed_attempt() {
+    let schedule = json!({ "minDelayTarget": 60, "maxDelayTarget": 120, "numRetries": 3 });
+    let world = World::with_policy(&json!({
+        "default": { "jitter": 0 },
+        "rules": [{
+            "name": "slowly",
+            "match": { "messageAttributes": { "tenant": ["gold"] } },
+            "deliveryPolicy": { "healthyRetryPolicy": schedule },
+        }],
+    }));
+    world.cloud.reply("SendMessageBatch", Reply::Fail(403, "AccessDenied", "not sqs:SendMessage"));
+    let post = Post::envelope("a").sns_attribute("tenant", "String", "gold").sent(NOW - 60_000);
+    assert_eq!(
+        line(&world, &post).await,
+        json!({
+            "level": "INFO",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "deferred",
+            "reason": "failed",
+            "letter.id": letter_id("a"),
+            "letter.origin": "sns",
+            "sqs.message_id": "a",
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "topic.arn": TOPIC,
+            "subscription.arn": SUBSCRIPTION,
+            "target.arn": WORKER,
+            "rule": "slowly",
+            "retry.number": 1,
+            "retry.of": 3,
+            "retry.phase": "backoff",
+            "delay_s": 90,
+            "due": "2026-11-01T12:01:30Z",
+            "detail": "the function's role or the target's policy does not allow it",
+            "error.code": "AccessDenied",
+            "error.class": "action_required",
+            "error.message": "not sqs:SendMessage",
+        })
+    );
+}
+
+#[tokio::test]
+async fn of_a_letter_deferred_without_an_attempt() {
+    let world = World::with_policy(&policy(&json!({ "jitter": 0 })));
+    let post = Post::envelope("a").mark(&mark(2, "life-long-id", NOW)).received(2);
+    assert_eq!(
+        line(&world, &post).await,
+        json!({
+            "level": "INFO",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "deferred",
+            "reason": "early",
+            "letter.id": "life-long-id",
+            "letter.origin": "sns",
+            "sqs.message_id": "a",
+            "sqs.receive_count": 2,
+            "queue.arn": DLQ,
+            "topic.arn": TOPIC,
+            "subscription.arn": SUBSCRIPTION,
+            "rule": "default",
+            "delay_s": 60,
+            "due": "2026-11-01T12:01:00Z",
+        })
+    );
+}
+
+#[tokio::test]
+async fn of_an_archived_letter() {
+    let world = World::new(&[]);
+    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", "quotes the body"));
+    assert_eq!(
+        line(&world, &Post::envelope("a")).await,
+        json!({
+            "level": "WARN",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "archived",
+            "reason": "permanent",
+            "letter.id": letter_id("a"),
+            "letter.origin": "sns",
+            "sqs.message_id": "a",
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "topic.arn": TOPIC,
+            "subscription.arn": SUBSCRIPTION,
+            "target.arn": WORKER,
+            "rule": "default",
+            "retry.number": 1,
+            "retry.of": 12,
+            "retry.phase": "immediate",
+            "error.code": "InvalidMessageContents",
+            "error.class": "permanent",
+        })
+    );
+    assert_eq!(
+        line(&World::new(&[]), &Post::raw("r", "x")).await,
+        json!({
+            "level": "WARN",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "archived",
+            "reason": "unrecognised",
+            "detail": "names no subscription",
+            "letter.id": "r",
+            "letter.origin": "raw",
+            "sqs.message_id": "r",
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "rule": "default",
+        })
+    );
+}
+
+#[tokio::test]
+async fn of_a_held_letter_and_of_one_that_time_ran_out_for() {
+    let world = World::new(&[]).with_time(std::time::Duration::ZERO);
+    let posts = ["a", "b"].map(|id| {
+        Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
+    });
+    let ran = world.run(&posts).await;
+    let expected = |id: &str| {
+        json!({
+            "message": "letter",
+            "request_id": "req-1",
+            "letter.id": format!("sns-{id}/{FIFO_SUBSCRIPTION}"),
+            "letter.origin": "sns",
+            "sqs.message_id": id,
+            "sqs.receive_count": 1,
+            "queue.arn": FIFO_DLQ,
+            "topic.arn": FIFO_TOPIC,
+            "subscription.arn": FIFO_SUBSCRIPTION,
+        })
+    };
+    let with = |mut line: Value, more: Value| {
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line
+    };
+    let late = json!({ "level": "ERROR", "outcome": "failed", "reason": "out_of_time", "rule": "default" });
+    assert_eq!(untimed(ran.letter("a")), with(expected("a"), late));
+    let held = json!({ "level": "INFO", "outcome": "held", "rule": "default" });
+    assert_eq!(untimed(ran.letter("b")), with(expected("b"), held));
+}
+
+#[tokio::test]
+async fn of_a_letter_that_could_not_be_archived_and_why() {
+    let world = World::new(&[]);
+    world.cloud.reply("PutObject", Reply::Fail(403, "AccessDenied", "no s3:PutObject"));
+    let ran = world.run([&Post::raw("r", "x")]).await;
+    let lines: Vec<_> = ran.log.iter().map(untimed).collect();
+    assert_eq!(
+        lines,
+        [json!({
+            "level": "ERROR",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "failed",
+            "reason": "archive",
+            "detail": "names no subscription",
+            "delay_s": 1,
+            "letter.id": "r",
+            "letter.origin": "raw",
+            "sqs.message_id": "r",
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "rule": "default",
+            "undone.code": "AccessDenied",
+            "undone.class": "action_required",
+            "undone.message": "no s3:PutObject",
+        }),]
+    );
+}
+
+#[tokio::test]
+async fn of_observed_letters() {
+    let world =
+        World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", r#"{"default": {"jitter": 0}}"#)]);
+    let early = Post::envelope("early").mark(&mark(2, "early", NOW));
+    let ran = world.run([&Post::envelope("due"), &early, &Post::raw("r", "x")]).await;
+    let common = |id: &str, letter: &str| {
+        json!({
+            "level": "INFO",
+            "message": "letter",
+            "request_id": "req-1",
+            "outcome": "observed",
+            "letter.id": letter,
+            "letter.origin": "sns",
+            "sqs.message_id": id,
+            "sqs.receive_count": 1,
+            "queue.arn": DLQ,
+            "topic.arn": TOPIC,
+            "subscription.arn": SUBSCRIPTION,
+            "rule": "default",
+        })
+    };
+    let mut due = common("due", &letter_id("due"));
+    due["decision"] = json!("deliver");
+    due["retry.number"] = json!(1);
+    due["retry.of"] = json!(12);
+    due["retry.phase"] = json!("immediate");
+    let mut early = common("early", "early");
+    early["decision"] = json!("defer");
+    early["reason"] = json!("early");
+    early["delay_s"] = json!(60);
+    early["due"] = json!("2026-11-01T12:01:00Z");
+    let raw = json!({
+        "level": "INFO",
+        "message": "letter",
+        "request_id": "req-1",
+        "outcome": "observed",
+        "decision": "archive",
+        "reason": "unrecognised",
+        "letter.id": "r",
+        "letter.origin": "raw",
+        "sqs.message_id": "r",
+        "sqs.receive_count": 1,
+        "queue.arn": DLQ,
+        "rule": "default",
+    });
+    assert_eq!(ran.log.iter().map(untimed).collect::<Vec<_>>(), [due, early, raw]);
+}
+
+#[tokio::test]
+async fn of_a_queue_that_does_not_tell_its_attributes() {
+    let world = World::new(&[]);
+    world.cloud.reply("GetQueueAttributes", Reply::Fail(403, "AccessDenied", "no"));
+    let ran = world.run([&Post::envelope("a")]).await;
+    let told = untimed(&ran.log[0]);
+    assert_eq!(
+        [&told["level"], &told["queue.arn"], &told["error.code"], &told["error.class"]],
+        [&json!("WARN"), &json!(DLQ), &json!("AccessDenied"), &json!("action_required")]
+    );
+    assert_eq!(ran.log.len(), 2);
+}
+
+#[tokio::test]
+async fn each_origin_has_its_name() {
+    let origins: Vec<_> = {
+        let ran = World::with_policy(&json!({ "origins": every_origin() })).run_event(&sample("mixed")).await;
+        ran.letters().into_iter().map(|line| line["letter.origin"].clone()).collect()
+    };
+    let expected = ["sns", "sns", "raw", "lambda-async", "lambda-destination", "sqs", "eventbridge"];
+    assert_eq!(origins[..7], expected.map(Value::from));
+}
+
+/// `AWS_LAMBDA_LOG_LEVEL=WARN` silences what went well, and no metric.
+#[tokio::test]
+async fn a_higher_level_leaves_lines_out_and_metrics_in() {
+    let world = World::new(&[]).log_level(LevelFilter::WARN);
+    let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+    let told: Vec<_> = ran.log.iter().map(|line| line["sqs.message_id"].clone()).collect();
+    assert_eq!(told, ["r"]);
+    assert_eq!(ran.metrics()["LettersReceived"], 2);
+}

@@ -1,0 +1,176 @@
+use super::*;
+
+fn units() -> Value {
+    let counts = [
+        "LettersReceived",
+        "LettersArrived",
+        "LettersDelivered",
+        "LettersDeferred",
+        "LettersHeld",
+        "LettersFailed",
+        "LettersRequeued",
+        "LettersObserved",
+        "LettersArchived",
+        "ArchivedExhausted",
+        "ArchivedExpiring",
+        "ArchivedRule",
+        "ArchivedUnrecognised",
+        "ArchivedUndeliverableProtocol",
+        "ArchivedRefused",
+        "ArchivedPermanent",
+        "ArchivedUnmarkable",
+        "ArchivedReturned",
+        "ArchivedLoop",
+        "ArchiveRefusals",
+        "FailuresThrottling",
+        "FailuresTransient",
+        "FailuresPermanent",
+        "FailuresActionRequired",
+        "LettersInFlight",
+        "HighestRetry",
+    ];
+    let mut metrics: Vec<_> = counts.iter().map(|name| json!({ "Name": name, "Unit": "Count" })).collect();
+    metrics.push(json!({ "Name": "SecondsToExpiry", "Unit": "Seconds" }));
+    metrics.push(json!({ "Name": "Duration", "Unit": "Milliseconds" }));
+    Value::Array(metrics)
+}
+
+/// What every object has, zeros and all; `changes` are what differs.
+fn object(namespace: &str, queue: &str, changes: &Value) -> Value {
+    let mut object = json!({
+        "_aws": {
+            "CloudWatchMetrics": [{
+                "Namespace": namespace,
+                "Dimensions": [["Queue"]],
+                "Metrics": units(),
+            }],
+            "Timestamp": NOW,
+        },
+        "Queue": queue,
+        "timestamp": "2026-11-01T12:00:00Z",
+        "level": "INFO",
+        "request_id": "req-1",
+    });
+    for metric in units().as_array().unwrap() {
+        object[metric["Name"].as_str().unwrap()] = json!(0);
+    }
+    object.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    object
+}
+
+#[tokio::test]
+async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
+    let world = World::with_policy(&json!({ "origins": every_origin() }));
+    let ran = world.run_event(&sample("mixed")).await;
+    assert!(ran.metrics.ends_with("}\n"));
+    assert_eq!(
+        ran.metrics(),
+        object(
+            "SnsRedrive",
+            "orders-dlq",
+            &json!({
+                "LettersReceived": 10,
+                "LettersArrived": 7,
+                "LettersDelivered": 5,
+                "LettersDeferred": 1,
+                "LettersArchived": 4,
+                "ArchivedExhausted": 1,
+                "ArchivedUnrecognised": 3,
+                "LettersInFlight": 1,
+                "HighestRetry": 2,
+                // The one that stays is ten seconds old, of 14 days.
+                "SecondsToExpiry": 1_209_600 - 10,
+            })
+        )
+    );
+}
+
+#[tokio::test]
+async fn held_failed_deferred_and_observed_letters_are_counted() {
+    let world = World::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
+    world.cloud.script(|call| match call.op.as_str() {
+        "SendMessageBatch" => Reply::Reset,
+        "ChangeMessageVisibilityBatch" => call.except("handle-b1", EntryFate::Missing),
+        _ => Reply::Accept,
+    });
+    let posts = ["a1", "a2", "b1", "c1"].map(|id| {
+        let post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        post.queue(FIFO_DLQ).group(&id[..1])
+    });
+    assert_eq!(
+        world.run(&posts).await.metrics(),
+        object(
+            "Shop/Letters",
+            "orders-dlq.fifo",
+            &json!({
+                "LettersReceived": 4,
+                "LettersArrived": 4,
+                "LettersDeferred": 2,
+                "LettersHeld": 1,
+                "LettersFailed": 1,
+                "LettersInFlight": 3,
+                "FailuresTransient": 3,
+                "HighestRetry": 1,
+                "SecondsToExpiry": 1_209_600,
+            })
+        )
+    );
+    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    assert_eq!(
+        world.run([&Post::envelope("a")]).await.metrics(),
+        object(
+            "SnsRedrive",
+            "orders-dlq",
+            &json!({
+                "LettersReceived": 1,
+                "LettersArrived": 1,
+                "LettersObserved": 1,
+                "SecondsToExpiry": 1_209_600,
+            })
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_letter_arrives_once() {
+    let arrived = async |post: Post| World::new(&[]).run([&post]).await.metrics()["LettersArrived"].clone();
+    assert_eq!(arrived(Post::envelope("a")).await, 1);
+    assert_eq!(arrived(Post::envelope("a").received(2)).await, 0);
+    assert_eq!(arrived(Post::envelope("a").mark(&mark(1, "x", NOW))).await, 0);
+    // SQS keeps the count: three receives were those of the source queue.
+    assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(4)).await, 1);
+    assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(5)).await, 0);
+}
+
+#[tokio::test]
+async fn a_letter_past_its_end_has_no_time_left() {
+    let observing = World::new(&[("REDRIVE_MODE", "observe")]);
+    let ran = observing.run([&Post::envelope("a").sent(NOW - 15 * 86_400_000)]).await;
+    assert_eq!(ran.metrics()["SecondsToExpiry"], 0);
+}
+
+#[tokio::test]
+async fn the_time_of_an_attempt_is_told() {
+    let world = World::new(&[]);
+    world.cloud.reply("SendMessageBatch", Reply::Slow(std::time::Duration::from_millis(50)));
+    let ran = world.run([&Post::envelope("a"), &Post::raw("b", "x")]).await;
+    let took = ran.letter("a")["attempt_ms"].as_u64().unwrap();
+    assert!((50..1_000).contains(&took), "{took}");
+    assert_eq!(ran.letter("b").get("attempt_ms"), None);
+}
+
+#[tokio::test]
+async fn what_has_left_its_queue_does_not_expire() {
+    let ran = World::new(&[]).run([&Post::envelope("a")]).await;
+    assert_eq!(ran.outcomes(), ["a delivered"]);
+    assert_eq!(ran.metrics().get("SecondsToExpiry"), None);
+}
+
+/// Nobody knows how often it was received before SQS moved it: rather an arrival too many.
+#[tokio::test]
+async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival() {
+    let world = World::new(&[]);
+    world.cloud.queue("orders-billing", &[("MessageRetentionPeriod", "345600")]);
+    let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(9)]).await;
+    assert_eq!(ran.metrics()["LettersArrived"], 1);
+}

@@ -1,0 +1,181 @@
+//! Not in a log, not in a metric, at no level, whatever fails.
+
+use super::*;
+
+/// Stands in bodies, values, receipt handles and links.
+const SECRET: &str = "S3CR3T";
+
+fn mixed() -> Vec<Post> {
+    let binary = "UzNDUjNU";
+    let sns = json!({
+        "Type": "Notification", "MessageId": "id", "TopicArn": TOPIC, "Subject": SECRET, "Message": SECRET,
+        "Timestamp": "2026-11-01T11:59:58.351Z", "UnsubscribeUrl": format!("https://x/?{SECRET}"),
+        "MessageAttributes": { "a": { "Type": "String", "Value": SECRET } },
+    });
+    let lambda = json!({ "Records": [{
+        "EventSource": "aws:sns", "EventVersion": "1.0", "EventSubscriptionArn": LAMBDA_SUBSCRIPTION, "Sns": sns,
+    }] });
+    let destination = json!({
+        "requestContext": {
+            "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "RetriesExhausted",
+        },
+        "requestPayload": lambda,
+        "responsePayload": { "errorMessage": SECRET, "stackTrace": [SECRET] },
+    });
+    let envelope = |id: &str| {
+        Post::envelope(id)
+            .message(&format!("{SECRET} of {id}"))
+            .subject(SECRET)
+            .subscription(&format!("{SUBSCRIPTION}&Token={SECRET}"))
+            .sns_attribute("tenant", "String", SECRET)
+            .sns_attribute("checksum", "Binary", binary)
+    };
+    let rule = "arn:aws:events:eu-central-1:123456789012:rule/r";
+    let mut posts = vec![
+        envelope("sns"),
+        envelope("early").mark(&mark(3, "early", NOW)),
+        envelope("exhausted").mark(&mark(12, "exhausted", NOW)),
+        envelope("bad-mark").sqs_mark(&json!({ "v": 1, "id": [SECRET], "spent": SECRET })),
+        envelope("moved").moved_from(BILLING),
+        envelope("other").subscription(BILLING_SUBSCRIPTION),
+        Post::raw("raw", SECRET).attribute("a", "String", SECRET).attribute("b", "Binary", binary),
+        Post::raw("async", &lambda.to_string())
+            .attribute("RequestID", "String", SECRET)
+            .attribute("ErrorCode", "Number", "200")
+            .attribute("ErrorMessage", "String", SECRET),
+        Post::raw("destination", &destination.to_string()),
+        Post::raw("eventbridge", SECRET)
+            .attribute("RULE_ARN", "String", rule)
+            .attribute("TARGET_ARN", "String", "arn:aws:lambda:eu-central-1:123456789012:function:f")
+            .attribute("ERROR_MESSAGE", "String", SECRET),
+        Post::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
+        (0..10).fold(Post::raw("full", "x"), |post, n| post.attribute(&format!("a{n}"), "String", SECRET)),
+    ];
+    for post in &mut posts {
+        *post = post.clone().system("AWSTraceHeader", SECRET);
+    }
+    posts
+}
+
+/// The event, with the secret in every receipt handle.
+fn secret_event(posts: &[Post]) -> Value {
+    let mut event = event(posts);
+    for record in event["Records"].as_array_mut().unwrap() {
+        record["receiptHandle"] = json!(format!("{SECRET}{}", record["messageId"]));
+    }
+    event
+}
+
+fn assert_quiet(ran: &Ran, what: &str) {
+    for told in [&ran.text, &ran.metrics] {
+        for secret in [SECRET, "UzNDUjNU", "Unsubscribe", "Token="] {
+            assert!(!told.contains(secret), "{secret} is in the log of {what}: {told}");
+        }
+    }
+    assert!(ran.letters().len() > 1);
+}
+
+const QUOTES: &str = "Value S3CR3T for parameter ReceiptHandle is invalid";
+
+#[tokio::test]
+async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
+    let policies = [
+        json!({ "default": { "subscription": SUBSCRIPTION } }),
+        json!({ "default": { "target": "topic" } }),
+        json!({
+            "default": { "target": BILLING },
+            "rules": [{ "name": "r", "match": { "message": [{ "prefix": "S3" }] }, "action": "hold" }],
+        }),
+    ]
+    .map(|policy| policy.to_string());
+    let each = |code| Reply::Except((0..10).map(|n| (n, EntryFate::Failed(code, QUOTES, true))).collect());
+    for reply in [
+        Reply::Accept,
+        Reply::Fail(400, "InvalidParameterValue", QUOTES),
+        Reply::Fail(400, "ReceiptHandleIsInvalid", QUOTES),
+        Reply::Fail(400, "SomethingNew", QUOTES),
+        Reply::Fail(400, "Throttling", QUOTES),
+        Reply::Fail(500, "InternalError", QUOTES),
+        Reply::Nonsense(200, QUOTES),
+        Reply::Nonsense(500, QUOTES),
+        Reply::Reset,
+        Reply::NoConnection,
+        each("ReceiptHandleIsInvalid"),
+        each("InvalidMessageContents"),
+        each("SomethingNew"),
+    ] {
+        for policy in &policies {
+            // Queues and subscriptions answer, or nothing would be sent that could fail.
+            let settings = [("REDRIVE_POLICY", policy.as_str())];
+            assert_quiet(&run(&settings, |op| !op.starts_with("Get"), &reply).await, "sending");
+        }
+        assert_quiet(&run(&[], |op| op.starts_with("Get"), &reply).await, "looking up");
+    }
+    for policy in &policies {
+        let settings = [("REDRIVE_POLICY", policy.as_str()), ("REDRIVE_MODE", "observe")];
+        assert_quiet(&run(&settings, |_| true, &Reply::Accept).await, "observing");
+    }
+}
+
+/// A run in which these operations get this reply.
+async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &Reply) -> Ran {
+    let world = World::new(settings).log_level(LevelFilter::TRACE);
+    let reply = reply.clone();
+    world.cloud.script(move |call| if fails(&call.op) { reply.clone() } else { Reply::Accept });
+    world.run_event(&secret_event(&mixed())).await
+}
+
+#[tokio::test]
+async fn are_in_no_line_about_an_event_that_is_refused() {
+    for field in ["messageId", "receiptHandle", "eventSourceARN"] {
+        let mut event = secret_event(&mixed());
+        event["Records"][6][field] = json!(null);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let error = {
+            let writer = Shared(Arc::clone(&lines));
+            let subscriber = subscriber(LogFormat::Json, LevelFilter::TRACE, move || writer.clone());
+            let world = World::new(&[]).log_level(LevelFilter::TRACE);
+            let error = world.try_event(&event).await.unwrap_err();
+            tracing::subscriber::with_default(subscriber, || {
+                sns_redrive::telemetry::bad_event("req-1", &error.to_string());
+            });
+            error
+        };
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            untimed(&serde_json::from_str(&text).unwrap()),
+            json!({
+                "level": "ERROR",
+                "message": "bad event",
+                "request_id": "req-1",
+                "detail": format!("Records[6].{field} is missing or has no usable value"),
+            })
+        );
+        assert!(!format!("{error:?}").contains(SECRET));
+    }
+}
+
+/// What may end in a panic message or in a line of somebody else's.
+#[test]
+fn are_not_in_what_debug_shows_of_a_letter() {
+    for letter in letters_of(&secret_event(&mixed())) {
+        let shown = format!("{letter:?} {letter:#?}");
+        for secret in [SECRET, "Unsubscribe", "Token="] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
