@@ -1,8 +1,8 @@
 //! Random worlds.
 
 use proptest::prelude::*;
-use sns_redrive::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
-use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
+use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
+use redrive_core::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
 use super::outage::BUILT_IN;
@@ -106,7 +106,15 @@ fn percent(most: u8) -> impl Strategy<Value = u8> {
 }
 
 fn troubles() -> impl Strategy<Value = Trouble> {
-    let t = (percent(50), percent(30), percent(20), percent(30), percent(30), percent(50), percent(50));
+    let t = (
+        percent(50),
+        percent(30),
+        percent(20),
+        prop::bool::weighted(0.2),
+        percent(30),
+        percent(50),
+        percent(50),
+    );
     t.prop_map(|(throttled, crash, out_of_time, put_off, hide_fails, send_fails, archive_fails)| Trouble {
         throttled,
         crash,

@@ -1,6 +1,6 @@
 //! What happened, letter by letter.
 
-use sns_redrive::policy::{ArchiveReason, DeferReason};
+use redrive_core::policy::{ArchiveReason, DeferReason};
 
 use super::Millis;
 
@@ -32,6 +32,8 @@ pub enum What {
     Waits { due: Millis, hide: u64, why: DeferReason },
     /// Hidden by SQS.
     Hidden { until: Millis },
+    /// Hidden for its invocation only, being near its end.
+    HiddenForInvocation { until: Millis },
     /// SQS was asked to hide it, and did not.
     NotHidden,
     /// The requeue has it.
@@ -97,7 +99,7 @@ impl Journal {
                     self.last_delivery = self.last_delivery.max(end);
                 }
             }
-            What::Hidden { .. } => counts.hidden += 1,
+            What::Hidden { .. } | What::HiddenForInvocation { .. } => counts.hidden += 1,
             What::Moved { .. } => counts.moved += 1,
             What::Deleted => counts.deleted += 1,
             What::Archived { .. } => counts.archived += 1,

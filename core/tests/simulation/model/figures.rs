@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use sns_redrive::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
-use sns_redrive::policy::VISIBILITY_CEILING;
+use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
+use redrive_core::policy::VISIBILITY_CEILING;
 
 use super::outage::{BATCH, BATCH_TAKES, Outage, Toll};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND};

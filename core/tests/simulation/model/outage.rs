@@ -5,8 +5,8 @@
 //! [`BATCH`] real letters. Where one letter of the model stands for more than a batch, so does an invocation,
 //! and there are as many fewer of them.
 
-use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{Backoff, Schedule, VISIBILITY_CEILING};
+use redrive_core::batch::IN_FLIGHT_LIMIT;
+use redrive_core::policy::{Backoff, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
 use super::queue::Settings;

@@ -1,23 +1,19 @@
 //! A model of everything around the decisions, to live through weeks in milliseconds.
 //!
-//! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the
-//! same seed gives the same story. What surrounds the function is modelled, what the function decides is
-//! the real code:
+//! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the same seed gives
+//! the same story. What surrounds the function is modelled, and all that is decided is the real
+//! [`Machine`](redrive_core::batch::Machine): the model answers what it asks.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | [`queue`] | SQS: visibility, receive counts, the limit in flight, delays, retention, FIFO groups |
-//! | [`function`] | one invocation: the real letters, policy and estimates, in a shell like that of `redrive` |
+//! | [`function`] | one invocation of the machine, and what goes wrong with it |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
 //! | [`journal`] | what happened, letter by letter |
 //! | [`laws`] | what must be true of every journal |
 //! | [`worlds`] | random worlds |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
-//!
-//! The shell is the one part that is written twice, since that of `redrive` talks to AWS: rounds of FIFO
-//! groups, who blocks whom, and in which order letters are sent, hidden and deleted. `function.rs` keeps
-//! to the names of `src/redrive`, so that the two can be laid side by side.
 #![allow(dead_code, unreachable_pub, reason = "not every test uses every part")]
 
 pub mod figures;
@@ -42,11 +38,11 @@ pub const HOUR: Millis = 60 * MINUTE;
 pub const DAY: Millis = 24 * HOUR;
 
 /// The moment at which every world begins.
-const BEGIN: Millis = crate::common::NOW;
+const BEGIN: Millis = redrive_testing::NOW;
 
 /// A moment of virtual time as the real code sees it.
 pub fn at(millis: Millis) -> Timestamp {
-    crate::common::at(BEGIN + millis)
+    redrive_testing::at(BEGIN + millis)
 }
 
 /// The moment of virtual time that the real code means.

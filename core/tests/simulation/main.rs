@@ -1,12 +1,10 @@
 //! The promises, shown by living through random worlds: the real decisions in a model of SQS and Lambda.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod common;
 mod model;
 
 use std::cell::Cell;
 
-use common::holds;
 use model::figures;
 use model::laws::{self, Judged};
 use model::outage::{BUILT_IN, Outage};
@@ -15,8 +13,9 @@ use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
 use model::{MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::Schedule;
+use redrive_core::batch::IN_FLIGHT_LIMIT;
+use redrive_core::policy::Schedule;
+use redrive_testing::holds;
 
 type Law = fn(&World, &Story) -> Judged;
 
@@ -250,7 +249,7 @@ fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_gr
 /// `FIGURES=write` writes the page's tables; without it, the rows that are made in seconds are compared.
 #[test]
 fn the_page_of_figures_shows_what_the_model_gives() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/figures.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");
     let page = std::fs::read_to_string(path).unwrap();
     if std::env::var("FIGURES").is_ok_and(|figures| figures == "write") {
         let written = figures::tables().iter().fold(page, |page, table| table.put_into(&page));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use sns_redrive::policy::{ArchiveReason, expiry_margin};
+use redrive_core::policy::{ArchiveReason, expiry_margin};
 
 use super::journal::{Fact, Message, What};
 use super::queue::Queue;
@@ -188,11 +188,13 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
         for message in life.messages() {
             let safe = life.safe_until(message);
             let facts: Vec<_> = life.about(message).collect();
-            for fact in &facts {
-                // The rest of a second is rounded up.
+            for (index, fact) in facts.iter().enumerate() {
+                // The rest of a second is rounded up. What the archive did not take is given to it again.
+                let unarchived = index > 0 && facts[index - 1].what == What::NotArchived;
                 if let What::Hidden { until } = fact.what
                     && until > fact.at
                     && until > safe + SECOND
+                    && !unarchived
                 {
                     return life.fault(&format!("hidden until {until}, safe is {safe}"));
                 }
@@ -246,7 +248,10 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                 }
                 ArchiveReason::Expiring => {
                     // Decided up to a batch's time before; a throttle policy puts off by ten minutes at most.
-                    let wait = longest.min(seconds(world.ceiling)).max(seconds(600));
+                    // One that was not begun in time would show again with its queue's own timeout.
+                    let trouble = world.trouble.out_of_time > 0 || world.trouble.put_off;
+                    let shows = if trouble { seconds(world.dlq.timeout) } else { 0 };
+                    let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows);
                     if fact.at + wait + SECOND <= life.safe_until(fact.message) {
                         return life.fault("expiring too early");
                     }
@@ -446,7 +451,7 @@ pub fn longest_overdue(world: &World, story: &Story) -> Millis {
             for fact in life.about(message) {
                 match fact.what {
                     What::Sent { due } => visible = Some(due.unwrap_or(fact.at).max(fact.at)),
-                    What::Hidden { until } => visible = Some(until),
+                    What::Hidden { until } | What::HiddenForInvocation { until } => visible = Some(until),
                     What::Received { .. } => {
                         longest = longest.max(fact.at - visible.take().unwrap_or(fact.at));
                     }

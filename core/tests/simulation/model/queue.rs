@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use sns_redrive::arn::Arn;
-use sns_redrive::letter::Letter;
+use redrive_core::arn::Arn;
+use redrive_core::letter::Letter;
 
 use super::{MINUTE, Millis, at, seconds};
 
@@ -233,7 +233,12 @@ impl Queue {
     }
 
     /// `ChangeMessageVisibility`.
-    pub fn change(&mut self, now: Millis, receipt: &Receipt, hide: u64) -> Result<Option<Timer>, Refused> {
+    pub fn change(
+        &mut self,
+        now: Millis,
+        receipt: &mut Receipt,
+        hide: u64,
+    ) -> Result<Option<Timer>, Refused> {
         let Some(message) = self.messages.get(&receipt.number).filter(|one| one.epoch == receipt.epoch)
         else {
             return if self.settings.fifo { Err(Refused::ReceiptExpired) } else { Ok(None) };
@@ -241,8 +246,8 @@ impl Queue {
         if now + seconds(hide) - message.received > VISIBILITY_LIMIT {
             return Err(Refused::BeyondTheLimit);
         }
-        let epoch = self.set(receipt.number, State::InFlight, now);
-        Ok(Some(Timer { number: receipt.number, epoch, at: now + seconds(hide) }))
+        receipt.epoch = self.set(receipt.number, State::InFlight, now);
+        Ok(Some(Timer { number: receipt.number, epoch: receipt.epoch, at: now + seconds(hide) }))
     }
 
     /// `DeleteMessage`.

@@ -1,0 +1,176 @@
+//! One invocation: the machine of the function, with a virtual queue, subscriber and archive around it.
+//!
+//! Nothing of the function is written here: [`Machine`] decides, and this file answers what it asks.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use redrive_core::arn::Arn;
+use redrive_core::batch::{
+    ActionId, Answer, Batch, Config, Delivery, Known, Machine, Mode, Now, QueueAttributes, Subscription,
+};
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::letter::Letter;
+
+use super::queue::Receipt;
+use super::world::World;
+use super::{MINUTE, Millis, at, seconds};
+
+/// Who takes the letters.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// When it is down: from, until.
+    pub outages: Vec<(Millis, Millis)>,
+    /// Per cent of attempts that fail for no reason.
+    pub flaky: u8,
+    /// How long an attempt takes.
+    pub takes: RangeInclusive<Millis>,
+}
+
+impl Subscriber {
+    pub fn is_down(&self, now: Millis) -> bool {
+        self.outages.iter().any(|(from, until)| (*from..*until).contains(&now))
+    }
+}
+
+/// What goes wrong, in per cent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trouble {
+    /// A batch is received, and the function does not run.
+    pub throttled: u8,
+    /// The function dies, somewhere.
+    pub crash: u8,
+    /// There is no time for a letter.
+    pub out_of_time: u8,
+    /// Letters go one a second, and few of them in time.
+    pub put_off: bool,
+    pub hide_fails: u8,
+    pub send_fails: u8,
+    pub archive_fails: u8,
+}
+
+/// Where an invocation dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    /// With this action of the machine, counted from 1; one that is not reached is the answer to Lambda.
+    pub action: u32,
+    /// Whether the action has its effect.
+    pub effect: bool,
+}
+
+/// The longest that an invocation has, with actions for every step of a round.
+pub const LAST_ACTION: u32 = 12;
+
+/// An invocation under way.
+pub struct Run<'m> {
+    pub requeue: bool,
+    pub instance: usize,
+    pub began: Millis,
+    pub batch: Batch<'m>,
+    pub receipts: Vec<Receipt>,
+    pub death: Option<Death>,
+    pub actions: u32,
+    pub under_way: u32,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub struct Coming {
+    pub run: u64,
+    pub id: ActionId,
+    pub answer: Answer,
+}
+
+impl Run<'_> {
+    pub fn now(&self, now: Millis) -> Now {
+        let elapsed = u64::try_from(now - self.began).unwrap();
+        Now { at: at(now), elapsed: Duration::from_millis(elapsed) }
+    }
+
+    /// The moment of virtual time that lies so far behind the beginning.
+    pub fn after(&self, elapsed: Duration) -> Millis {
+        self.began + Millis::try_from(elapsed.as_millis()).unwrap()
+    }
+
+    /// The number of a letter in its batch: its receipt handle.
+    pub fn index(letter: &Letter) -> usize {
+        letter.sqs.receipt_handle.parse().unwrap()
+    }
+
+    pub fn receipt(&self, letter: &Letter) -> &Receipt {
+        &self.receipts[Self::index(letter)]
+    }
+}
+
+/// A machine for an instance of the function.
+pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
+    Machine::new(Config {
+        policy: world.policy(),
+        mode: Mode::Active,
+        requeue,
+        archive_queue: None,
+        in_flight_limit: world.believed_limit,
+        ceiling: world.ceiling,
+        instances: world.mapping.instances,
+    })
+}
+
+/// The time that Lambda gives an invocation: a sixth of the visibility timeout, as AWS recommends.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+pub fn timeout(world: &World) -> Millis {
+    // Little, where letters that go one a second are not to have their turn in time.
+    if world.trouble.put_off { 5_000 } else { seconds(world.dlq.timeout) / 6 }
+}
+
+/// What an instance keeps of the attributes of queues, as its look-ups do.
+#[derive(Debug, Clone, Default)]
+pub struct Kept(HashMap<Arn, (Millis, QueueAttributes)>);
+
+impl Kept {
+    /// The attributes of a queue: kept for a minute, else asked for.
+    pub fn look_up(
+        &mut self,
+        queue: &Arn,
+        again: bool,
+        now: Millis,
+        ask: impl FnOnce() -> QueueAttributes,
+    ) -> QueueAttributes {
+        match self.0.get(queue) {
+            Some((read, attributes)) if now < read + MINUTE && !again => *attributes,
+            _ => {
+                let attributes = QueueAttributes { read: Some(at(now)), ..ask() };
+                self.0.insert(queue.clone(), (now, attributes));
+                attributes
+            }
+        }
+    }
+}
+
+/// What SNS says of every subscription: a queue, whose dead letters lie in this one.
+pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
+    let subscription = |arn: &Arn| Subscription {
+        protocol: "sqs".to_owned(),
+        endpoint: WORKER.to_owned(),
+        topic: arn.as_str().rsplit_once(':').unwrap().0.to_owned(),
+        dead_letter_target: Some(dlq.as_str().to_owned()),
+        raw: false,
+        pending: false,
+        delivery_policy: None,
+    };
+    asked.into_iter().map(|arn| (arn.clone(), Ok(Some(subscription(&arn))))).collect()
+}
+
+/// When the attempt of a delivery begins.
+pub fn begins(run: &Run<'_>, delivery: &Delivery, now: Millis) -> Millis {
+    run.after(delivery.not_before).max(now)
+}
+
+pub fn transient(code: &str) -> Failure {
+    Failure::ours(FailureClass::Transient, code)
+}
+
+/// `maxReceiveCount` of the source queue of every letter that SQS moved.
+pub const SOURCE_RECEIVES: u32 = 5;
+
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
