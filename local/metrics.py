@@ -74,8 +74,14 @@ class Meter:
             self.cloudwatch.put_composite_alarm(AlarmName=self.names[name], **properties)
         self.simple = [alarm for alarm in self.alarms().values() if not alarm["Namespace"].startswith("Local/")]
         arns = [deployment.queue_arn, deployment.outputs.get("RequeueArn")]
-        self.queues = [arn.rsplit(":", 1)[1] for arn in arns if arn]
+        sqs = self.stack.client("sqs")
+        # Name to URL, the dead-letter queue first.
+        names = [arn.rsplit(":", 1)[1] for arn in arns if arn]
+        self.queues = {name: sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names}
         self.read_streams = set()
+        # What waits to be published, by namespace. A call per namespace and not per value: each makes the local stack
+        # evaluate every alarm.
+        self.pending = {}
         # What was measured: namespace, metric, dimensions. Throttles the local stack counts by itself.
         self.measured = {key("AWS/Lambda", "Throttles", self._of_function())}
         self.sent = 0
@@ -122,33 +128,36 @@ class Meter:
         self._treat_missing()
         self._read_log()
         self._read_queues()
-        for name in self.math:
-            self._store(MATH.format(self.deployment.name), name, [], self._value(name))
+        self._publish()
+        for name, value in self._values().items():
+            self._add(MATH.format(self.deployment.name), name, [], value)
+        self._publish()
         return self.states()
 
-    def put(self, namespace, name, dimensions, value, unit="None"):
-        self.measured.add(key(namespace, name, dimensions))
-        self._store(namespace, name, dimensions, value, unit)
+    def put(self, namespace, name, dimensions, value):
+        """Publishes a value by hand."""
+        self._measure(namespace, name, dimensions, value)
+        self._publish()
 
-    def _store(self, namespace, name, dimensions, value, unit="None"):
-        self.cloudwatch.put_metric_data(
-            Namespace=namespace,
-            MetricData=[
-                {
-                    "MetricName": name,
-                    "Dimensions": dimensions,
-                    "Timestamp": datetime.now(UTC),
-                    "Value": value,
-                    "Unit": unit,
-                }
-            ],
-        )
+    def _measure(self, namespace, name, dimensions, value, unit="None"):
+        self.measured.add(key(namespace, name, dimensions))
+        self._add(namespace, name, dimensions, value, unit)
+
+    def _add(self, namespace, name, dimensions, value, unit="None"):
+        """The local stack stamps the value with the time at which it is published."""
+        datum = {"MetricName": name, "Dimensions": dimensions, "Value": value, "Unit": unit}
+        self.pending.setdefault(namespace, []).append(datum)
+
+    def _publish(self):
+        for namespace, data in self.pending.items():
+            self.cloudwatch.put_metric_data(Namespace=namespace, MetricData=data)
+        self.pending = {}
 
     # --- sources
 
     def _treat_missing(self):
         for alarm in self.simple:
-            self._store(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
+            self._add(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
 
     def _read_log(self):
         """Each invocation has a log stream of its own here, which is written when it has ended."""
@@ -159,7 +168,7 @@ class Meter:
             embedded = [line for line in map(as_object, lines) if line is not None and "_aws" in line]
             for line in embedded:
                 for namespace, metric, dimensions, value, unit in metrics_of(line):
-                    self.put(namespace, metric, dimensions, value, unit)
+                    self._measure(namespace, metric, dimensions, value, unit)
             # One that wrote no metrics has not come to its end.
             self._put_of_function("Invocations", 1)
             self._put_of_function("Errors", 0 if embedded else 1)
@@ -167,7 +176,7 @@ class Meter:
                 self._put_of_function("Duration", float(report[1]))
 
     def _put_of_function(self, name, value):
-        self.put("AWS/Lambda", name, self._of_function(), value)
+        self._measure("AWS/Lambda", name, self._of_function(), value)
 
     def _of_function(self):
         return [{"Name": "FunctionName", "Value": self.deployment.outputs["FunctionName"]}]
@@ -175,10 +184,9 @@ class Meter:
     def _read_queues(self):
         sqs = self.stack.client("sqs")
         sent = self.stack.sent[self.deployment.queue_url]
-        self._put_of_queue(self.queues[0], "NumberOfMessagesSent", sent - self.sent)
+        self._put_of_queue(next(iter(self.queues)), "NumberOfMessagesSent", sent - self.sent)
         self.sent = sent
-        for queue in self.queues:
-            url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+        for queue, url in self.queues.items():
             told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
             visible, hidden = (int(told[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible"))
             self._put_of_queue(queue, "ApproximateNumberOfMessagesVisible", visible)
@@ -189,33 +197,60 @@ class Meter:
             self._put_of_queue(queue, "ApproximateAgeOfOldestMessage", int(time.time() - self.empty_at[queue]))
 
     def _put_of_queue(self, queue, name, value):
-        self.put("AWS/SQS", name, [{"Name": "QueueName", "Value": queue}], value)
+        self._measure("AWS/SQS", name, [{"Name": "QueueName", "Value": queue}], value)
 
     # --- metric math
 
-    def _value(self, name):
-        """The value of an alarm's expression over its last period."""
-        if query := query_of(self.math[name]):
-            found = self._found_by(query)
-            sums = [self._statistic(space, metric, as_dimensions(having), "Sum") for space, metric, having in found]
-            return sum(value or 0 for value in sums)
-        values = {identity: self._statistic(*source) for *source, identity in sources_of(self.math[name])}
-        return worked_out(expression_of(self.math[name]), values)
+    def _values(self):
+        """The value of each alarm's expression over its last period, by logical id."""
+        # Namespace, metric, dimensions and statistic, by the id in the alarm's expression.
+        sources = {}
+        for name, metrics in self.math.items():
+            if query := query_of(metrics):
+                sources[name] = {index: (*found, "Sum") for index, found in enumerate(self._found_by(query))}
+            else:
+                sources[name] = {
+                    identity: (*key(*source), statistic) for *source, statistic, identity in sources_of(metrics)
+                }
+        told = self._statistics({source for each in sources.values() for source in each.values()})
+        values = {}
+        for name, metrics in self.math.items():
+            of_alarm = {identity: told[source] for identity, source in sources[name].items()}
+            if query_of(metrics):
+                values[name] = sum(value or 0 for value in of_alarm.values())
+            else:
+                values[name] = worked_out(expression_of(metrics), of_alarm)
+        return values
 
-    def _statistic(self, namespace, metric, dimensions, statistic):
-        """Over the last period; none where there was no data."""
+    def _statistics(self, sources):
+        """The statistic of each source over the last period; none where there was no data."""
+        sources = list(sources)
         now = datetime.now(UTC)
-        points = self.cloudwatch.get_metric_statistics(
-            Namespace=namespace,
-            MetricName=metric,
-            Dimensions=dimensions,
+        results = self.cloudwatch.get_metric_data(
             StartTime=now - timedelta(seconds=self.deployment.alarm_period or 60),
             EndTime=now + timedelta(seconds=1),
-            Period=60,
-            Statistics=[statistic],
-        )["Datapoints"]
-        combine = {"Sum": sum, "Minimum": min, "Maximum": max}[statistic]
-        return combine(point[statistic] for point in points) if points else None
+            MetricDataQueries=[
+                {
+                    "Id": f"source{index}",
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": namespace,
+                            "MetricName": name,
+                            "Dimensions": [{"Name": d, "Value": value} for d, value in dimensions],
+                        },
+                        "Period": 60,
+                        "Stat": statistic,
+                    },
+                }
+                for index, (namespace, name, dimensions, statistic) in enumerate(sources)
+            ],
+        )["MetricDataResults"]
+        told = {result["Id"]: result["Values"] for result in results}
+        combine = {"Sum": sum, "Minimum": min, "Maximum": max}
+        return {
+            source: combine[source[-1]](told[f"source{index}"]) if told[f"source{index}"] else None
+            for index, source in enumerate(sources)
+        }
 
 
 def expression_of(metrics):
@@ -251,10 +286,6 @@ def sources_of(metrics):
 
 def key(namespace, name, dimensions):
     return namespace, name, tuple(sorted((d["Name"], d["Value"]) for d in dimensions))
-
-
-def as_dimensions(pairs):
-    return [{"Name": name, "Value": value} for name, value in pairs]
 
 
 def as_object(line):
