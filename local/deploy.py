@@ -1,5 +1,6 @@
 """Deploys template.yaml itself, with the built function, to the local stack."""
 
+import copy
 import functools
 import hashlib
 import io
@@ -115,29 +116,32 @@ class Deployment:
         return sum(int(found["Attributes"][name]) for name in names)
 
     def bootstraps(self):
-        """The ids of this function's processes."""
+        """The ids of this function's processes, where it was deployed with a package of its own."""
         return self.stack.bootstraps(self.code_sha)
 
 
 def deploy(
-    stack, name, say=lambda _line: None, bootstrap=None, settings=None, alarm_period=None, metered=False, **parameters
+    stack,
+    name,
+    say=lambda _line: None,
+    own_package=False,
+    settings=None,
+    alarm_period=None,
+    metered=False,
+    **parameters,
 ):
     """Deploys template.yaml under `name`. `parameters` are the template's; lists and objects are written out.
 
-    `settings` are environment variables of the function that the template never sets, by name. `alarm_period` shortens
-    the periods of all alarms to so many seconds. `metered` gives the deployment a Meter. An operator who may replay is
-    created with it, and named in RequeueSenderArns unless that is given.
+    Deployments share one package, which is uploaded once; `own_package` gives this one its own, so that the function's
+    processes can be told from others. `settings` are environment variables of the function that the template never
+    sets, by name. `alarm_period` shortens the periods of all alarms to so many seconds. `metered` gives the deployment
+    a Meter. An operator who may replay is created with it, and named in RequeueSenderArns unless that is given.
     """
-    package = package_of(bootstrap or built_function(), name)
-    bucket = f"packages-{name}"
-    s3 = stack.client("s3")
-    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-    s3.put_object(Bucket=bucket, Key=f"{name}.zip", Body=package)
-
+    package_uri, code_sha = uploaded(stack, name if own_package else "shared")
     operator = stack.user(f"{name}-operator")
     parameters.setdefault("RequeueSenderArns", f"arn:aws:iam::{ACCOUNT}:user/{name}-operator")
     values = {key: written(value) for key, value in parameters.items()}
-    template = expand(f"s3://{bucket}/{name}.zip", values)
+    template = expand(package_uri, values)
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     for resource in template["Resources"].values():
         if settings and resource["Type"] == "AWS::Lambda::Function":
@@ -166,7 +170,7 @@ def deploy(
         reasons = "; ".join(e["ResourceStatusReason"] for e in events if "ResourceStatusReason" in e)
         raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
-    deployment = Deployment(stack, name, outputs, hashlib.sha256(package).hexdigest(), operator, alarm_period)
+    deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
     if "RequeueArn" in outputs:
         name_sessions(stack, outputs["RequeueArn"])
         permit_replays(deployment)
@@ -184,28 +188,47 @@ def built_function():
     return binary
 
 
-def package_of(bootstrap, name):
-    """A deployment package. The name in it makes each one different, and a function's processes recognisable."""
-    package = io.BytesIO(compressed(bootstrap))
+@functools.cache
+def uploaded(stack, name):
+    """Uploads the package `name` to the stack, once. Returns its address and its SHA-256."""
+    package, bucket, s3 = package_of(name), f"packages-{name}", stack.client("s3")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=bucket, Key="package.zip", Body=package)
+    return f"s3://{bucket}/package.zip", hashlib.sha256(package).hexdigest()
+
+
+def package_of(name):
+    """Packs the built function. The name in the package makes it differ from others."""
+    package = io.BytesIO(compressed())
     with zipfile.ZipFile(package, "a") as archive:
-        archive.writestr("deployment.txt", name)
+        archive.writestr("package.txt", name)
     return package.getvalue()
 
 
 @functools.cache
-def compressed(bootstrap):
+def compressed():
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         entry = zipfile.ZipInfo("bootstrap")
         entry.external_attr = 0o755 << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
-        archive.writestr(entry, Path(bootstrap).read_bytes(), compresslevel=1)
+        archive.writestr(entry, built_function().read_bytes(), compresslevel=1)
     return package.getvalue()
+
+
+def template_as_written():
+    """Returns template.yaml as objects, which the caller may change."""
+    return copy.deepcopy(parsed())
+
+
+@functools.cache
+def parsed():
+    return yaml_parse((ROOT / "template.yaml").read_text())
 
 
 def expand(code_uri, values):
     """template.yaml as CloudFormation, which is what SAM makes of it on AWS."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+    template = template_as_written()
     # SAM accepts nothing else than an S3 address here; `sam package` puts one in as well.
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":

@@ -11,7 +11,7 @@ from local.stack import wait_until
 
 def test_letters_survive_a_function_that_is_killed_while_it_works_on_them(world):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=5, delay=2, immediate=1), topic, queues=["billing"])
+    deployment = world.deploy(policy(retries=5, delay=2, immediate=1), topic, queues=["billing"], own_package=True)
     billing = world.subscribe("billing", topic, deployment.queue_arn)
     body = envelope(topic, billing.subscription_arn, "first")
     outcome(deployment, dead_letter(deployment, body), "delivered")
@@ -42,7 +42,7 @@ def test_letters_survive_a_function_that_is_killed_while_it_works_on_them(world)
 
 def test_letter_that_waits_for_its_retry_needs_no_function_to_remember_it(world):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=4, delay=3, immediate=1), topic, queues=["billing"])
+    deployment = world.deploy(policy(retries=4, delay=3, immediate=1), topic, queues=["billing"], own_package=True)
     billing = world.subscribe("billing", topic, deployment.queue_arn)
     billing.unplug()
     body = envelope(topic, billing.subscription_arn, "hello")

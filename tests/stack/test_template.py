@@ -7,9 +7,9 @@ import tomllib
 import pytest
 from botocore.exceptions import ClientError
 from ministack.core.iam_evaluator import EvalContext, evaluate_resource_policy
-from samtranslator.yaml_helper import yaml_parse
 from world import arrived, attributes_of_eventbridge, outcome, policy
 
+from local.deploy import template_as_written
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys
@@ -352,7 +352,7 @@ def test_letter_that_names_its_target_is_followed_only_where_its_origin_is_liste
 
 def resolved(**parameters):
     """The two resources whose shape the local stack does not show, with these parameters."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+    template = template_as_written()
     resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=NamesOfAll(), pseudo={"AWS::Region": "x"})
     return {name: resolver.resolve(template["Resources"][name]) for name in ("ArchiveBucket", "RedriveFunctionRole")}
 
@@ -442,7 +442,7 @@ def test_dashboard_shows_the_alarms_that_exist(world):
 def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
     given = dict(pair.split("=", 1) for pair in config["default"]["deploy"]["parameters"]["parameter_overrides"])
-    parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    parameters = template_as_written()["Parameters"]
     assert given.keys() <= parameters.keys()
     # Without a default: what a first deployment has to say.
     assert {name for name, parameter in parameters.items() if "Default" not in parameter} <= given.keys()
