@@ -34,8 +34,10 @@ faults: build ## Every call of the function times every fault, and a small soak,
 	cargo test --quiet -p proof
 	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
 
-stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack
-	$(PY) -m pytest tests/stack --tb=short
+# Workers with a local stack each: the tests mostly wait. A worker takes one test after the other, the long ones first.
+WORKERS ?= 8
+stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack: [WORKERS=8]
+	$(PY) -m pytest tests/stack --tb=short --numprocesses $(WORKERS) --maxschedchunk 1
 
 # A test writes the page and checks parts of it, so nothing is compiled twice.
 figures: ## Write the tables of docs/figures.md again from the model, in about four minutes

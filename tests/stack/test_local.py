@@ -30,6 +30,7 @@ def session():
     process.wait(30)
 
 
+@pytest.mark.long
 def test_letter_alarm_repair_and_a_clean_end(session):
     process, printed = session
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from world import outcome, policy
 
 from local.sns import dead_letter, envelope
@@ -125,6 +126,7 @@ def deployed(world, policy, **parameters):
     return deployment, world.subscribe("billing", topic, deployment.queue_arn)
 
 
+@pytest.mark.long
 def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world):
     # A large batch size does not help: the local stack hands over 10 at once, about 200 letters a second.
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))

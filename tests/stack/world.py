@@ -17,6 +17,7 @@ class World:
         self.stack = stack
         self.web = web
         self.prefix = prefix
+        self.deployments = []
 
     def name(self, what):
         return f"{self.prefix}-{what}"
@@ -33,7 +34,7 @@ class World:
 
     def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, **parameters):
         """`queues` and `functions` are the ones that letters may be sent to, by this test's short names."""
-        return deploy(
+        deployment = deploy(
             self.stack,
             self.name(name) if name else self.prefix,
             settings=settings,
@@ -45,6 +46,8 @@ class World:
             FunctionTimeout=5,
             **parameters,
         )
+        self.deployments.append(deployment)
+        return deployment
 
     def subscribe(self, what, topic_arn, dead_letter_queue_arn, raw=False):
         return subscribe(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, raw)
