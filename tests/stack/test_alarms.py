@@ -6,6 +6,7 @@ docs/runbook.md. The periods of all alarms are shortened.
 
 import collections
 import contextlib
+import re
 import time
 
 import pytest
@@ -299,6 +300,12 @@ def test_every_alarm_is_seen(watched):
 
 
 # --- what the deployment above does not show
+
+
+def test_every_alarm_that_shall_page_does():
+    """Some never go off alone."""
+    rule = str(template_as_written()["Resources"][PAGING]["Properties"]["AlarmRule"])
+    assert set(re.findall(r"ALARM\(\"\$\{(\w+)\}", rule)) == PAGES
 
 
 def alarms_of_the_template(**parameters):
