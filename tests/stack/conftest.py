@@ -25,8 +25,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Begins with the long tests, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Begins with the long tests, so that no worker is left alone with one at the end.
+
+    A worker is given two tests at once: a short one goes with each long one.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = [item for item in items if item not in long]
+    paired = [item for first in long if short for item in (first, short.pop())]
+    items[:] = paired + [item for item in long if item not in paired] + short
 
 
 def pytest_sessionstart():
