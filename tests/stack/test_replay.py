@@ -135,7 +135,7 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     for batches in (7, 14):
         running = begin(deployment, "replay", "--ramp", "100", "--rate", 10_000)
         # A batch's ledger is there before it is sent. Sending takes about 0.3 s.
-        wait_until(lambda wanted=batches: ledgers(deployment) >= wanted, 30, f"batch {batches}", every=0.02)
+        wait_until(lambda wanted=batches: ledgers(deployment) >= wanted, 120, f"batch {batches}", every=0.02)
         time.sleep(0.1)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_replay_in_good_order(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 600)
     running = begin(deployment, "replay", "--ramp", "100", "--rate", 200)
-    wait_until(lambda: ledgers(deployment) >= 1, 30, "the first batch", every=0.02)
+    wait_until(lambda: ledgers(deployment) >= 1, 60, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
     assert (running.returncode, err) == (1, ""), err
