@@ -35,8 +35,8 @@ faults: build ## Every call of the function times every fault, and a small soak,
 	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
 
 # Workers with a local stack each: the tests mostly wait. A worker takes one test after the other, the long ones first.
-WORKERS ?= 8
-stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack: [WORKERS=8]
+WORKERS ?= 6
+stack: build $(VENV)/installed ## The whole function, deployed by template.yaml to the local stack: [WORKERS=6]
 	$(PY) -m pytest tests/stack --tb=short --numprocesses $(WORKERS) --maxschedchunk 1
 
 # A test writes the page and checks parts of it, so nothing is compiled twice.
