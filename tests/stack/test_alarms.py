@@ -224,6 +224,8 @@ def the_function_does_not_start(watched):
     with watched.settings(REDRIVE_MODE="nonsense"):
         watched.letter()
         yield
+    # It is hidden for half a minute.
+    watched.empty()
 
 
 @case("FunctionSlowAlarm")
