@@ -1,0 +1,82 @@
+//! The clock that every service of one [`Aws`](crate::Aws) reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Milliseconds since 1970.
+pub type Millis = i64;
+
+/// The source of the time; clones show the same time.
+#[derive(Debug, Clone)]
+pub struct Clock(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Tokio { base: Millis, start: tokio::time::Instant },
+    Real,
+    Manual(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// Follows tokio's clock, which `tokio::time::pause` stops and sleeps move on. Call it inside of the runtime
+    /// whose clock counts.
+    #[must_use]
+    pub fn tokio(base: Timestamp) -> Self {
+        Self(Kind::Tokio { base: base.as_millisecond(), start: tokio::time::Instant::now() })
+    }
+
+    /// Shows the machine's own time.
+    #[must_use]
+    pub fn real() -> Self {
+        Self(Kind::Real)
+    }
+
+    /// Stands still until [`Clock::pass`] moves it.
+    #[must_use]
+    pub fn manual(base: Timestamp) -> Self {
+        Self(Kind::Manual(Arc::new(AtomicI64::new(base.as_millisecond()))))
+    }
+
+    /// Moves a manual clock on; another clock cannot be moved and stays as it is.
+    pub fn pass(&self, time: Duration) {
+        if let Kind::Manual(now) = &self.0 {
+            now.fetch_add(millis(time), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the present.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.millis()).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns the present in milliseconds since 1970.
+    #[must_use]
+    pub fn millis(&self) -> Millis {
+        match &self.0 {
+            Kind::Tokio { base, start } => base + millis(start.elapsed()),
+            #[allow(clippy::disallowed_methods, reason = "this is the clock of the simulated services")]
+            Kind::Real => Timestamp::now().as_millisecond(),
+            Kind::Manual(now) => now.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Returns a duration in milliseconds.
+pub(crate) fn millis(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Returns the duration of so many milliseconds, zero for a negative number.
+pub(crate) fn duration(millis: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// Formats a time as AWS does: `2026-11-01T12:00:00.000Z`.
+pub(crate) fn iso(millis: Millis) -> String {
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    format!("{time:.3}")
+}

@@ -1,0 +1,61 @@
+//! The circumstances of one request: the time, the caller, the journal, chance.
+
+use std::sync::Arc;
+
+use crate::clock::Millis;
+use crate::error::{BatchAnswer, Error};
+use crate::faults::EntryFault;
+use crate::ledger::{Event, Ledger};
+use crate::message::Entry;
+
+/// The surroundings that a service needs to handle a request.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// The present.
+    pub now: Millis,
+    /// The caller.
+    pub by: Arc<str>,
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) rng: &'a mut fastrand::Rng,
+    /// The entries of the batch that fail, by position.
+    pub(crate) failing: Vec<(usize, EntryFault)>,
+}
+
+impl Cx<'_> {
+    /// Writes an event of this caller into the journal.
+    pub(crate) fn log(&mut self, event: Event) {
+        self.ledger.push(self.now, &self.by, event);
+    }
+
+    /// Returns a new id in the form of a UUID.
+    pub(crate) fn id(&mut self) -> Arc<str> {
+        let (high, low) = (self.rng.u64(..), self.rng.u64(..));
+        let parts = (high >> 32, (high >> 16) & 0xffff, high & 0xfff, low >> 52, low & 0xffff_ffff_ffff);
+        format!("{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", parts.0, parts.1, parts.2, parts.3, parts.4).into()
+    }
+
+    /// Returns true so many times in ten thousand.
+    pub(crate) fn chance(&mut self, of_10_000: u16) -> bool {
+        of_10_000 > 0 && self.rng.u16(..10_000) < of_10_000
+    }
+
+    /// Returns the same surroundings for a service that acts by itself, at its own moment.
+    pub(crate) fn of<'a>(&'a mut self, by: &str, now: Millis) -> Cx<'a> {
+        Cx { now, by: by.into(), ledger: self.ledger, rng: self.rng, failing: Vec::new() }
+    }
+
+    /// Carries out each entry of a batch that no fault keeps from it.
+    pub(crate) fn each<T>(
+        &mut self,
+        entries: &[Entry],
+        mut act: impl FnMut(&mut Self, &Entry) -> Result<T, Error>,
+    ) -> BatchAnswer<T> {
+        let mut answer = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let fault = self.failing.iter().find(|(of, _)| *of == index).map(|(_, fault)| fault.error());
+            let result = fault.map_or_else(|| act(self, entry), Err);
+            answer.push((entry.id.clone(), result));
+        }
+        answer
+    }
+}

@@ -1,0 +1,72 @@
+//! A batch of messages for one run of a function, and what the run's answer means for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::event::event;
+use crate::clock::Millis;
+use crate::sqs::Received;
+
+/// A batch on its way through a function.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The messages.
+    pub messages: Vec<Received>,
+    /// The event.
+    pub event: String,
+    /// The request's id.
+    pub request_id: Arc<str>,
+    /// The X-Ray header, which the function's own calls carry on.
+    pub trace: String,
+    /// The moment when Lambda ends the run.
+    pub deadline: Millis,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The function answered this JSON.
+    Answer(String),
+    /// The function's code failed.
+    Error(String),
+    /// The process ended.
+    Died,
+    /// The time was over.
+    TimedOut,
+}
+
+impl Batch {
+    pub(super) fn new(queue: &str, messages: Vec<Received>, request_id: Arc<str>, trace: String) -> Self {
+        let event = event(queue, &messages);
+        Self { messages, event, request_id, trace, deadline: 0 }
+    }
+
+    /// Returns the positions of the messages that stay in the queue, or why all of them do.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
+    pub(super) fn kept(&self, outcome: &Outcome, partial: bool) -> Result<BTreeSet<usize>, String> {
+        let answer = match outcome {
+            Outcome::Answer(answer) => answer,
+            Outcome::Error(error) => return Err(error.clone()),
+            Outcome::Died => return Err("the process ended".to_owned()),
+            Outcome::TimedOut => return Err("the time was over".to_owned()),
+        };
+        if !partial || answer.trim().is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let answer: Value = serde_json::from_str(answer).map_err(|error| error.to_string())?;
+        let items = match answer.get("batchItemFailures") {
+            None | Some(Value::Null) => return Ok(BTreeSet::new()),
+            Some(Value::Array(items)) => items,
+            Some(other) => return Err(format!("batchItemFailures is {other}")),
+        };
+        let positions: BTreeMap<&str, usize> =
+            self.messages.iter().enumerate().map(|(index, message)| (&*message.id, index)).collect();
+        let position = |item: &Value| {
+            let id = item.get("itemIdentifier").and_then(Value::as_str).unwrap_or_default();
+            positions.get(id).copied().ok_or_else(|| format!("{id:?} is no message of the batch"))
+        };
+        items.iter().map(position).collect()
+    }
+}

@@ -1,0 +1,42 @@
+//! Two ways to drive a mapping: on tokio's clock with an async handler, and step by step on a thread.
+
+use std::pin::pin;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+
+use super::{Batch, Mapping, Outcome};
+use crate::clock::duration;
+
+impl Mapping {
+    /// Runs the function for every batch, for ever; dropping the future is the end of all its runs. The handler's
+    /// future is dropped at the batch's deadline.
+    pub async fn run<F: Future<Output = Outcome>>(&self, handler: impl Fn(Batch) -> F) {
+        let handler = &handler;
+        let mut running = FuturesUnordered::new();
+        loop {
+            while let Some(batch) = self.take() {
+                running.push(async move {
+                    let wait = duration(batch.deadline - self.aws.clock().millis());
+                    let outcome = tokio::time::timeout(wait, handler(batch.clone())).await;
+                    self.settle(&batch, &outcome.unwrap_or(Outcome::TimedOut));
+                });
+            }
+            let changed = pin!(self.aws.changed(self.wake()));
+            if running.is_empty() {
+                changed.await;
+            } else if let Either::Left(_) = select(running.next(), changed).await {
+                // A run has ended, and its place is free.
+            }
+        }
+    }
+
+    /// Runs the function for the next batch, on this thread; `false` where there is none now.
+    pub fn step(&self, handler: impl FnOnce(&Batch) -> Outcome) -> bool {
+        let Some(batch) = self.take() else { return false };
+        let outcome = handler(&batch);
+        self.settle(&batch, &outcome);
+        true
+    }
+}

@@ -1,0 +1,154 @@
+//! `Invoke`: synchronous, asynchronous with its retries, and dry.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Function, Invocation, Lambda, MAX_ASYNC_BYTES, MAX_BYTES, Ran};
+use crate::clock::{Millis, iso};
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::ledger::Event;
+use crate::message::{Attribute, Entry};
+use crate::world::arn;
+
+/// Milliseconds before the first retry of an asynchronous event, and before each one after it.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>
+const RETRIES: [Millis; 2] = [60_000, 120_000];
+
+/// Milliseconds before a throttled asynchronous event is tried again, at first and at most.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>
+const THROTTLED: (Millis, Millis) = (1_000, 300_000);
+
+/// Characters of the error message in a dead letter.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
+const MAX_ERROR: usize = 1024;
+
+/// An event that Lambda has accepted and runs later.
+#[derive(Debug, Clone)]
+pub(crate) struct AsyncEvent {
+    pub(crate) function: Arc<str>,
+    pub(crate) invocation: Invocation,
+    accepted: Millis,
+    runs: u32,
+    throttles: u32,
+}
+
+/// What Lambda does next about an asynchronous event.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// It is done with.
+    Done,
+    /// It runs again at this moment.
+    Again(Millis, AsyncEvent),
+    /// It goes to a queue.
+    GivenUp(Vec<(String, Entry)>),
+}
+
+impl Lambda {
+    /// Checks a request and returns its function.
+    pub(crate) fn check(&self, name: &str, payload: &[u8], is_async: bool) -> Result<Function, Error> {
+        let Some(function) = self.function(name) else {
+            let message = format!("Function not found: {}", arn("lambda", &format!("function:{name}")));
+            return Err(Error::new(404, "ResourceNotFoundException", message));
+        };
+        let most = if is_async { MAX_ASYNC_BYTES } else { MAX_BYTES };
+        if payload.len() > most {
+            let message = format!(
+                "{} byte payload is too large for the invocation (limit {most} bytes)",
+                payload.len()
+            );
+            return Err(Error::new(413, "RequestTooLargeException", message));
+        }
+        if !payload.is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(payload).is_err() {
+            let message = "Could not parse request body into json";
+            return Err(Error::bad("InvalidRequestContentException", message));
+        }
+        Ok(function)
+    }
+}
+
+impl AsyncEvent {
+    pub(crate) fn new(function: &Arc<str>, invocation: Invocation, now: Millis) -> Self {
+        Self { function: Arc::clone(function), invocation, accepted: now, runs: 0, throttles: 0 }
+    }
+
+    /// Judges a run; `None` is a throttle, which is no run.
+    pub(crate) fn ran(mut self, cx: &mut Cx<'_>, function: &Function, ran: Option<&Ran>) -> Next {
+        let settings = &function.settings;
+        let Some(ran) = ran else {
+            let wait = THROTTLED.0 << self.throttles.min(20);
+            let next = cx.now + wait.min(THROTTLED.1);
+            self.throttles += 1;
+            if next > self.accepted + settings.max_age {
+                return self.give_up(cx.now, function, "EventAgeExceeded", None);
+            }
+            return Next::Again(next, self);
+        };
+        log(cx, &function.name, &self.invocation, ran);
+        self.runs += 1;
+        let next = cx.now + RETRIES[usize::try_from(self.runs - 1).unwrap_or(1).min(1)];
+        match &ran.result {
+            Ok(_) => Next::Done,
+            Err(_) if self.runs > settings.retries => {
+                self.give_up(cx.now, function, "RetriesExhausted", Some(ran))
+            }
+            Err(_) if next > self.accepted + settings.max_age => {
+                self.give_up(cx.now, function, "EventAgeExceeded", Some(ran))
+            }
+            Err(_) => Next::Again(next, self),
+        }
+    }
+
+    /// Returns what dead-letter queue and destination get.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
+    pub(crate) fn give_up(
+        self,
+        now: Millis,
+        function: &Function,
+        condition: &str,
+        ran: Option<&Ran>,
+    ) -> Next {
+        let Invocation { payload, request_id, .. } = self.invocation;
+        let error = ran.and_then(|ran| ran.result.as_ref().err());
+        let mut letters = Vec::new();
+        if let Some(queue) = &function.settings.dead_letters {
+            let message = error.map_or("Rate Exceeded.", |error| &error.message);
+            let message: String = message.chars().take(MAX_ERROR).collect();
+            let code = if error.is_some() { "200" } else { "429" };
+            let letter = Entry::new("", payload.clone())
+                .with("RequestID", Attribute::string(&*request_id))
+                .with("ErrorCode", Attribute::number(code))
+                .with("ErrorMessage", Attribute::string(if message.is_empty() { "-" } else { &message }));
+            letters.push((queue.clone(), letter));
+        }
+        if let Some(queue) = &function.settings.on_failure {
+            let name = format!("function:{}:$LATEST", function.name);
+            let event = serde_json::from_str::<serde_json::Value>(&payload).unwrap_or_default();
+            let mut record = json!({
+                "version": "1.0",
+                "timestamp": iso(now),
+                "requestContext": {
+                    "requestId": *request_id,
+                    "functionArn": arn("lambda", &name),
+                    "condition": condition,
+                    "approximateInvokeCount": self.runs,
+                },
+                "requestPayload": event,
+            });
+            if let Some(error) = error {
+                record["responseContext"] =
+                    json!({ "statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled" });
+                record["responsePayload"] = json!({ "errorMessage": error.message, "errorType": error.kind });
+            }
+            letters.push((queue.clone(), Entry::new("", record.to_string())));
+        }
+        Next::GivenUp(letters)
+    }
+}
+
+/// Writes a run into the journal.
+pub(crate) fn log(cx: &mut Cx<'_>, function: &Arc<str>, invocation: &Invocation, ran: &Ran) {
+    let (function, payload) = (Arc::clone(function), invocation.payload.clone());
+    cx.log(Event::Invoked { function, payload, ok: ran.result.is_ok() });
+}

@@ -1,0 +1,276 @@
+//! The event source mapping: it takes messages from a queue, hands them to a function in batches and deletes what the
+//! function does not return.
+//!
+//! A user drives it: [`Mapping::take`] and [`Mapping::settle`] around runs of his own, or one of the drivers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Batch, MAX_BYTES, MAX_PASSES, Outcome, passed};
+use crate::call::{Call, Service};
+use crate::clock::{Millis, millis};
+use crate::faults::Fault;
+use crate::ledger::Event;
+use crate::message::Entry;
+use crate::sqs::{Receive, Received};
+use crate::world::Aws;
+
+/// The caller's name of all mappings.
+const CALLER: &str = "mapping";
+
+/// Batches at once that a mapping begins with, and those that it adds in a minute while there is work.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+const SCALING: (usize, usize) = (5, 300);
+
+/// Milliseconds until a poll that failed is repeated.
+const POLL_AGAIN: Millis = 1_000;
+
+/// The settings of a mapping.
+#[derive(Debug, Clone)]
+pub struct MappingSettings {
+    /// The queue's name.
+    pub queue: String,
+    /// The function's name.
+    pub function: String,
+    /// `BatchSize`.
+    pub batch_size: usize,
+    /// `MaximumBatchingWindowInSeconds`.
+    pub window: Duration,
+    /// `MaximumConcurrency`.
+    pub concurrency: usize,
+    /// `ReportBatchItemFailures`.
+    pub partial: bool,
+    /// The function's timeout.
+    pub timeout: Duration,
+    /// `RecursiveLoop: Allow`.
+    pub allow_loops: bool,
+}
+
+impl MappingSettings {
+    /// Returns settings as AWS has them where nobody says otherwise, but with partial answers.
+    #[must_use]
+    pub fn new(queue: &str, function: &str) -> Self {
+        Self {
+            queue: queue.to_owned(),
+            function: function.to_owned(),
+            batch_size: 10,
+            window: Duration::ZERO,
+            concurrency: 1_000,
+            partial: true,
+            timeout: Duration::from_secs(60),
+            allow_loops: false,
+        }
+    }
+}
+
+/// A mapping; clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    pub(super) aws: Aws,
+    pub(super) settings: Arc<MappingSettings>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    collected: Vec<Received>,
+    bytes: usize,
+    since: Millis,
+    running: usize,
+    /// FIFO: the groups that a batch is made of, which no other batch touches.
+    busy: BTreeSet<String>,
+    /// The moment when the present work began; idle mappings scale down.
+    working_since: Option<Millis>,
+    again: Option<Millis>,
+}
+
+impl Mapping {
+    /// Returns a mapping in this account.
+    #[must_use]
+    pub fn new(aws: &Aws, settings: MappingSettings) -> Self {
+        Self { aws: aws.clone(), settings: Arc::new(settings), state: Arc::default() }
+    }
+
+    /// Takes a batch for a run of the function, if there is one now. The messages are hidden from their receive on,
+    /// which a batching window puts long before the run.
+    #[must_use]
+    pub fn take(&self) -> Option<Batch> {
+        let settings = &*self.settings;
+        let aws = &self.aws;
+        aws.advance();
+        let now = aws.clock().millis();
+        let mut state = self.state();
+        if state.running >= self.most(now, &state) {
+            return None;
+        }
+        self.collect(now, &mut state);
+        if state.collected.is_empty() {
+            if state.running == 0 {
+                state.working_since = None;
+            }
+            return None;
+        }
+        let is_full = state.collected.len() >= settings.batch_size || state.bytes >= MAX_BYTES;
+        if !is_full && now < state.since + millis(settings.window) {
+            return None;
+        }
+        state.working_since.get_or_insert(now);
+        let messages = std::mem::take(&mut state.collected);
+        state.bytes = 0;
+        drop(state);
+        let batch = self.begin(now, messages)?;
+        self.state().running += 1;
+        Some(batch)
+    }
+
+    /// Ends a run: deletes what the function has not returned.
+    pub fn settle(&self, batch: &Batch, outcome: &Outcome) {
+        let kept = batch.kept(outcome, self.settings.partial);
+        let all = 0..batch.messages.len();
+        let (kept, failed) = match kept {
+            Ok(kept) => (kept, None),
+            Err(why) => (all.clone().collect(), Some(why)),
+        };
+        let id = |index: &usize| Arc::clone(&batch.messages[*index].id);
+        let event = Event::BatchEnded { queue: self.queue(), kept: kept.iter().map(id).collect(), failed };
+        self.aws.act(CALLER, |_, cx| cx.log(event));
+        let deleted: Vec<_> = all.filter(|index| !kept.contains(index)).collect();
+        for ten in deleted.chunks(10) {
+            self.delete(batch, ten);
+        }
+        let mut state = self.state();
+        state.running -= 1;
+        state.release(&batch.messages);
+    }
+
+    /// Returns when the mapping has something to do again, unless something changes before.
+    #[must_use]
+    pub(super) fn wake(&self) -> Option<Millis> {
+        let state = self.state();
+        let window = (!state.collected.is_empty()).then(|| state.since + millis(self.settings.window));
+        let again = state.again;
+        drop(state);
+        let shows = |services: &mut crate::Services, _: &mut crate::Cx<'_>| {
+            let queue = services.sqs.queue(&self.settings.queue);
+            let next = queue.and_then(crate::sqs::Queue::next_visible);
+            next.into_iter().chain(services.next_due()).min()
+        };
+        let now = self.aws.clock().millis();
+        let shows = self.aws.locked(CALLER, now, shows);
+        window.into_iter().chain(again).chain(shows).min()
+    }
+
+    /// Returns how many batches may run at once.
+    fn most(&self, now: Millis, state: &State) -> usize {
+        let minutes = state.working_since.map_or(0, |since| (now - since) / 60_000);
+        let scaled = SCALING.0 + SCALING.1 * usize::try_from(minutes).unwrap_or(0);
+        scaled.min(self.settings.concurrency)
+    }
+
+    /// Receives what fits into the next batch.
+    fn collect(&self, now: Millis, state: &mut State) {
+        let settings = &*self.settings;
+        let room = settings.batch_size.saturating_sub(state.collected.len());
+        if room == 0 || state.again.take_if(|again| now >= *again).is_none() && state.again.is_some() {
+            return;
+        }
+        let ready = |services: &mut crate::Services, cx: &mut crate::Cx<'_>| {
+            services.sqs.can_receive(cx, &settings.queue, &state.busy)
+        };
+        if !self.aws.locked(CALLER, now, ready) {
+            return;
+        }
+        let call = Call::new(&CALLER.into(), Service::Sqs, "ReceiveMessage", &settings.queue);
+        if self.aws.fault(&call) != Fault::Pass {
+            state.again = Some(now + POLL_AGAIN);
+            return;
+        }
+        let max_bytes = MAX_BYTES - state.bytes;
+        let receive = Receive { at_most: room, max_bytes, is_long: true, ..Receive::default() };
+        let more = self
+            .aws
+            .locked(CALLER, now, |services, cx| services.sqs.poll(cx, &settings.queue, receive, &state.busy));
+        if state.collected.is_empty() {
+            state.since = now;
+        }
+        state.bytes += more.iter().map(|it| it.payload.size()).sum::<usize>();
+        if settings.queue.strip_suffix(".fifo").is_some() {
+            state.busy.extend(more.iter().filter_map(|it| it.payload.group.clone()));
+        }
+        state.collected.extend(more);
+    }
+
+    /// Begins a run, unless Lambda throttles it or stops a loop: then the messages stay hidden and count a receive.
+    fn begin(&self, now: Millis, messages: Vec<Received>) -> Option<Batch> {
+        let settings = &*self.settings;
+        let call = Call::new(&CALLER.into(), Service::Lambda, "Invoke", &settings.function);
+        let fault = self.aws.fault(&call);
+        let mut stopped = Vec::new();
+        let batch = self.aws.locked(CALLER, now, |_, cx| {
+            let mut trace: Option<(String, u32)> = None;
+            let mut taken = Vec::new();
+            for message in messages {
+                let id = Arc::clone(&message.id);
+                let came = passed(message.payload.trace.as_deref(), &settings.function, || id.to_string());
+                if came.1 > MAX_PASSES && !settings.allow_loops {
+                    cx.log(Event::LoopStopped { function: settings.function.as_str().into() });
+                    stopped.push(message);
+                    continue;
+                }
+                if trace.as_ref().is_none_or(|(_, count)| *count < came.1) {
+                    trace = Some(came);
+                }
+                taken.push(message);
+            }
+            let (trace, _) = trace?;
+            let ids: Vec<_> = taken.iter().map(|message| Arc::clone(&message.id)).collect();
+            cx.log(Event::Batch { queue: self.queue(), ids: ids.clone() });
+            if fault != Fault::Pass {
+                let failed = Some("throttled".to_owned());
+                cx.log(Event::BatchEnded { queue: self.queue(), kept: ids, failed });
+                stopped.extend(taken);
+                return None;
+            }
+            Some(Batch::new(&settings.queue, taken, cx.id(), trace))
+        });
+        self.state().release(&stopped);
+        let batch = batch?;
+        Some(Batch { deadline: now + millis(settings.timeout), ..batch })
+    }
+
+    /// Deletes up to ten messages. Faults see it as a call of the caller `mapping`.
+    fn delete(&self, batch: &Batch, indexes: &[usize]) {
+        let mut call = Call::new(&CALLER.into(), Service::Sqs, "DeleteMessageBatch", &self.settings.queue);
+        for (number, index) in indexes.iter().enumerate() {
+            let handle = Some(batch.messages[*index].handle.to_string());
+            call.entries.push(Entry { id: number.to_string(), handle, ..Entry::default() });
+        }
+        let failing = match self.aws.fault(&call).split().1 {
+            Fault::Pass | Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) => Vec::new(),
+            Fault::Entries(failing) => failing,
+            _ => return,
+        };
+        self.aws.act(CALLER, |services, cx| {
+            cx.failing = failing;
+            // What is not deleted shows again.
+            let _ = services.sqs.delete_message_batch(cx, &self.settings.queue, &call.entries);
+        });
+    }
+
+    fn queue(&self) -> Arc<str> {
+        self.settings.queue.as_str().into()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn release(&mut self, messages: &[Received]) {
+        for group in messages.iter().filter_map(|message| message.payload.group.as_ref()) {
+            self.busy.remove(group);
+        }
+    }
+}

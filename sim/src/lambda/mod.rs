@@ -1,0 +1,150 @@
+//! Lambda: functions behind `Invoke`, and the event source mapping that feeds them from queues.
+
+mod batch;
+mod driver;
+mod event;
+pub(crate) mod invoke;
+mod mapping;
+mod recursion;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use batch::{Batch, Outcome};
+pub(crate) use invoke::AsyncEvent;
+pub use mapping::{Mapping, MappingSettings};
+pub use recursion::MAX_PASSES;
+pub(crate) use recursion::passed;
+
+use crate::clock::Millis;
+
+/// Bytes of a synchronous request, of its answer, and of a batch of a mapping.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+pub const MAX_BYTES: usize = 6 * 1024 * 1024;
+
+/// Bytes of an asynchronous request.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+pub const MAX_ASYNC_BYTES: usize = 1024 * 1024;
+
+/// The functions of one account.
+#[derive(Debug, Default)]
+pub struct Lambda {
+    functions: BTreeMap<String, Function>,
+}
+
+/// What Lambda does about a function.
+#[derive(Debug, Clone)]
+pub struct FunctionSettings {
+    /// `MaximumRetryAttempts` of asynchronous events.
+    pub retries: u32,
+    /// `MaximumEventAgeInSeconds`, in milliseconds.
+    pub max_age: Millis,
+    /// The dead-letter queue of asynchronous events.
+    pub dead_letters: Option<String>,
+    /// The on-failure destination of asynchronous events, a queue.
+    pub on_failure: Option<String>,
+    /// `RecursiveLoop: Allow`.
+    pub allow_loops: bool,
+}
+
+/// One run of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The event.
+    pub payload: String,
+    /// The request's id.
+    pub request_id: Arc<str>,
+    /// The X-Ray header, which the function's own calls carry on.
+    pub trace: Option<String>,
+}
+
+/// What a function made of its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// The answer as JSON, or why the code failed.
+    pub result: Result<String, FunctionError>,
+    /// The time that it took.
+    pub took: Duration,
+}
+
+/// The failure of a function's code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionError {
+    /// `errorType`.
+    pub kind: String,
+    /// `errorMessage`.
+    pub message: String,
+}
+
+type Handler = Arc<dyn Fn(&Invocation) -> Ran + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Function {
+    pub(crate) name: Arc<str>,
+    pub(crate) handler: Handler,
+    pub(crate) settings: FunctionSettings,
+}
+
+impl Default for FunctionSettings {
+    fn default() -> Self {
+        Self { retries: 2, max_age: 21_600_000, dead_letters: None, on_failure: None, allow_loops: false }
+    }
+}
+
+impl Ran {
+    /// Returns a run that answers this JSON at once.
+    pub fn ok(answer: impl Into<String>) -> Self {
+        Self { result: Ok(answer.into()), took: Duration::ZERO }
+    }
+
+    /// Returns a run whose code fails at once.
+    pub fn failed(kind: &str, message: &str) -> Self {
+        let error = FunctionError { kind: kind.to_owned(), message: message.to_owned() };
+        Self { result: Err(error), took: Duration::ZERO }
+    }
+
+    /// Says how long the run takes.
+    #[must_use]
+    pub fn took(self, took: Duration) -> Self {
+        Self { took, ..self }
+    }
+}
+
+impl Lambda {
+    /// Creates a function, or replaces one. The handler may use the [`Aws`](crate::Aws) that runs it.
+    pub fn create(
+        &mut self,
+        name: &str,
+        settings: FunctionSettings,
+        handler: impl Fn(&Invocation) -> Ran + Send + Sync + 'static,
+    ) {
+        let function = Function { name: name.into(), handler: Arc::new(handler), settings };
+        self.functions.insert(name.to_owned(), function);
+    }
+
+    /// Removes a function.
+    pub fn remove(&mut self, name: &str) {
+        self.functions.remove(name);
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<Function> {
+        self.functions.get(name).cloned()
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).field("settings", &self.settings).finish()
+    }
+}
+
+/// Returns a function's name of a name, an ARN or an ARN with a qualifier.
+#[must_use]
+pub fn name_of(function: &str) -> &str {
+    let mut parts = function.split(':');
+    if parts.next() == Some("arn") { parts.nth(5).unwrap_or_default() } else { function }
+}

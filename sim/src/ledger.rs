@@ -1,0 +1,244 @@
+//! The append-only journal of everything that happens, by which laws are judged elsewhere.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::call::Call;
+use crate::clock::Millis;
+use crate::message::{Attributes, attributes_size, hex};
+
+/// The journal.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    entries: Vec<Record>,
+}
+
+/// One line of the journal.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The moment.
+    pub at: Millis,
+    /// The caller that did it, or the service that acted by itself: `sqs`, `sns`, `lambda`.
+    pub by: Arc<str>,
+    /// The event.
+    pub event: Event,
+}
+
+/// The content of a message, which never changes once it is sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// The body.
+    pub body: String,
+    /// The message attributes.
+    pub attributes: Attributes,
+    /// `MessageGroupId`.
+    pub group: Option<String>,
+    /// `MessageDeduplicationId`.
+    pub deduplication: Option<String>,
+    /// `AWSTraceHeader`.
+    pub trace: Option<String>,
+}
+
+impl Payload {
+    /// Returns the bytes that SQS counts.
+    pub(crate) fn size(&self) -> usize {
+        self.body.len() + attributes_size(&self.attributes)
+    }
+}
+
+/// An event. Queues, topics, functions and streams have their names, subscriptions their ARNs.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A request came, whatever came of it.
+    Called(Arc<Call>),
+    /// A queue took a message.
+    Sent {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+        /// Its content.
+        payload: Arc<Payload>,
+        /// Seconds until it shows.
+        delay: i64,
+    },
+    /// A FIFO queue or topic answered a repetition within five minutes like the first, and took nothing.
+    Swallowed {
+        /// The queue or topic.
+        name: Arc<str>,
+        /// The id of the first message.
+        id: Arc<str>,
+        /// The body that was not taken.
+        body: String,
+    },
+    /// A queue handed out a message.
+    Received {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+        /// The receive's number, from 1.
+        count: u32,
+        /// The receipt handle.
+        handle: Arc<str>,
+    },
+    /// A queue changed how long it hides a message.
+    Hidden {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+        /// The seconds.
+        seconds: i64,
+    },
+    /// A queue answered 200 to a receipt handle that was no longer good for anything.
+    Stale {
+        /// The queue.
+        queue: Arc<str>,
+        /// The operation.
+        operation: &'static str,
+        /// The receipt handle.
+        handle: String,
+    },
+    /// A queue deleted a message on request.
+    Deleted {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+    },
+    /// A standard queue will hand out a message once more than it should.
+    Duplicated {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+    },
+    /// A message's retention ended.
+    Expired {
+        /// The queue.
+        queue: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+    },
+    /// SQS moved a message that was received too often.
+    Moved {
+        /// The queue that it left.
+        from: Arc<str>,
+        /// The dead-letter queue.
+        to: Arc<str>,
+        /// The message's id, which it keeps.
+        id: Arc<str>,
+    },
+    /// A topic took a message.
+    Published {
+        /// The topic.
+        topic: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+        /// The message.
+        message: String,
+    },
+    /// SNS delivered a message to an endpoint.
+    Delivered {
+        /// The subscription.
+        subscription: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+    },
+    /// SNS gave a delivery up.
+    GivenUp {
+        /// The subscription.
+        subscription: Arc<str>,
+        /// The message's id.
+        id: Arc<str>,
+        /// The dead-letter queue that took it; none took it where there is none.
+        queue: Option<Arc<str>>,
+    },
+    /// S3 stored an object.
+    Stored {
+        /// Bucket and key.
+        object: String,
+        /// The entity tag.
+        etag: String,
+        /// The bytes.
+        bytes: usize,
+    },
+    /// A function ran.
+    Invoked {
+        /// The function.
+        function: Arc<str>,
+        /// The event.
+        payload: String,
+        /// Whether the function's code succeeded.
+        ok: bool,
+    },
+    /// Lambda stopped an event that went round in a loop.
+    LoopStopped {
+        /// The function.
+        function: Arc<str>,
+    },
+    /// A mapping handed a batch to its function.
+    Batch {
+        /// The queue.
+        queue: Arc<str>,
+        /// The messages' ids.
+        ids: Vec<Arc<str>>,
+    },
+    /// A mapping heard what came of a batch.
+    BatchEnded {
+        /// The queue.
+        queue: Arc<str>,
+        /// The messages that stay in the queue.
+        kept: Vec<Arc<str>>,
+        /// The reason why the whole batch counts as failed.
+        failed: Option<String>,
+    },
+    /// A stream took a record.
+    Streamed {
+        /// The stream.
+        stream: Arc<str>,
+        /// The record.
+        data: Vec<u8>,
+    },
+    /// A web server answered a request.
+    Posted {
+        /// The server's name.
+        host: Arc<str>,
+        /// Path and query.
+        path: String,
+        /// The request's body.
+        body: Vec<u8>,
+        /// The status that it answered.
+        status: u16,
+    },
+}
+
+impl Ledger {
+    /// Appends an event.
+    pub(crate) fn push(&mut self, at: Millis, by: &Arc<str>, event: Event) {
+        self.entries.push(Record { at, by: Arc::clone(by), event });
+    }
+
+    /// Returns the journal so far.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        &self.entries
+    }
+
+    /// Removes the journal so far and returns it.
+    pub(crate) fn take(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.entries)
+    }
+}
+
+/// Returns a hash of a journal: two runs of one seed have the same.
+#[must_use]
+pub fn digest(records: &[Record]) -> String {
+    let mut hash = Sha256::new();
+    for record in records {
+        hash.update(format!("{record:?}\n"));
+    }
+    hex(&hash.finalize())
+}

@@ -1,0 +1,51 @@
+//! One AWS account in memory, with AWS's own limits, for every test and proof. It knows nothing of the software that
+//! is tested with it.
+//!
+//! ```text
+//!        SDK clients                 real processes
+//!             |                            |
+//!    door::Connector (tokio)      socket::Server (loopback)       doors: wait, hang, break off
+//!             |                            |
+//!             +-------- protocol ----------+                      bytes <-> Call, answer
+//!                          |
+//!                       Faults                                    what goes wrong with this Call?
+//!                          |
+//!   Mapping ---->  Sqs  Sns  S3  Lambda  Firehose  Web            services: limits, state
+//!                          |
+//!                       Ledger                                    everything that happened, with a digest
+//!
+//!   Clock: tokio's (paused or not), the machine's own, or moved by hand
+//! ```
+//!
+//! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
+//! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
+//!
+//! All chance comes from the seed. With a clock that the test moves, two runs of one seed have the same journal.
+
+mod call;
+mod clock;
+mod cx;
+mod error;
+mod faults;
+mod firehose;
+pub mod lambda;
+mod ledger;
+mod message;
+pub mod s3;
+mod services;
+pub mod sns;
+pub mod sqs;
+mod web;
+mod world;
+
+pub use call::{Call, Service};
+pub use clock::{Clock, Millis};
+pub use cx::Cx;
+pub use error::{BatchAnswer, Error};
+pub use faults::{EntryFault, Fault, Faults};
+pub use firehose::{Firehose, MAX_BATCH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS};
+pub use ledger::{Event, Ledger, Payload, Record, digest};
+pub use message::{Attribute, Attributes, Data, Entry};
+pub use services::Services;
+pub use web::{Web, WebAnswer};
+pub use world::{ACCOUNT, Aws, REGION, arn};

@@ -1,0 +1,173 @@
+//! S3: buckets with conditional writes and listings by pages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::clock::Millis;
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::ledger::Event;
+use crate::message::md5_of;
+
+/// Keys and common prefixes on a page of a listing.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
+pub const MAX_KEYS: usize = 1000;
+
+/// Bytes of a key.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// The buckets of one account.
+#[derive(Debug)]
+pub struct S3 {
+    buckets: BTreeMap<String, BTreeMap<String, Object>>,
+    /// Entries on a page of a listing, where a world wants smaller pages than S3's.
+    pub page: usize,
+}
+
+/// An object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The entity tag, with its quotation marks.
+    pub etag: String,
+    /// The moment of the last write.
+    pub modified: Millis,
+    /// The content type that the writer named.
+    pub content_type: Option<String>,
+}
+
+/// The condition of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition<'a> {
+    /// None: the last writer wins.
+    None,
+    /// `If-None-Match: *`: there is no such object yet.
+    Absent,
+    /// `If-Match`: the object has this entity tag.
+    Tag(&'a str),
+}
+
+/// A request for a page of a listing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct List<'a> {
+    /// The keys begin with this.
+    pub prefix: &'a str,
+    /// Keys that have this after the prefix are shown as one common prefix.
+    pub delimiter: Option<&'a str>,
+    /// The listing begins behind this key, the continuation of a page or `StartAfter`.
+    pub after: Option<&'a str>,
+    /// `MaxKeys`.
+    pub max_keys: Option<usize>,
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Keys with their objects, without the objects' bytes.
+    pub objects: Vec<(String, Object)>,
+    /// Common prefixes.
+    pub prefixes: Vec<String>,
+    /// The last entry of the page, where another page follows.
+    pub next: Option<String>,
+}
+
+impl Default for S3 {
+    fn default() -> Self {
+        Self { buckets: BTreeMap::new(), page: MAX_KEYS }
+    }
+}
+
+impl S3 {
+    /// Creates a bucket; one that is there stays as it is.
+    pub fn create(&mut self, bucket: &str) {
+        self.buckets.entry(bucket.to_owned()).or_default();
+    }
+
+    /// Returns the objects of a bucket by key.
+    #[must_use]
+    pub fn objects(&self, bucket: &str) -> Option<&BTreeMap<String, Object>> {
+        self.buckets.get(bucket)
+    }
+
+    /// Carries out `PutObject` and returns the entity tag.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
+    pub fn put_object(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (bucket, key): (&str, &str),
+        bytes: Vec<u8>,
+        condition: Condition<'_>,
+        content_type: Option<&str>,
+    ) -> Result<String, Error> {
+        let objects = self.buckets.get_mut(bucket).ok_or_else(no_bucket)?;
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Error::bad("KeyTooLongError", "Your key is too long"));
+        }
+        match (condition, objects.get(key)) {
+            (Condition::Absent, Some(_)) => return Err(precondition()),
+            (Condition::Tag(tag), Some(object)) if object.etag != tag => return Err(precondition()),
+            (Condition::Tag(_), None) => return Err(no_key()),
+            _ => {}
+        }
+        let etag = format!("\"{}\"", md5_of(&bytes));
+        let object = format!("{bucket}/{key}");
+        cx.log(Event::Stored { object, etag: etag.clone(), bytes: bytes.len() });
+        let content_type = content_type.map(str::to_owned);
+        let object = Object { bytes, etag: etag.clone(), modified: cx.now, content_type };
+        objects.insert(key.to_owned(), object);
+        Ok(etag)
+    }
+
+    /// Carries out `GetObject`; `unless` is `If-None-Match`, whose tag makes the answer 304.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
+    pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&Object, Error> {
+        let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(no_key)?;
+        if unless == Some(object.etag.as_str()) {
+            return Err(Error::new(304, "NotModified", "Not Modified"));
+        }
+        Ok(object)
+    }
+
+    /// Carries out `ListObjectsV2`.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
+    pub fn list_objects(&self, bucket: &str, list: List<'_>) -> Result<Page, Error> {
+        let objects = self.buckets.get(bucket).ok_or_else(no_bucket)?;
+        let most = list.max_keys.unwrap_or(MAX_KEYS).min(self.page);
+        let after = list.after.unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        let mut page = Page::default();
+        for (key, object) in objects.range(list.prefix.to_owned()..) {
+            let Some(rest) = key.strip_prefix(list.prefix) else { break };
+            let end = list.delimiter.and_then(|it| Some(rest.find(it)? + it.len()));
+            let entry = end.map_or(key.as_str(), |end| &key[..list.prefix.len() + end]);
+            if entry <= after || seen.contains(entry) {
+                continue;
+            }
+            if seen.len() == most {
+                page.next = seen.last().map(|last: &&str| (*last).to_owned());
+                break;
+            }
+            seen.insert(entry);
+            if end.is_some() {
+                page.prefixes.push(entry.to_owned());
+            } else {
+                page.objects.push((key.clone(), Object { bytes: Vec::new(), ..object.clone() }));
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn precondition() -> Error {
+    let message = "At least one of the pre-conditions you specified did not hold";
+    Error::new(412, "PreconditionFailed", message)
+}
+
+fn no_key() -> Error {
+    Error::new(404, "NoSuchKey", "The specified key does not exist.")
+}
+
+fn no_bucket() -> Error {
+    Error::new(404, "NoSuchBucket", "The specified bucket does not exist")
+}

@@ -1,0 +1,151 @@
+//! A message in the forms in which its subscribers get it.
+
+use serde_json::{Map, Value, json};
+
+use super::{Message, Subscription};
+use crate::clock::iso;
+use crate::message::{Entry, sns_attributes};
+use crate::world::{REGION, arn};
+
+/// A placeholder: SNS's key is not known here.
+const SIGNATURE: &str = "c2FtcGxlIHNpZ25hdHVyZSwgbm90IGEgcmVhbCBvbmU=";
+
+/// The certificate that the placeholder names.
+const CERTIFICATE: &str = "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
+
+/// A POST to a subscriber's web server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Post {
+    /// The URL.
+    pub url: String,
+    /// The headers; names are in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Message {
+    /// Returns the message for a queue: as it was published for a raw subscription, else in an envelope.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+    #[must_use]
+    pub fn for_queue(&self, of: &Subscription) -> Entry {
+        let (body, attributes) = if of.raw {
+            (self.body.clone(), self.attributes.clone())
+        } else {
+            (self.envelope(of), crate::Attributes::default())
+        };
+        Entry {
+            body,
+            attributes,
+            group: self.group.clone(),
+            deduplication: self.deduplication.clone(),
+            trace: self.trace.clone(),
+            ..Entry::default()
+        }
+    }
+
+    /// Returns the message as it lies in the subscription's dead-letter queue, whatever the protocol: the envelope of
+    /// queues, or the raw message.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
+    #[must_use]
+    pub fn for_dead_letters(&self, of: &Subscription) -> Entry {
+        self.for_queue(of)
+    }
+
+    /// Returns the envelope, in SNS's own layout.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>
+    #[must_use]
+    pub fn envelope(&self, of: &Subscription) -> String {
+        let text = |text: &str| Value::from(text).to_string();
+        let mut lines = vec![("Type", text("Notification")), ("MessageId", text(&self.id))];
+        lines.extend(self.sequence.as_deref().map(|it| ("SequenceNumber", text(it))));
+        lines.push(("TopicArn", text(&arn("sns", &self.topic))));
+        lines.extend(self.subject.as_deref().map(|it| ("Subject", text(it))));
+        lines.push(("Message", text(&self.body)));
+        lines.push(("Timestamp", text(&iso(self.published))));
+        // A FIFO topic signs nothing.
+        if self.sequence.is_none() {
+            lines.push(("SignatureVersion", text(&self.signature_version.to_string())));
+            lines.push(("Signature", text(SIGNATURE)));
+            lines.push(("SigningCertURL", text(&certificate())));
+        }
+        lines.push(("UnsubscribeURL", text(&unsubscribe(of))));
+        if !self.attributes.is_empty() {
+            let attribute = |(name, it): &(String, Value)| {
+                format!("    {} : {{\"Type\":{},\"Value\":{}}}", text(name), it["Type"], it["Value"])
+            };
+            let attributes: Vec<_> = sns_attributes(&self.attributes).into_iter().collect();
+            let attributes: Vec<_> = attributes.iter().map(attribute).collect();
+            lines.push(("MessageAttributes", format!("{{\n{}\n  }}", attributes.join(",\n"))));
+        }
+        let lines: Vec<_> = lines.iter().map(|(name, value)| format!("  \"{name}\" : {value}")).collect();
+        format!("{{\n{}\n}}", lines.join(",\n"))
+    }
+
+    /// Returns the event for a function.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
+    #[must_use]
+    pub fn for_function(&self, of: &Subscription) -> String {
+        let mut sns = Map::new();
+        let mut put = |name: &str, value: Value| sns.insert(name.to_owned(), value);
+        put("Type", "Notification".into());
+        put("MessageId", (*self.id).into());
+        put("TopicArn", arn("sns", &self.topic).into());
+        put("Subject", self.subject.clone().into());
+        put("Message", self.body.clone().into());
+        put("Timestamp", iso(self.published).into());
+        put("SignatureVersion", self.signature_version.to_string().into());
+        put("Signature", SIGNATURE.into());
+        put("SigningCertUrl", certificate().into());
+        put("UnsubscribeUrl", unsubscribe(of).into());
+        put("MessageAttributes", sns_attributes(&self.attributes).into());
+        let record = json!({
+            "EventSource": "aws:sns",
+            "EventVersion": "1.0",
+            "EventSubscriptionArn": of.arn,
+            "Sns": sns,
+        });
+        json!({ "Records": [record] }).to_string()
+    }
+
+    /// Returns the POST for a web server.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/http-header.html>
+    #[must_use]
+    pub fn for_web(&self, of: &Subscription) -> Post {
+        let mut headers = vec![
+            ("x-amz-sns-message-type", "Notification".to_owned()),
+            ("x-amz-sns-message-id", self.id.to_string()),
+            ("x-amz-sns-topic-arn", arn("sns", &self.topic)),
+            ("x-amz-sns-subscription-arn", of.arn.clone()),
+            ("content-type", "text/plain; charset=UTF-8".to_owned()),
+            ("user-agent", "Amazon Simple Notification Service Agent".to_owned()),
+        ];
+        if of.raw {
+            headers.push(("x-amz-sns-rawdelivery", "true".to_owned()));
+        }
+        Post {
+            url: of.endpoint.clone(),
+            headers: headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            body: if of.raw { self.body.clone() } else { self.envelope(of) },
+        }
+    }
+
+    /// Returns the record for a stream.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/firehose-archived-message-format-S3.html>
+    #[must_use]
+    pub fn for_stream(&self, of: &Subscription, line_break: bool) -> Entry {
+        let mut body = if of.raw { self.body.clone() } else { self.envelope(of) };
+        if line_break {
+            body.push('\n');
+        }
+        Entry { body, ..Entry::default() }
+    }
+}
+
+fn certificate() -> String {
+    format!("https://sns.{REGION}.amazonaws.com/{CERTIFICATE}")
+}
+
+fn unsubscribe(of: &Subscription) -> String {
+    format!("https://sns.{REGION}.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={}", of.arn)
+}

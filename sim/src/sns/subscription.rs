@@ -1,0 +1,110 @@
+//! A subscription and its attributes.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::world::{ACCOUNT, arn};
+
+/// A subscription of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// The ARN.
+    pub arn: String,
+    /// The topic's name.
+    pub topic: String,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The endpoint: an ARN or a URL.
+    pub endpoint: String,
+    /// `RawMessageDelivery`.
+    pub raw: bool,
+    /// The name of the dead-letter queue.
+    pub dead_letters: Option<String>,
+    /// Whether the endpoint has not confirmed the subscription yet.
+    pub pending: bool,
+    /// Further attributes, which win over those above: `EffectiveDeliveryPolicy`, `FilterPolicy` ...
+    pub more: BTreeMap<String, String>,
+}
+
+/// The protocols of subscriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// A queue.
+    Sqs,
+    /// A function.
+    Lambda,
+    /// A web server without TLS.
+    Http,
+    /// A web server.
+    Https,
+    /// A stream.
+    Firehose,
+}
+
+impl Protocol {
+    /// Returns the protocol's name in SNS.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sqs => "sqs",
+            Self::Lambda => "lambda",
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Firehose => "firehose",
+        }
+    }
+}
+
+impl Subscription {
+    /// Returns a confirmed subscription that is not raw. `id` is the last part of its ARN.
+    #[must_use]
+    pub fn new(topic: &str, id: &str, protocol: Protocol, endpoint: &str) -> Self {
+        Self {
+            arn: format!("{}:{id}", arn("sns", topic)),
+            topic: topic.to_owned(),
+            protocol,
+            endpoint: endpoint.to_owned(),
+            raw: false,
+            dead_letters: None,
+            pending: false,
+            more: BTreeMap::new(),
+        }
+    }
+
+    /// Makes the deliveries raw.
+    #[must_use]
+    pub fn raw(self) -> Self {
+        Self { raw: true, ..self }
+    }
+
+    /// Names the dead-letter queue.
+    #[must_use]
+    pub fn dead_letters(self, queue: &str) -> Self {
+        Self { dead_letters: Some(queue.to_owned()), ..self }
+    }
+
+    /// Returns the attributes as `GetSubscriptionAttributes` gives them.
+    pub(super) fn attributes(&self) -> BTreeMap<String, String> {
+        let topic = arn("sns", &self.topic);
+        let redrive = self
+            .dead_letters
+            .as_ref()
+            .map(|queue| ("RedrivePolicy", json!({ "deadLetterTargetArn": arn("sqs", queue) }).to_string()));
+        let attributes = [
+            ("SubscriptionArn", self.arn.clone()),
+            ("TopicArn", topic),
+            ("Owner", ACCOUNT.to_owned()),
+            ("Protocol", self.protocol.name().to_owned()),
+            ("Endpoint", self.endpoint.clone()),
+            ("RawMessageDelivery", self.raw.to_string()),
+            ("PendingConfirmation", self.pending.to_string()),
+            ("ConfirmationWasAuthenticated", "true".to_owned()),
+        ];
+        let attributes = attributes.into_iter().chain(redrive);
+        let mut attributes: BTreeMap<_, _> =
+            attributes.map(|(name, value)| (name.to_owned(), value)).collect();
+        attributes.extend(self.more.clone());
+        attributes
+    }
+}

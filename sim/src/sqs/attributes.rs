@@ -1,0 +1,51 @@
+//! The attributes of a queue.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::Sqs;
+use super::settings::QueueSettings;
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::world::arn;
+
+impl Sqs {
+    /// Carries out `GetQueueAttributes`; no names mean none, `All` means all.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
+    pub fn get_queue_attributes(
+        &mut self,
+        now: Millis,
+        queue: &str,
+        names: &[String],
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let queue = self.find(queue)?;
+        queue.settle(now);
+        let counts = queue.reading(now);
+        let QueueSettings { retention, visibility, max_bytes, delay, content_based, redrive, .. } =
+            &queue.settings;
+        let mut attributes = BTreeMap::from([
+            ("QueueArn", queue.arn()),
+            ("ApproximateNumberOfMessages", counts.visible.to_string()),
+            ("ApproximateNumberOfMessagesNotVisible", counts.in_flight.to_string()),
+            ("ApproximateNumberOfMessagesDelayed", counts.delayed.to_string()),
+            ("MessageRetentionPeriod", retention.to_string()),
+            ("VisibilityTimeout", visibility.to_string()),
+            ("MaximumMessageSize", max_bytes.to_string()),
+            ("DelaySeconds", delay.to_string()),
+        ]);
+        if queue.is_fifo {
+            attributes.insert("FifoQueue", "true".to_owned());
+            attributes.insert("ContentBasedDeduplication", content_based.to_string());
+        }
+        if let Some(redrive) = redrive {
+            let target = arn("sqs", &redrive.queue);
+            let policy = json!({ "deadLetterTargetArn": target, "maxReceiveCount": redrive.max_receives });
+            attributes.insert("RedrivePolicy", policy.to_string());
+        }
+        let all = names.iter().any(|name| name == "All");
+        let wanted = |name: &str| all || names.iter().any(|it| it == name);
+        let attributes = attributes.into_iter().filter(|(name, _)| wanted(name));
+        Ok(attributes.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}

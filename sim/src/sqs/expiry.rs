@@ -1,0 +1,40 @@
+//! The end of messages: their retention, and the moves to a dead-letter queue.
+
+use super::Sqs;
+use crate::clock::Millis;
+use crate::cx::Cx;
+use crate::ledger::Event;
+
+impl Sqs {
+    /// Returns when the retention of a message ends next.
+    pub(crate) fn next_expiry(&self) -> Option<Millis> {
+        self.queues.values().filter_map(|queue| queue.expiry.first()).map(|(at, _)| *at).min()
+    }
+
+    /// Drops the messages whose retention has ended, in flight or not, each at its own moment.
+    pub(crate) fn expire(&mut self, cx: &mut Cx<'_>) {
+        for queue in self.queues.values_mut() {
+            while let Some((at, number)) = queue.expiry.first().copied().filter(|(at, _)| *at <= cx.now) {
+                queue.settle(at);
+                let Some(message) = queue.remove(number, at) else { break };
+                let event = Event::Expired { queue: queue.name.clone(), id: message.id };
+                cx.of("sqs", at).log(event);
+            }
+        }
+    }
+
+    /// Moves a message that was received too often to its dead-letter queue. Without that queue the message stays.
+    pub(super) fn redrive(&mut self, cx: &mut Cx<'_>, from: &str, to: &str, number: u64) -> bool {
+        if !self.queues.contains_key(to) {
+            return false;
+        }
+        let Some(source) = self.queues.get_mut(from) else { return false };
+        let (name, arn) = (source.name.clone(), source.arn());
+        let Some(message) = source.remove(number, cx.now) else { return false };
+        let Some(target) = self.queues.get_mut(to) else { return false };
+        let event = Event::Moved { from: name, to: target.name.clone(), id: message.id.clone() };
+        cx.of("sqs", cx.now).log(event);
+        target.take_moved(cx.now, &arn, message);
+        true
+    }
+}

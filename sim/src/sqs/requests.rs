@@ -1,0 +1,249 @@
+//! The operations on queues.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::parts::Handle;
+use super::settings::MAX_ENTRIES;
+use super::{Received, Sqs, rules};
+use crate::cx::Cx;
+use crate::error::{BatchAnswer, Error};
+use crate::ledger::{Event, Payload};
+use crate::message::{Entry, hex};
+
+/// The answer to a message that a queue took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The message's id.
+    pub id: Arc<str>,
+    /// FIFO: the sequence number.
+    pub sequence: Option<String>,
+}
+
+/// A request for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Receive {
+    /// `MaxNumberOfMessages`.
+    pub at_most: usize,
+    /// The bytes of bodies and attributes at which Lambda's pollers stop.
+    pub max_bytes: usize,
+    /// `VisibilityTimeout`, where it is not the queue's own.
+    pub visibility: Option<i64>,
+    /// Whether it waits: at the limit in flight a long poll gets nothing and a short poll an error.
+    pub is_long: bool,
+}
+
+impl Default for Receive {
+    fn default() -> Self {
+        Self { at_most: 1, max_bytes: usize::MAX, visibility: None, is_long: false }
+    }
+}
+
+impl Sqs {
+    /// Carries out `SendMessage`.
+    pub fn send_message(&mut self, cx: &mut Cx<'_>, queue: &str, entry: &Entry) -> Result<Sent, Error> {
+        let queue = self.find(queue)?;
+        rules::message(queue, entry)?;
+        let deduplication = entry.deduplication.clone().or_else(|| {
+            // What stands for the id is a hash of the body.
+            use sha2::{Digest as _, Sha256};
+            (queue.is_fifo && queue.settings.content_based).then(|| hex(&Sha256::digest(&entry.body)))
+        });
+        let payload = Payload {
+            body: entry.body.clone(),
+            attributes: entry.attributes.clone(),
+            group: entry.group.clone(),
+            deduplication,
+            trace: entry.trace.clone(),
+        };
+        let delay = entry.delay.unwrap_or(queue.settings.delay);
+        let (id, sequence) = queue.put(cx, payload, delay);
+        Ok(Sent { id, sequence })
+    }
+
+    /// Carries out `SendMessageBatch`.
+    pub fn send_message_batch(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: &str,
+        entries: &[Entry],
+    ) -> Result<BatchAnswer<Sent>, Error> {
+        self.find(queue)?;
+        rules::batch("AWS.SimpleQueueService.", entries)?;
+        rules::total(entries)?;
+        Ok(cx.each(entries, |cx, entry| self.send_message(cx, queue, entry)))
+    }
+
+    /// Carries out `ReceiveMessage`, without any waiting.
+    pub fn receive_message(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        receive: Receive,
+    ) -> Result<Vec<Received>, Error> {
+        let queue = self.find(name)?;
+        if receive.at_most == 0 || receive.at_most > MAX_ENTRIES {
+            let message = format!(
+                "Value {} for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and 10, if provided.",
+                receive.at_most
+            );
+            return Err(Error::bad("InvalidParameterValue", message));
+        }
+        queue.settle(cx.now);
+        if queue.room() == 0 && !receive.is_long {
+            let message = "Too many messages in flight.";
+            return Err(Error::new(403, "OverLimit", message));
+        }
+        Ok(self.poll(cx, name, receive, &BTreeSet::new()))
+    }
+
+    /// Returns whether a long poll would get anything now. `busy` are the FIFO groups that the receiver leaves alone.
+    pub(crate) fn can_receive(&mut self, cx: &mut Cx<'_>, name: &str, busy: &BTreeSet<String>) -> bool {
+        let queue = self.queues.get_mut(name);
+        queue.is_some_and(|queue| !queue.ready(cx, busy).is_empty() && queue.room() > 0)
+    }
+
+    /// Hands messages out as Lambda's pollers get them, in as many requests as it takes. `busy` are the FIFO groups that
+    /// the receiver leaves alone.
+    pub fn poll(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        receive: Receive,
+        busy: &BTreeSet<String>,
+    ) -> Vec<Received> {
+        let Ok(queue) = self.find(name) else { return Vec::new() };
+        let redrive = queue.settings.redrive.clone();
+        let seconds = receive.visibility.unwrap_or(queue.settings.visibility);
+        queue.settle(cx.now);
+        let room = queue.room();
+        let (mut bytes, mut received) = (0, Vec::new());
+        for number in queue.ready(cx, busy) {
+            let Ok(queue) = self.find(name) else { break };
+            if let Some(redrive) = redrive.as_ref().filter(|it| queue.receives(number) >= it.max_receives)
+                && self.redrive(cx, name, &redrive.queue, number)
+            {
+                continue;
+            }
+            let Ok(queue) = self.find(name) else { break };
+            if received.len() >= receive.at_most.min(room) {
+                break;
+            }
+            bytes += queue.size(number);
+            if bytes > receive.max_bytes && !received.is_empty() {
+                break;
+            }
+            received.extend(queue.hand_out(cx, number, seconds));
+        }
+        received
+    }
+
+    /// Carries out `ChangeMessageVisibility`.
+    pub fn change_message_visibility(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: &str,
+        handle: &str,
+        seconds: i64,
+    ) -> Result<(), Error> {
+        let queue = self.find(queue)?;
+        rules::visibility(seconds)?;
+        match queue.resolve(cx.now, handle) {
+            Handle::Valid(number) => {
+                rules::total_visibility(queue.away(cx.now, number), seconds)?;
+                queue.hide(cx, number, seconds);
+                Ok(())
+            }
+            other => self.void(cx, queue_name(handle), other, "ChangeMessageVisibility", handle),
+        }
+    }
+
+    /// Carries out `ChangeMessageVisibilityBatch`.
+    pub fn change_message_visibility_batch(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: &str,
+        entries: &[Entry],
+    ) -> Result<BatchAnswer<()>, Error> {
+        self.find(queue)?;
+        rules::batch("AWS.SimpleQueueService.", entries)?;
+        Ok(cx.each(entries, |cx, Entry { handle, visibility, .. }| {
+            let handle = handle.as_deref().unwrap_or_default();
+            let changed = self.change_message_visibility(cx, queue, handle, visibility.unwrap_or(0));
+            changed.map_err(in_batch)
+        }))
+    }
+
+    /// Carries out `DeleteMessage`.
+    pub fn delete_message(&mut self, cx: &mut Cx<'_>, queue: &str, handle: &str) -> Result<(), Error> {
+        let queue = self.find(queue)?;
+        match queue.resolve(cx.now, handle) {
+            Handle::Valid(number) => queue.delete(cx, number),
+            // A standard queue deletes by the last handle, also after the message has shown again.
+            Handle::Expired(number) if !queue.is_fifo => queue.delete(cx, number),
+            other => return self.void(cx, queue_name(handle), other, "DeleteMessage", handle),
+        }
+        Ok(())
+    }
+
+    /// Carries out `DeleteMessageBatch`.
+    pub fn delete_message_batch(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: &str,
+        entries: &[Entry],
+    ) -> Result<BatchAnswer<()>, Error> {
+        self.find(queue)?;
+        rules::batch("AWS.SimpleQueueService.", entries)?;
+        Ok(cx.each(entries, |cx, entry| {
+            let handle = entry.handle.as_deref().unwrap_or_default();
+            self.delete_message(cx, queue, handle).map_err(in_batch)
+        }))
+    }
+
+    /// Shows a message once more though it is hidden, as a standard queue may do; unknown ids change nothing.
+    pub fn show_again(&mut self, cx: &mut Cx<'_>, queue: &str, id: &str) {
+        let Ok(queue) = self.find(queue) else { return };
+        let found = queue.messages.iter().find(|(_, message)| &*message.id == id).map(|(number, _)| *number);
+        if let Some(number) = found {
+            queue.show_again(cx, number);
+        }
+    }
+
+    /// Answers to a handle that is no longer good: a standard queue says yes and does nothing, a FIFO queue refuses.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
+    fn void(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        of: Handle,
+        operation: &'static str,
+        handle: &str,
+    ) -> Result<(), Error> {
+        let queue = self.queues.get(name).filter(|_| of != Handle::Unknown);
+        let Some(queue) = queue else {
+            let message = format!("The input receipt handle \"{handle}\" is not a valid receipt handle.");
+            return Err(Error::new(404, "ReceiptHandleIsInvalid", message));
+        };
+        if queue.is_fifo {
+            let message = format!(
+                "Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+            );
+            return Err(Error::bad("InvalidParameterValue", message));
+        }
+        cx.log(Event::Stale { queue: Arc::clone(&queue.name), operation, handle: handle.to_owned() });
+        Ok(())
+    }
+}
+
+/// Returns the error of an expired handle as a batch answer names it.
+fn in_batch(error: Error) -> Error {
+    if error.message.contains("receipt handle has expired") {
+        return Error { code: "ReceiptHandleIsInvalid".into(), ..error };
+    }
+    error
+}
+
+fn queue_name(handle: &str) -> &str {
+    handle.split('#').next().unwrap_or_default()
+}

@@ -1,0 +1,92 @@
+//! The web servers of subscribers, by host name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::faults::Fault;
+
+/// The web servers of a world.
+#[derive(Default)]
+pub struct Web {
+    servers: BTreeMap<String, Script>,
+}
+
+type Script = Arc<dyn Fn(&Call) -> WebAnswer + Send + Sync>;
+
+/// The answer of a web server, with what goes wrong on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebAnswer {
+    /// The status.
+    pub status: u16,
+    /// Headers; names are in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+    /// The course of the request.
+    pub fault: Fault,
+}
+
+impl WebAnswer {
+    /// Returns an answer with this status and a short body.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        let body = if status == 204 { "" } else { "ok" };
+        Self { status, headers: Vec::new(), body: body.to_owned(), fault: Fault::Pass }
+    }
+
+    /// Returns a request that takes this course: no connection, silence, a reset.
+    #[must_use]
+    pub fn fault(fault: Fault) -> Self {
+        Self { fault, ..Self::status(200) }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Asks the sender to come again after so many seconds.
+    #[must_use]
+    pub fn retry_after(self, seconds: u64) -> Self {
+        self.with("retry-after", &seconds.to_string())
+    }
+
+    /// Lets the sender wait first.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self { fault: self.fault.after(wait), ..self }
+    }
+}
+
+impl Web {
+    /// Starts a server: `host` is a name or `name:port`, as URLs have it.
+    pub fn serve(&mut self, host: &str, script: impl Fn(&Call) -> WebAnswer + Send + Sync + 'static) {
+        self.servers.insert(host.to_owned(), Arc::new(script));
+    }
+
+    /// Stops a server; connections to it can no longer be made.
+    pub fn stop(&mut self, host: &str) {
+        self.servers.remove(host);
+    }
+
+    /// Returns whether there is a server of this name.
+    #[must_use]
+    pub fn knows(&self, host: &str) -> bool {
+        self.servers.contains_key(host)
+    }
+
+    pub(crate) fn script(&self, host: &str) -> Option<Script> {
+        self.servers.get(host).cloned()
+    }
+}
+
+impl fmt::Debug for Web {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.servers.keys()).finish()
+    }
+}

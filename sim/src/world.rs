@@ -1,0 +1,283 @@
+//! One account's services with their clock, faults and journal.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::call::{Call, Service};
+use crate::clock::{Clock, Millis};
+use crate::cx::Cx;
+use crate::faults::{Fault, Faults};
+use crate::lambda::{AsyncEvent, Ran};
+use crate::ledger::{Event, Ledger, Record};
+use crate::services::{Failure, Services, Task};
+use crate::sns::{Delivery, Protocol};
+
+/// The account.
+pub const ACCOUNT: &str = "123456789012";
+
+/// The region.
+pub const REGION: &str = "eu-central-1";
+
+/// Returns an ARN in the account: `arn("sqs", "orders-dlq")`, `arn("lambda", "function:orders-notifier")`.
+#[must_use]
+pub fn arn(service: &str, name: &str) -> String {
+    format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{name}")
+}
+
+/// One account's services in memory; clones are the same account.
+#[derive(Debug, Clone)]
+pub struct Aws(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    state: Mutex<State>,
+    faults: Mutex<Faults>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    services: Services,
+    ledger: Ledger,
+    rng: fastrand::Rng,
+}
+
+impl Aws {
+    /// Returns an account without anything in it. All chance in it comes from the seed.
+    #[must_use]
+    pub fn new(clock: Clock, seed: u64) -> Self {
+        let state = State {
+            services: Services::default(),
+            ledger: Ledger::default(),
+            rng: fastrand::Rng::with_seed(seed),
+        };
+        let (state, faults, changed) = (Mutex::new(state), Mutex::default(), Notify::new());
+        Self(Arc::new(Inner { clock, state, faults, changed }))
+    }
+
+    /// Returns the clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Asks this hook from now on what goes wrong.
+    pub fn set_faults(&self, faults: Faults) {
+        *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    }
+
+    /// Returns the course of a call.
+    pub(crate) fn fault(&self, call: &Call) -> Fault {
+        // The hook may use the account, so nothing is locked while it is asked.
+        let faults = self.0.faults.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (faults.0)(call)
+    }
+
+    /// Uses the services directly, without protocols and faults, as this caller.
+    pub fn act<T>(&self, by: &str, act: impl FnOnce(&mut Services, &mut Cx<'_>) -> T) -> T {
+        self.advance();
+        let result = self.locked(by, self.0.clock.millis(), act);
+        self.advance();
+        result
+    }
+
+    /// Reads the journal.
+    pub fn journal<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        self.advance();
+        read(self.state().ledger.records())
+    }
+
+    /// Removes the journal so far and returns it.
+    #[must_use]
+    pub fn take_journal(&self) -> Vec<Record> {
+        self.advance();
+        self.state().ledger.take()
+    }
+
+    /// Returns a hash of the journal so far: two runs of one seed have the same.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        self.journal(crate::ledger::digest)
+    }
+
+    /// Returns the requests so far, in the order in which they began.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Arc<Call>> {
+        let call = |record: &Record| match &record.event {
+            Event::Called(call) => Some(Arc::clone(call)),
+            _ => None,
+        };
+        self.journal(|records| records.iter().filter_map(call).collect())
+    }
+
+    /// Does everything that services do by themselves until now, in its order.
+    pub fn advance(&self) {
+        loop {
+            let now = self.0.clock.millis();
+            let due = self.locked("sqs", now, |services, cx| services.take_due(cx));
+            match due {
+                None => return,
+                Some((at, Task::Deliver(delivery))) => self.deliver(at, *delivery),
+                Some((at, Task::Run(event))) => self.run(at, *event),
+            }
+        }
+    }
+
+    /// Waits for a change of anything, at most until this moment.
+    pub(crate) async fn changed(&self, until: Option<Millis>) {
+        let changed = self.0.changed.notified();
+        let Some(until) = until else { return changed.await };
+        let wait = crate::clock::duration(until - self.0.clock.millis());
+        // It makes no difference which of the two it was.
+        let _ = tokio::time::timeout(wait, changed).await;
+    }
+
+    pub(crate) fn locked<T>(
+        &self,
+        by: &str,
+        now: Millis,
+        act: impl FnOnce(&mut Services, &mut Cx<'_>) -> T,
+    ) -> T {
+        let mut state = self.state();
+        let State { services, ledger, rng } = &mut *state;
+        let before = ledger.records().len();
+        let result = act(services, &mut Cx { now, by: by.into(), ledger, rng, failing: Vec::new() });
+        // Only an event can make a difference to those who wait; without this, two of them would wake each other.
+        let is_new = ledger.records().len() != before;
+        drop(state);
+        if is_new {
+            self.0.changed.notify_waiters();
+        }
+        result
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers a message of SNS. Faults see it as a call of the caller `sns`.
+    fn deliver(&self, at: Millis, delivery: Delivery) {
+        let Delivery { subscription, message, .. } = &delivery;
+        let endpoint = subscription.endpoint.as_str();
+        let name = endpoint.rsplit([':', '/']).next().unwrap_or_default();
+        let (service, operation, target) = match subscription.protocol {
+            Protocol::Sqs => (Service::Sqs, "SendMessage", name),
+            Protocol::Lambda => (Service::Lambda, "Invoke", name),
+            Protocol::Firehose => (Service::Firehose, "PutRecord", name),
+            Protocol::Http | Protocol::Https => (Service::Web, "POST", host_of(endpoint)),
+        };
+        let mut call = Call::new(&"sns".into(), service, operation, target);
+        match subscription.protocol {
+            Protocol::Sqs => call.entries.push(message.for_queue(subscription)),
+            Protocol::Firehose => {
+                let line_break = self.locked("sns", at, |services, _| services.sns.line_break);
+                call.entries.push(message.for_stream(subscription, line_break));
+            }
+            Protocol::Lambda => call.body = message.for_function(subscription).into_bytes(),
+            Protocol::Http | Protocol::Https => {
+                let post = message.for_web(subscription);
+                call.parameters = post.headers.into_iter().collect();
+                call.parameters.insert("path".to_owned(), path_of(endpoint).to_owned());
+                call.body = post.body.into_bytes();
+            }
+        }
+        let result = match self.fault(&call).split().1 {
+            Fault::Denied => Err(Failure::Permanent),
+            Fault::Refuse(error) if error.is_senders() && error.status != 429 => Err(Failure::Permanent),
+            Fault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
+            // SNS counts an answer that it did not hear as a failure, though there was an effect.
+            Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) => {
+                let _ = self.hand_over(at, &call, message.trace.as_deref());
+                Err(Failure::Retryable)
+            }
+            _ => Err(Failure::Retryable),
+        };
+        self.locked("sns", at, |services, cx| services.delivered(cx, delivery, result));
+    }
+
+    /// Gives a message to the endpoint of its subscription.
+    fn hand_over(&self, at: Millis, call: &Call, trace: Option<&str>) -> Result<(), Failure> {
+        let permanent = |_| Failure::Permanent;
+        match call.service {
+            Service::Sqs => self.locked("sns", at, |services, cx| {
+                let entry = call.entries.first().cloned().unwrap_or_default();
+                services.sqs.send_message(cx, &call.target, &entry).map(|_| ()).map_err(permanent)
+            }),
+            Service::Firehose => self.locked("sns", at, |services, cx| {
+                let put = services.firehose.put_record_batch(cx, &call.target, &call.entries);
+                put.map(|_| ()).map_err(permanent)
+            }),
+            Service::Lambda => self.locked("sns", at, |services, cx| {
+                let function = services.lambda.check(&call.target, &call.body, true).map_err(permanent)?;
+                let payload = String::from_utf8_lossy(&call.body).into_owned();
+                services.accept(cx, &function, payload, trace);
+                Ok(())
+            }),
+            Service::Web => {
+                let (fault, answer) = self.post(at, call);
+                match answer.filter(|_| fault == Fault::Pass).map(|answer| answer.0) {
+                    Some(200..300) => Ok(()),
+                    Some(429 | 100..=101 | 500..) | None => Err(Failure::Retryable),
+                    Some(_) => Err(Failure::Permanent),
+                }
+            }
+            Service::Sns | Service::S3 => Err(Failure::Permanent),
+        }
+    }
+
+    /// Asks a web server: what goes wrong, and its answer where there is one.
+    pub(crate) fn post(&self, at: Millis, call: &Call) -> (Fault, Option<WebReply>) {
+        let script = self.locked(&call.caller, at, |services, _| services.web.script(&call.target));
+        let Some(script) = script else { return (Fault::NoConnection, None) };
+        let answer = script(call);
+        let (wait, fault) = answer.fault.split();
+        let reached = !matches!(fault, Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore);
+        if reached {
+            self.locked(&call.caller, at, |_, cx| {
+                cx.log(Event::Posted {
+                    host: call.target.as_str().into(),
+                    path: call.parameter("path").unwrap_or("/").to_owned(),
+                    body: call.body.clone(),
+                    status: answer.status,
+                });
+            });
+        }
+        let fault = if wait.is_zero() { fault } else { fault.after(wait) };
+        (fault, Some((answer.status, answer.headers, answer.body)))
+    }
+
+    /// Runs an asynchronous event. Faults see it as a call of the caller `lambda`, and a throttle is no run.
+    fn run(&self, at: Millis, event: AsyncEvent) {
+        let Some(function) = self.locked("lambda", at, |it, _| it.lambda.function(&event.function)) else {
+            return;
+        };
+        let mut call = Call::new(&"lambda".into(), Service::Lambda, "Run", &event.function);
+        call.body = event.invocation.payload.clone().into_bytes();
+        let ran = match self.fault(&call).split().1 {
+            Fault::Pass => Some((function.handler)(&event.invocation)),
+            Fault::Throttle => None,
+            _ => Some(Ran::failed("Runtime.ExitError", "RequestId: Error: Runtime exited")),
+        };
+        self.locked("lambda", at, |services, cx| {
+            let next = event.ran(cx, &function, ran.as_ref());
+            services.next(cx, next);
+        });
+    }
+}
+
+/// The status, the headers and the body of a web server's answer.
+pub(crate) type WebReply = (u16, Vec<(String, String)>, String);
+
+/// Returns host and port of a URL.
+pub(crate) fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or_default()
+}
+
+/// Returns path and query of a URL.
+pub(crate) fn path_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find(['/', '?']).map_or("/", |start| &rest[start..])
+}

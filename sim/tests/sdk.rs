@@ -1,0 +1,2 @@
+//! stub
+use aws_sdk_sqs as _;
