@@ -1,0 +1,126 @@
+//! The protocols of the services: a request becomes a [`Call`], a result becomes a response.
+
+mod firehose;
+mod lambda;
+mod s3;
+mod sns;
+mod sqs;
+mod text;
+mod web;
+
+use std::sync::Arc;
+
+use crate::call::{Call, Service};
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::services::Services;
+use crate::world::host_of;
+
+/// An HTTP request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The whole URI: `https://sqs.eu-central-1.amazonaws.com/`.
+    pub uri: String,
+    /// The headers; names are in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// An HTTP response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// The headers; names are in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// Returns the first header of this name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Response {
+    /// Returns a response without headers.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: Vec::new(), body: body.into() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// Returns the service of a request: web servers go by their names, the others by the shape of the request, since a
+/// process may have one address for all of them.
+pub(crate) fn service(services: &Services, request: &Request) -> Service {
+    let host = host_of(&request.uri);
+    let is_form = request.header("content-type").is_some_and(|it| it.contains("form-urlencoded"));
+    let is_aws =
+        host.contains("amazonaws.com") || host.starts_with("127.0.0.1") || host.starts_with("localhost");
+    match request.header("x-amz-target") {
+        _ if services.web.knows(host) || !is_aws => Service::Web,
+        Some(target) if target.starts_with("AmazonSQS.") => Service::Sqs,
+        Some(_) => Service::Firehose,
+        None if is_form => Service::Sns,
+        None if crate::world::path_of(&request.uri).starts_with("/2015-03-31/functions/") => Service::Lambda,
+        None => Service::S3,
+    }
+}
+
+/// Understands a request.
+pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> Result<Call, Error> {
+    let mut call = Call::new(caller, service, "", "");
+    match service {
+        Service::Sqs => sqs::decode(&mut call, request),
+        Service::Sns => sns::decode(&mut call, request),
+        Service::S3 => s3::decode(&mut call, request),
+        Service::Lambda => lambda::decode(&mut call, request),
+        Service::Firehose => firehose::decode(&mut call, request),
+        Service::Web => web::decode(&mut call, request),
+    }?;
+    Ok(call)
+}
+
+/// Carries out a call. Functions and web servers run code of the user, so [`Aws`](crate::Aws) itself calls them.
+pub(crate) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+    match call.service {
+        Service::Sqs => sqs::carry_out(services, cx, call),
+        Service::Sns => sns::carry_out(services, cx, call),
+        Service::S3 => s3::carry_out(services, cx, call),
+        Service::Lambda => lambda::carry_out(services, cx, call),
+        Service::Firehose => firehose::carry_out(services, cx, call),
+        Service::Web => Err(Error::new(404, "", "")),
+    }
+}
+
+/// Tells an error as its service does.
+pub(crate) fn refuse(service: Service, error: &Error) -> Response {
+    match service {
+        Service::Sqs => sqs::refuse(error),
+        Service::Sns => sns::refuse(error),
+        Service::S3 => s3::refuse(error),
+        Service::Lambda => lambda::refuse(error),
+        Service::Firehose => firehose::refuse(error),
+        Service::Web => Response::new(error.status, error.message.clone()),
+    }
+}
+
+pub(crate) use lambda::ran;
+pub(crate) use web::answered;
+
+/// Returns the error of an operation that the service here does not have.
+fn unknown(call: &Call) -> Error {
+    Error::new(501, "UnknownOperationException", format!("{} is not simulated", call.operation))
+}

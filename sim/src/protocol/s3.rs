@@ -1,0 +1,154 @@
+//! S3: REST, with the bucket in the path or in the host's name.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+
+use super::text::{decoded, element, escaped, form};
+use super::{Request, Response, unknown};
+use crate::call::Call;
+use crate::clock::{Millis, iso};
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::s3::{Condition, List};
+use crate::services::Services;
+use crate::world::{host_of, path_of};
+
+pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+    let (path, query) = path_of(&request.uri).split_once('?').unwrap_or((path_of(&request.uri), ""));
+    let path = decoded(path.trim_start_matches('/'));
+    call.parameters = form(query);
+    let host = host_of(&request.uri);
+    let bucket = host.split_once(".s3.").map(|(bucket, _)| bucket);
+    call.target = match bucket {
+        Some(bucket) => format!("{bucket}/{path}"),
+        None => path,
+    };
+    for name in ["if-none-match", "if-match", "content-type"] {
+        if let Some(value) = request.header(name) {
+            call.parameters.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    let is_list = call.parameters.contains_key("list-type");
+    let operation = match request.method.as_str() {
+        "GET" if is_list => "ListObjectsV2",
+        "GET" => "GetObject",
+        "PUT" => "PutObject",
+        other => other,
+    };
+    operation.clone_into(&mut call.operation);
+    if is_list {
+        let bucket = call.target.trim_end_matches('/').to_owned();
+        call.target = format!("{bucket}/{}", call.parameter("prefix").unwrap_or_default());
+    }
+    let is_chunked = request.header("content-encoding").is_some_and(|it| it.contains("aws-chunked"));
+    call.body = if is_chunked { unchunked(&request.body)? } else { request.body.clone() };
+    Ok(())
+}
+
+/// Takes the chunks of a streamed upload apart: `<hex size>[;extension]\r\n<bytes>\r\n` ... and trailers at the end.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html>
+fn unchunked(mut body: &[u8]) -> Result<Vec<u8>, Error> {
+    let broken = || Error::bad("IncompleteBody", "The request body terminated unexpectedly");
+    let mut whole = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n").ok_or_else(broken)?;
+        let head = std::str::from_utf8(&body[..end]).map_err(|_| broken())?;
+        let size = usize::from_str_radix(head.split(';').next().unwrap_or_default(), 16);
+        let size = size.map_err(|_| broken())?;
+        if size == 0 {
+            return Ok(whole);
+        }
+        whole.extend_from_slice(body.get(end + 2..end + 2 + size).ok_or_else(broken)?);
+        body = body.get(end + size + 4..).ok_or_else(broken)?;
+    }
+}
+
+pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+    let place = call.target.split_once('/').unwrap_or((&call.target, ""));
+    match call.operation.as_str() {
+        "PutObject" => {
+            let condition = match (call.parameter("if-none-match"), call.parameter("if-match")) {
+                (Some(_), _) => Condition::Absent,
+                (None, Some(tag)) => Condition::Tag(tag),
+                (None, None) => Condition::None,
+            };
+            let kind = call.parameter("content-type");
+            let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;
+            Ok(Response::new(200, "").with("etag", &etag))
+        }
+        "GetObject" => {
+            let object = services.s3.get_object(place, call.parameter("if-none-match"))?;
+            let kind = object.content_type.as_deref().unwrap_or("binary/octet-stream");
+            Ok(Response::new(200, object.bytes.clone())
+                .with("etag", &object.etag)
+                .with("last-modified", &http_date(object.modified))
+                .with("content-type", kind))
+        }
+        "ListObjectsV2" => list(services, call, place),
+        _ => Err(unknown(call)),
+    }
+}
+
+fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Result<Response, Error> {
+    let token = match call.parameter("continuation-token") {
+        None => None,
+        Some(token) => Some(
+            URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(
+                || Error::bad("InvalidArgument", "The continuation token provided is incorrect"),
+            )?,
+        ),
+    };
+    let page = services.s3.list_objects(
+        bucket,
+        List {
+            prefix,
+            delimiter: call.parameter("delimiter").filter(|it| !it.is_empty()),
+            after: token.as_deref().or(call.parameter("start-after")),
+            max_keys: call.parameter("max-keys").and_then(|it| it.parse().ok()),
+        },
+    )?;
+    let mut text = String::new();
+    for (key, object) in &page.objects {
+        // Listings show whole seconds.
+        let modified = iso(object.modified / 1000 * 1000);
+        text += &format!(
+            "<Contents>{}{}{}<StorageClass>STANDARD</StorageClass></Contents>",
+            element("Key", key),
+            element("LastModified", &modified),
+            element("ETag", &object.etag)
+        );
+    }
+    for prefix in &page.prefixes {
+        text += &format!("<CommonPrefixes>{}</CommonPrefixes>", element("Prefix", prefix));
+    }
+    if let Some(last) = &page.next {
+        text += &element("NextContinuationToken", &URL_SAFE_NO_PAD.encode(last));
+    }
+    let body = format!(
+        "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{}{}<KeyCount>{}</KeyCount>\
+         <IsTruncated>{}</IsTruncated>{text}</ListBucketResult>",
+        element("Name", bucket),
+        element("Prefix", prefix),
+        page.objects.len() + page.prefixes.len(),
+        page.next.is_some()
+    );
+    Ok(Response::new(200, body).with("content-type", "application/xml"))
+}
+
+pub(super) fn refuse(error: &Error) -> Response {
+    if error.status == 304 {
+        return Response::new(304, "");
+    }
+    let body = format!(
+        "<Error><Code>{}</Code><Message>{}</Message><RequestId>0000000000000000</RequestId></Error>",
+        error.code,
+        escaped(&error.message)
+    );
+    Response::new(error.status, body).with("content-type", "application/xml")
+}
+
+fn http_date(millis: Millis) -> String {
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

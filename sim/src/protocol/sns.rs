@@ -1,0 +1,157 @@
+//! SNS: forms in, XML out.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::text::{element, escaped, form};
+use super::{Request, Response, unknown};
+use crate::call::Call;
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::faults::MISSING;
+use crate::message::{Attribute, Attributes, Data, Entry};
+use crate::services::Services;
+use crate::sns::Published;
+
+const NAMESPACE: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
+
+pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+    let form = form(&String::from_utf8_lossy(&request.body));
+    let field = |name: &str| form.get(name).cloned().unwrap_or_default();
+    call.operation = field("Action");
+    let trace = request.header("x-amzn-trace-id").map(str::to_owned);
+    match call.operation.as_str() {
+        "PublishBatch" => {
+            call.target = topic_of(&field("TopicArn"));
+            for number in 1.. {
+                let prefix = format!("PublishBatchRequestEntries.member.{number}.");
+                if !form.contains_key(&format!("{prefix}Id")) {
+                    break;
+                }
+                call.entries.push(Entry { trace: trace.clone(), ..entry(&form, &prefix)? });
+            }
+        }
+        "Publish" => {
+            call.target = topic_of(&field("TopicArn"));
+            call.entries.push(Entry { trace, ..entry(&form, "")? });
+        }
+        "GetSubscriptionAttributes" => call.target = field("SubscriptionArn"),
+        _ => {}
+    }
+    if let Some(token) = form.get("NextToken") {
+        call.parameters.insert("NextToken".to_owned(), token.clone());
+    }
+    Ok(())
+}
+
+fn entry(form: &BTreeMap<String, String>, prefix: &str) -> Result<Entry, Error> {
+    let field = |name: &str| form.get(&format!("{prefix}{name}")).cloned();
+    let mut attributes = Attributes::new();
+    for number in 1.. {
+        let part = |name: &str| field(&format!("MessageAttributes.entry.{number}.{name}"));
+        let Some(name) = part("Name") else { break };
+        let value = match part("Value.BinaryValue") {
+            Some(bytes) => Data::Bytes(
+                STANDARD.decode(bytes).map_err(|it| Error::bad("SerializationException", it.to_string()))?,
+            ),
+            None => Data::Text(part("Value.StringValue").unwrap_or_default()),
+        };
+        let kind = part("Value.DataType").unwrap_or_default();
+        attributes.insert(name, Attribute { kind, value });
+    }
+    Ok(Entry {
+        id: field("Id").unwrap_or_default(),
+        body: field("Message").unwrap_or_default(),
+        subject: field("Subject"),
+        attributes,
+        group: field("MessageGroupId"),
+        deduplication: field("MessageDeduplicationId"),
+        ..Entry::default()
+    })
+}
+
+fn topic_of(arn: &str) -> String {
+    arn.rsplit(':').next().unwrap_or_default().to_owned()
+}
+
+pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+    let result = match call.operation.as_str() {
+        "Publish" => {
+            let entry = call.entries.first().cloned().unwrap_or_default();
+            published(&services.publish(cx, &call.target, &entry)?)
+        }
+        "PublishBatch" => {
+            let (mut successful, mut failed) = (String::new(), String::new());
+            let answer = services.publish_batch(cx, &call.target, &call.entries)?;
+            // SNS promises no order.
+            for (id, result) in answer.into_iter().rev() {
+                let id = element("Id", &id);
+                match result {
+                    Ok(done) => successful += &format!("<member>{id}{}</member>", published(&done)),
+                    Err(error) if error.code == MISSING => {}
+                    Err(error) => {
+                        failed += &format!(
+                            "<member>{id}{}{}<SenderFault>{}</SenderFault></member>",
+                            element("Code", &error.code),
+                            element("Message", &error.message),
+                            error.is_senders()
+                        );
+                    }
+                }
+            }
+            format!("<Failed>{failed}</Failed><Successful>{successful}</Successful>")
+        }
+        "GetSubscriptionAttributes" => {
+            let attributes = services.sns.get_subscription_attributes(&call.target)?;
+            let entry = |(name, value): (&String, &String)| {
+                format!("<entry>{}{}</entry>", element("key", name), element("value", value))
+            };
+            format!("<Attributes>{}</Attributes>", attributes.iter().map(entry).collect::<String>())
+        }
+        "ListSubscriptions" => {
+            let (page, next) = services.sns.list_subscriptions(call.parameter("NextToken"))?;
+            let member = |it: &&crate::sns::Subscription| {
+                // SNS gives a subscription that is not confirmed no ARN.
+                let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
+                format!(
+                    "<member>{}{}{}{}{}</member>",
+                    element("TopicArn", &crate::world::arn("sns", &it.topic)),
+                    element("Protocol", it.protocol.name()),
+                    element("SubscriptionArn", arn),
+                    element("Owner", crate::world::ACCOUNT),
+                    element("Endpoint", &it.endpoint),
+                )
+            };
+            let members: String = page.iter().map(member).collect();
+            let next = next.map_or_else(String::new, |token| element("NextToken", &token));
+            format!("<Subscriptions>{members}</Subscriptions>{next}")
+        }
+        _ => return Err(unknown(call)),
+    };
+    let name = &call.operation;
+    let body = format!(
+        "<{name}Response xmlns=\"{NAMESPACE}\"><{name}Result>{result}</{name}Result><ResponseMetadata>{}\
+         </ResponseMetadata></{name}Response>",
+        element("RequestId", &cx.id())
+    );
+    Ok(Response::new(200, body).with("content-type", "text/xml"))
+}
+
+fn published(done: &Published) -> String {
+    let sequence = done.sequence.as_deref();
+    let sequence = sequence.map_or_else(String::new, |it| element("SequenceNumber", it));
+    format!("{}{sequence}", element("MessageId", &done.id))
+}
+
+pub(super) fn refuse(error: &Error) -> Response {
+    let whose = if error.is_senders() { "Sender" } else { "Receiver" };
+    let body = format!(
+        "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>{whose}</Type><Code>{}</Code><Message>{}</Message></Error>\
+         <RequestId>00000000-0000-4000-8000-000000000000</RequestId></ErrorResponse>",
+        error.code,
+        escaped(&error.message)
+    );
+    Response::new(error.status, body).with("content-type", "text/xml")
+}

@@ -1,0 +1,208 @@
+//! SQS: AWS JSON 1.0.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{Request, Response, unknown};
+use crate::call::Call;
+use crate::cx::Cx;
+use crate::error::{BatchAnswer, Error};
+use crate::faults::MISSING;
+use crate::message::{Attribute, Attributes, Data, Entry, md5_of, md5_of_attributes};
+use crate::services::Services;
+use crate::sqs::{Receive, Received, Sent, name_of};
+
+pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+    let target = request.header("x-amz-target").unwrap_or_default();
+    target.rsplit('.').next().unwrap_or_default().clone_into(&mut call.operation);
+    let body: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| Error::bad("SerializationException", error.to_string()))?;
+    call.target = name_of(body["QueueUrl"].as_str().unwrap_or_default()).to_string();
+    let entries = body["Entries"].as_array();
+    let is_batch = call.operation.strip_suffix("Batch").is_some();
+    call.entries = match entries {
+        Some(entries) => entries.iter().map(entry).collect::<Result<_, _>>()?,
+        None if is_batch || call.operation == "GetQueueAttributes" => Vec::new(),
+        None => vec![entry(&body)?],
+    };
+    let list = |name: &str| {
+        let names = body[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.collect::<Vec<_>>().join(",")
+    };
+    let mut put = |name: &str, value: String| call.parameters.insert(name.to_owned(), value);
+    put("AttributeNames", list("AttributeNames"));
+    for name in ["MaxNumberOfMessages", "VisibilityTimeout", "WaitTimeSeconds"] {
+        if let Some(number) = body[name].as_i64() {
+            put(name, number.to_string());
+        }
+    }
+    if let Some(trace) = request.header("x-amzn-trace-id") {
+        put("trace", trace.to_owned());
+    }
+    Ok(())
+}
+
+fn entry(entry: &Value) -> Result<Entry, Error> {
+    let text = |name: &str| entry[name].as_str().map(str::to_owned);
+    let mut attributes = Attributes::new();
+    for (name, attribute) in entry["MessageAttributes"].as_object().into_iter().flatten() {
+        let value = match (&attribute["StringValue"], &attribute["BinaryValue"]) {
+            (Value::String(text), _) => Data::Text(text.clone()),
+            (_, Value::String(bytes)) => Data::Bytes(
+                STANDARD.decode(bytes).map_err(|it| Error::bad("SerializationException", it.to_string()))?,
+            ),
+            _ => Data::Text(String::new()),
+        };
+        let kind = attribute["DataType"].as_str().unwrap_or_default().to_owned();
+        attributes.insert(name.clone(), Attribute { kind, value });
+    }
+    let trace = &entry["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"];
+    Ok(Entry {
+        id: text("Id").unwrap_or_default(),
+        body: text("MessageBody").unwrap_or_default(),
+        subject: None,
+        attributes,
+        group: text("MessageGroupId"),
+        deduplication: text("MessageDeduplicationId"),
+        trace: trace.as_str().map(str::to_owned),
+        delay: entry["DelaySeconds"].as_i64(),
+        handle: text("ReceiptHandle"),
+        visibility: entry["VisibilityTimeout"].as_i64(),
+    })
+}
+
+pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+    let (sqs, queue, entries) = (&mut services.sqs, call.target.as_str(), &call.entries);
+    let first = entries.first().cloned().unwrap_or_default();
+    let handle = first.handle.as_deref().unwrap_or_default();
+    let answer = match call.operation.as_str() {
+        "SendMessage" => {
+            let sent = sqs.send_message(cx, queue, &traced(call, &first))?;
+            taken(&first, &sent)
+        }
+        "SendMessageBatch" => {
+            let entries: Vec<_> = entries.iter().map(|entry| traced(call, entry)).collect();
+            let answer = sqs.send_message_batch(cx, queue, &entries)?;
+            lists(&entries, answer, taken)
+        }
+        "ReceiveMessage" => {
+            let number = |name: &str| call.parameter(name).and_then(|it| it.parse::<i64>().ok());
+            let receive = Receive {
+                at_most: number("MaxNumberOfMessages").map_or(1, |it| usize::try_from(it).unwrap_or(0)),
+                visibility: number("VisibilityTimeout"),
+                is_long: number("WaitTimeSeconds").is_some_and(|seconds| seconds > 0),
+                ..Receive::default()
+            };
+            let received = sqs.receive_message(cx, queue, receive)?;
+            json!({ "Messages": received.iter().map(message).collect::<Vec<_>>() })
+        }
+        "DeleteMessage" => {
+            sqs.delete_message(cx, queue, handle)?;
+            json!({})
+        }
+        "DeleteMessageBatch" => {
+            lists(entries, sqs.delete_message_batch(cx, queue, entries)?, |_, ()| json!({}))
+        }
+        "ChangeMessageVisibility" => {
+            sqs.change_message_visibility(cx, queue, handle, first.visibility.unwrap_or(0))?;
+            json!({})
+        }
+        "ChangeMessageVisibilityBatch" => {
+            let answer = sqs.change_message_visibility_batch(cx, queue, entries)?;
+            lists(entries, answer, |_, ()| json!({}))
+        }
+        "GetQueueAttributes" => {
+            let names = call.parameter("AttributeNames").unwrap_or_default();
+            let names: Vec<_> = names.split(',').map(str::to_owned).collect();
+            json!({ "Attributes": sqs.get_queue_attributes(cx.now, queue, &names)? })
+        }
+        _ => return Err(unknown(call)),
+    };
+    Ok(response(200, &answer))
+}
+
+/// Puts the request's X-Ray header where an entry has none of its own.
+fn traced(call: &Call, entry: &Entry) -> Entry {
+    let trace = entry.trace.clone().or_else(|| call.parameter("trace").map(str::to_owned));
+    Entry { trace, ..entry.clone() }
+}
+
+fn taken(entry: &Entry, sent: &Sent) -> Value {
+    let mut answer = json!({ "MessageId": *sent.id, "MD5OfMessageBody": md5_of(entry.body.as_bytes()) });
+    if let Some(md5) = md5_of_attributes(&entry.attributes) {
+        answer["MD5OfMessageAttributes"] = md5.into();
+    }
+    if let Some(sequence) = &sent.sequence {
+        answer["SequenceNumber"] = sequence.as_str().into();
+    }
+    answer
+}
+
+/// Writes the lists of a batch answer in another order than the request's, since SQS promises none.
+fn lists<T>(entries: &[Entry], answer: BatchAnswer<T>, taken: impl Fn(&Entry, &T) -> Value) -> Value {
+    let (mut successful, mut failed) = (Vec::new(), Vec::new());
+    for (entry, (id, result)) in entries.iter().zip(answer).rev() {
+        match result {
+            Ok(done) => {
+                let mut item = taken(entry, &done);
+                item["Id"] = id.into();
+                successful.push(item);
+            }
+            Err(error) if error.code == MISSING => {}
+            Err(error) => failed.push(json!({
+                "Id": id,
+                "Code": error.code,
+                "Message": error.message,
+                "SenderFault": error.is_senders(),
+            })),
+        }
+    }
+    json!({ "Successful": successful, "Failed": failed })
+}
+
+fn message(received: &Received) -> Value {
+    let payload = &received.payload;
+    let attribute = |it: &Attribute| match &it.value {
+        Data::Text(text) => json!({ "DataType": it.kind, "StringValue": text }),
+        Data::Bytes(bytes) => json!({ "DataType": it.kind, "BinaryValue": STANDARD.encode(bytes) }),
+    };
+    let mut system = Map::new();
+    let values = [
+        ("ApproximateReceiveCount", Some(received.receives.to_string())),
+        ("ApproximateFirstReceiveTimestamp", Some(received.first_received.to_string())),
+        ("SentTimestamp", Some(received.sent.to_string())),
+        ("SenderId", Some(received.sender.to_string())),
+        ("AWSTraceHeader", payload.trace.clone()),
+        ("MessageGroupId", payload.group.clone()),
+        ("MessageDeduplicationId", payload.deduplication.clone()),
+        ("SequenceNumber", received.sequence.clone()),
+        ("DeadLetterQueueSourceArn", received.source.as_deref().map(str::to_owned)),
+    ];
+    for (name, value) in values {
+        system.extend(value.map(|value| (name.to_owned(), value.into())));
+    }
+    let attributes: Map<_, _> =
+        payload.attributes.iter().map(|(name, it)| (name.clone(), attribute(it))).collect();
+    json!({
+        "MessageId": *received.id,
+        "ReceiptHandle": *received.handle,
+        "Body": payload.body,
+        "MD5OfBody": md5_of(payload.body.as_bytes()),
+        "Attributes": system,
+        "MessageAttributes": attributes,
+    })
+}
+
+/// Writes an error with the name of its shape, and the older name of the query protocol in a header.
+pub(super) fn refuse(error: &Error) -> Response {
+    let bare = error.code.rsplit('.').next().unwrap_or_default();
+    let shape = if bare == "NonExistentQueue" { "QueueDoesNotExist" } else { bare };
+    let body = json!({ "__type": format!("com.amazonaws.sqs#{shape}"), "message": error.message });
+    let whose = if error.is_senders() { "Sender" } else { "Receiver" };
+    response(error.status, &body).with("x-amzn-query-error", &format!("{};{whose}", error.code))
+}
+
+fn response(status: u16, body: &Value) -> Response {
+    Response::new(status, body.to_string()).with("content-type", "application/x-amz-json-1.0")
+}

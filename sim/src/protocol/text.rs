@@ -1,0 +1,29 @@
+//! Forms and XML.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+
+/// Decodes percent signs.
+pub(super) fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// Reads a form or a query.
+pub(super) fn form(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let plain = |text: &str| decoded(&text.replace('+', " "));
+    pairs.map(|(name, value)| (plain(name), plain(value))).collect()
+}
+
+/// Escapes text for XML.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\r', "&#xD;")
+}
+
+/// Returns an element with text in it.
+pub(super) fn element(name: &str, text: &str) -> String {
+    format!("<{name}>{}</{name}>", escaped(text))
+}

@@ -1,0 +1,193 @@
+//! The door for real processes: HTTP/1.1 on a loopback socket, a thread for each connection.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::door::{Caller, End};
+use crate::protocol::{Request, Response};
+use crate::world::Aws;
+
+/// How often a connection that hangs looks whether it may end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A server on loopback; it accepts connections until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    closed: Arc<AtomicBool>,
+}
+
+impl Aws {
+    /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub fn listen(&self, caller: &Caller) -> io::Result<Server> {
+        Server::start(self, caller, None)
+    }
+
+    /// Serves one web server to a caller, whatever name the caller gives it.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
+        Server::start(self, caller, Some(host))
+    }
+}
+
+impl Server {
+    fn start(aws: &Aws, caller: &Caller, host: Option<&str>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let server = Self { address: listener.local_addr()?, closed: Arc::default() };
+        let connection = Arc::new(Connection {
+            aws: aws.clone(),
+            caller: caller.clone(),
+            host: host.map(str::to_owned),
+            closed: Arc::clone(&server.closed),
+        });
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if connection.closed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let connection = Arc::clone(&connection);
+                // A connection that breaks is the client's affair.
+                thread::spawn(move || connection.serve(stream).unwrap_or_default());
+            }
+        });
+        Ok(server)
+    }
+
+    /// Returns `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Returns `http://127.0.0.1:<port>`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+        // The thread that accepts wakes up by a connection.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// What the connections of one server share.
+struct Connection {
+    aws: Aws,
+    caller: Caller,
+    host: Option<String>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Connection {
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut stream = BufReader::with_capacity(1 << 16, stream);
+        while let Some(mut request) = read(&mut stream)? {
+            if let Some(host) = &self.host {
+                let path = crate::world::path_of(&request.uri);
+                request.uri = format!("http://{host}{path}");
+            }
+            let begun = self.aws.begin(&self.caller, &request);
+            self.sleep(begun.wait);
+            let (end, took) = begun.finish();
+            self.sleep(took);
+            match end {
+                End::Answer(response) => {
+                    write(stream.get_mut(), &response, usize::MAX)?;
+                }
+                End::BreakOff(response, bytes) => return write(stream.get_mut(), &response, bytes),
+                End::NoConnection | End::Reset => return Ok(()),
+                End::Hang => {
+                    self.sleep(Duration::MAX);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps, at most until the server or the caller is gone.
+    fn sleep(&self, mut time: Duration) {
+        while !time.is_zero() && !self.closed.load(Ordering::Relaxed) && !self.caller.is_gone() {
+            let step = time.min(LOOK);
+            thread::sleep(step);
+            time -= step;
+        }
+    }
+}
+
+/// Reads the next request; `None` at the end of the connection.
+fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
+    let line = read_line(stream)?;
+    let mut words = line.split(' ');
+    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
+    let mut request = Request { method: method.to_owned(), ..Request::default() };
+    loop {
+        let header = read_line(stream)?;
+        let Some((name, value)) = header.split_once(':') else { break };
+        request.headers.push((name.to_lowercase(), value.trim().to_owned()));
+    }
+    request.uri = format!("http://{}{path}", request.header("host").unwrap_or("127.0.0.1"));
+    if request.header("expect").is_some() {
+        stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    let broken = |_| io::Error::from(io::ErrorKind::InvalidData);
+    if request.header("transfer-encoding").is_some_and(|it| it.contains("chunked")) {
+        loop {
+            let size = usize::from_str_radix(&read_line(stream)?, 16).map_err(broken)?;
+            read_bytes(stream, size, &mut request.body)?;
+            read_line(stream)?;
+            if size == 0 {
+                return Ok(Some(request));
+            }
+        }
+    }
+    let length = request.header("content-length").map_or(Ok(0), str::parse).map_err(broken)?;
+    read_bytes(stream, length, &mut request.body)?;
+    Ok(Some(request))
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
+}
+
+fn read_bytes(stream: &mut impl Read, count: usize, into: &mut Vec<u8>) -> io::Result<()> {
+    let start = into.len();
+    into.resize(start + count, 0);
+    stream.read_exact(&mut into[start..])
+}
+
+/// Writes a response, of its body at most so many bytes.
+fn write(stream: &mut impl Write, response: &Response, at_most: usize) -> io::Result<()> {
+    let mut head = format!("HTTP/1.1 {} Answer\r\n", response.status);
+    for (name, value) in &response.headers {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    // These two have no body, and clients do not look for one.
+    if !matches!(response.status, 204 | 304) {
+        head += &format!("content-length: {}\r\n", response.body.len());
+    }
+    head += "\r\n";
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(&response.body[..at_most.min(response.body.len())]);
+    stream.write_all(&bytes)?;
+    stream.flush()
+}
