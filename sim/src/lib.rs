@@ -38,6 +38,8 @@ mod services;
 pub mod sns;
 mod socket;
 pub mod sqs;
+#[cfg(test)]
+mod tests;
 mod web;
 mod world;
 

@@ -13,7 +13,7 @@ use crate::clock::{Millis, millis};
 use crate::faults::Fault;
 use crate::ledger::Event;
 use crate::message::Entry;
-use crate::sqs::{Receive, Received};
+use crate::sqs::{Receive, Received, SURROUNDINGS};
 use crate::world::Aws;
 
 /// The caller's name of all mappings.
@@ -172,9 +172,10 @@ impl Mapping {
     fn collect(&self, now: Millis, state: &mut State) {
         let settings = &*self.settings;
         let room = settings.batch_size.saturating_sub(state.collected.len());
-        if room == 0 || state.again.take_if(|again| now >= *again).is_none() && state.again.is_some() {
+        if room == 0 || state.again.is_some_and(|again| now < again) {
             return;
         }
+        state.again = None;
         let ready = |services: &mut crate::Services, cx: &mut crate::Cx<'_>| {
             services.sqs.can_receive(cx, &settings.queue, &state.busy)
         };
@@ -186,7 +187,7 @@ impl Mapping {
             state.again = Some(now + POLL_AGAIN);
             return;
         }
-        let max_bytes = MAX_BYTES - state.bytes;
+        let max_bytes = MAX_BYTES.saturating_sub(state.bytes);
         let receive = Receive { at_most: room, max_bytes, is_long: true, ..Receive::default() };
         let more = self
             .aws
@@ -194,7 +195,7 @@ impl Mapping {
         if state.collected.is_empty() {
             state.since = now;
         }
-        state.bytes += more.iter().map(|it| it.payload.size()).sum::<usize>();
+        state.bytes += more.iter().map(|it| it.payload.size() + SURROUNDINGS).sum::<usize>();
         if settings.queue.strip_suffix(".fifo").is_some() {
             state.busy.extend(more.iter().filter_map(|it| it.payload.group.clone()));
         }

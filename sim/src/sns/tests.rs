@@ -1,1 +1,276 @@
+//! Each limit of SNS with the page that it comes from, and what lies in a dead-letter queue.
 
+use std::time::Duration;
+
+use super::*;
+use crate::lambda::{FunctionSettings, Ran};
+use crate::sqs::{QueueSettings, Receive, Received};
+use crate::{Attribute, Aws, Clock, Entry, Event, Fault, Faults, WebAnswer, arn};
+
+fn aws() -> Aws {
+    let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+    aws.act("test", |it, _| {
+        for queue in ["worker", "dlq", "worker.fifo", "dlq.fifo"] {
+            it.sqs.create(queue, QueueSettings::default());
+        }
+        it.sns.create("orders", TopicSettings::default());
+        it.sns.create("orders.fifo", TopicSettings::default());
+    });
+    aws
+}
+
+fn subscribe(aws: &Aws, protocol: Protocol, endpoint: &str) -> Subscription {
+    let subscription = Subscription::new("orders", "s-1", protocol, endpoint).dead_letters("dlq");
+    aws.act("test", |it, _| it.sns.subscribe(subscription.clone()));
+    subscription
+}
+
+fn publish(aws: &Aws, topic: &str, entry: &Entry) -> Result<Published, Error> {
+    aws.act("test", |it, cx| it.publish(cx, topic, entry))
+}
+
+fn received(aws: &Aws, queue: &str) -> Vec<Received> {
+    let receive = Receive { at_most: 10, ..Receive::default() };
+    aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
+}
+
+fn order() -> Entry {
+    let entry = Entry::new("0", "{\"id\":\"o-1\"}").with("tenant", Attribute::string("gold"));
+    Entry { subject: Some("Order".to_owned()), ..entry.with("sum", Attribute::binary([0, 255])) }
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>
+#[test]
+fn a_queue_gets_an_envelope() {
+    let aws = aws();
+    let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
+    let published = publish(&aws, "orders", &order()).unwrap();
+    let message = received(&aws, "worker").remove(0);
+    assert!(message.payload.attributes.is_empty());
+    let envelope: serde_json::Value = serde_json::from_str(&message.payload.body).unwrap();
+    assert_eq!(envelope["MessageId"], *published.id);
+    assert_eq!(envelope["Message"], "{\"id\":\"o-1\"}");
+    assert_eq!(envelope["Timestamp"], "2026-11-01T12:00:00.000Z");
+    assert_eq!(
+        envelope["MessageAttributes"]["sum"],
+        serde_json::json!({ "Type": "Binary", "Value": "AP8=" })
+    );
+    let unsubscribe = envelope["UnsubscribeURL"].as_str().unwrap();
+    assert!(unsubscribe.ends_with(&format!("SubscriptionArn={}", subscription.arn)), "{unsubscribe}");
+    let lines: Vec<_> =
+        message.payload.body.lines().map(|line| line.trim().split(' ').next().unwrap()).collect();
+    assert_eq!(lines[1..5], ["\"Type\"", "\"MessageId\"", "\"TopicArn\"", "\"Subject\""]);
+}
+
+/// A queue that is gone is a client-side error: the message goes to the dead-letter queue without retries, in the
+/// envelope and without attributes.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
+#[test]
+fn a_permanent_failure_puts_the_envelope_into_the_dead_letter_queue_at_once() {
+    let aws = aws();
+    aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
+    subscribe(&aws, Protocol::Sqs, &arn("sqs", "gone"));
+    publish(&aws, "orders", &order()).unwrap();
+    let letter = received(&aws, "dlq").remove(0);
+    assert!(letter.payload.body.contains("\"Type\" : \"Notification\""));
+    assert!(letter.payload.attributes.is_empty());
+    assert_eq!(letter.source, None, "SQS has not moved it");
+    assert_eq!(letter.sent, aws.clock().millis());
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
+#[test]
+fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the_retries() {
+    let aws = aws();
+    aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
+    subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
+    let down = |call: &crate::Call| match &*call.caller {
+        "sns" => Fault::Unavailable,
+        _ => Fault::Pass,
+    };
+    aws.set_faults(Faults::new(down));
+    publish(&aws, "orders", &order()).unwrap();
+    aws.clock().pass(Duration::from_secs(3_599));
+    assert!(received(&aws, "dlq").is_empty());
+    aws.clock().pass(Duration::from_secs(1));
+    let letter = received(&aws, "dlq").remove(0);
+    assert_eq!(letter.sent, aws.clock().millis());
+    assert!(letter.payload.body.contains("2026-11-01T12:00:00.000Z"), "it was published before");
+    aws.act("test", |it, cx| it.sqs.delete_message(cx, "dlq", &letter.handle)).unwrap();
+    // A subscriber that is back in time gets the message by a retry.
+    publish(&aws, "orders", &order()).unwrap();
+    aws.set_faults(Faults::default());
+    aws.clock().pass(Duration::from_secs(3_600));
+    assert_eq!(received(&aws, "worker").len(), 1);
+    assert!(received(&aws, "dlq").is_empty());
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+#[test]
+fn a_raw_letter_is_the_message_as_it_was_published() {
+    let aws = aws();
+    let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "gone")).raw();
+    aws.act("test", |it, _| it.sns.subscribe(subscription));
+    let entry = Entry { group: Some("g".to_owned()), trace: Some("Root=1".to_owned()), ..order() };
+    publish(&aws, "orders", &entry).unwrap();
+    let letter = received(&aws, "dlq").remove(0).payload;
+    assert_eq!((&letter.body, &letter.attributes), (&entry.body, &entry.attributes));
+    assert_eq!((&letter.group, &letter.trace), (&entry.group, &entry.trace));
+}
+
+/// More than ten attributes towards a raw queue are a client-side error, and the dead-letter queue takes them as little.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+#[test]
+fn an_eleventh_attribute_loses_a_raw_message() {
+    let aws = aws();
+    let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker")).raw();
+    aws.act("test", |it, _| it.sns.subscribe(subscription));
+    let entry = (0..11)
+        .fold(Entry::new("0", "a"), |it, number| it.with(&format!("a{number}"), Attribute::string("v")));
+    publish(&aws, "orders", &entry).unwrap();
+    assert!(received(&aws, "worker").is_empty() && received(&aws, "dlq").is_empty());
+    let lost = |it: &crate::Record| matches!(it.event, Event::GivenUp { queue: None, .. });
+    assert!(aws.journal(|records| records.iter().any(lost)));
+}
+
+/// <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
+#[test]
+fn a_functions_letter_is_the_envelope_and_its_event_is_not() {
+    let aws = aws();
+    subscribe(&aws, Protocol::Lambda, &arn("lambda", "function:notifier"));
+    publish(&aws, "orders", &order()).unwrap();
+    let letter = received(&aws, "dlq").remove(0).payload;
+    assert!(letter.body.contains("SigningCertURL") && !letter.body.contains("Records"));
+    aws.act("test", |it, _| {
+        it.lambda.create("notifier", FunctionSettings::default(), |it| {
+            let event: serde_json::Value = serde_json::from_str(&it.payload).unwrap();
+            assert!(event["Records"][0]["Sns"]["SigningCertUrl"].is_string());
+            Ran::ok("null")
+        });
+    });
+    publish(&aws, "orders", &order()).unwrap();
+    let ran = |it: &crate::Record| matches!(it.event, Event::Invoked { ok: true, .. });
+    assert!(aws.journal(|records| records.iter().any(ran)));
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
+#[test]
+fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
+    for (status, letters, retried) in [(200, 0, 0), (404, 1, 0), (503, 1, 1), (429, 1, 1), (100, 1, 1)] {
+        let aws = aws();
+        subscribe(&aws, Protocol::Https, "https://hooks.example.com/orders?a=b");
+        aws.act("test", |it, _| {
+            it.sns.retries_take = 1_000;
+            it.web.serve("hooks.example.com", move |_| WebAnswer::status(status));
+        });
+        publish(&aws, "orders", &order()).unwrap();
+        let at_once = received(&aws, "dlq").len();
+        aws.clock().pass(Duration::from_secs(1));
+        let later = received(&aws, "dlq").len();
+        assert_eq!((at_once + later, later), (letters, retried), "{status}");
+    }
+    let aws = aws();
+    subscribe(&aws, Protocol::Https, "https://nowhere.example.com/");
+    publish(&aws, "orders", &order()).unwrap();
+    assert_eq!(received(&aws, "dlq").len(), 1, "no server of this name");
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/firehose-archived-message-format-S3.html>
+#[test]
+fn a_stream_gets_the_envelope() {
+    let aws = aws();
+    subscribe(&aws, Protocol::Firehose, &arn("firehose", "deliverystream/orders"));
+    aws.act("test", |it, _| it.firehose.create("orders"));
+    publish(&aws, "orders", &order()).unwrap();
+    let streamed = |it: &crate::Record| match &it.event {
+        Event::Streamed { data, .. } => Some(data.clone()),
+        _ => None,
+    };
+    let data = aws.journal(|records| records.iter().find_map(streamed)).unwrap();
+    assert!(data.starts_with(b"{\n  \"Type\" : \"Notification\""));
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/dg/fifo-message-dedup.html>
+#[test]
+fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
+    let aws = aws();
+    let subscription = Subscription::new("orders.fifo", "s-2", Protocol::Sqs, &arn("sqs", "worker.fifo"));
+    aws.act("test", |it, _| it.sns.subscribe(subscription.dead_letters("dlq.fifo")));
+    let entry = order().fifo("g", "d");
+    let first = publish(&aws, "orders.fifo", &entry).unwrap();
+    aws.clock().pass(Duration::from_secs(299));
+    assert_eq!(publish(&aws, "orders.fifo", &entry).unwrap(), first);
+    let message = received(&aws, "worker.fifo").remove(0);
+    assert!(message.payload.body.contains("SequenceNumber"));
+    assert!(!message.payload.body.contains("Signature"), "FIFO topics sign nothing");
+    assert_eq!(message.payload.deduplication.as_deref(), Some("d"));
+    aws.act("test", |it, cx| it.sqs.delete_message(cx, "worker.fifo", &message.handle)).unwrap();
+    aws.clock().pass(Duration::from_secs(1));
+    assert_ne!(publish(&aws, "orders.fifo", &entry).unwrap(), first);
+    let error = publish(&aws, "orders.fifo", &order()).unwrap_err();
+    assert!(error.message.contains("MessageGroupId parameter is required"), "{error}");
+    publish(&aws, "orders", &entry).unwrap_err();
+    // The group and the deduplication id go on to the dead-letter queue.
+    aws.act("test", |it, _| it.sqs.remove("worker.fifo"));
+    publish(&aws, "orders.fifo", &order().fifo("g", "e")).unwrap();
+    let letter = received(&aws, "dlq.fifo").remove(0).payload;
+    assert_eq!((letter.group.as_deref(), letter.deduplication.as_deref()), (Some("g"), Some("e")));
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
+#[test]
+fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
+    let aws = aws();
+    let batch = |entries: &[Entry]| aws.act("test", |it, cx| it.publish_batch(cx, "orders", entries));
+    let entries: Vec<_> = (0..11).map(|id| Entry::new(id.to_string(), "a")).collect();
+    assert_eq!(batch(&entries).unwrap_err().code, "TooManyEntriesInBatchRequest");
+    assert_eq!(batch(&entries[..10]).unwrap().len(), 10);
+    assert_eq!(batch(&[]).unwrap_err().code, "EmptyBatchRequest");
+    let half = "x".repeat(MAX_BYTES / 2);
+    let two = |more: &str| [Entry::new("a", half.as_str()), Entry::new("b", format!("{half}{more}"))];
+    batch(&two("")).unwrap();
+    assert_eq!(batch(&two("x")).unwrap_err().code, "BatchRequestTooLong");
+    let error = publish(&aws, "orders", &Entry::new("0", "x".repeat(MAX_BYTES + 1))).unwrap_err();
+    assert_eq!(error.message, "Invalid parameter: Message too long");
+    aws.act("test", |it, _| {
+        it.sns.create("orders", TopicSettings { max_bytes: 1024 * 1024, ..TopicSettings::default() });
+    });
+    publish(&aws, "orders", &Entry::new("0", "x".repeat(1024 * 1024))).unwrap();
+    assert_eq!(publish(&aws, "none", &order()).unwrap_err().code, "NotFound");
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+#[test]
+fn a_subject_has_a_hundred_characters_in_one_line() {
+    let aws = aws();
+    let with = |subject: String| Entry { subject: Some(subject), ..Entry::new("0", "a") };
+    publish(&aws, "orders", &with("x".repeat(100))).unwrap();
+    assert_eq!(publish(&aws, "orders", &with("x".repeat(101))).unwrap_err().code, "InvalidParameter");
+    publish(&aws, "orders", &with("a\nb".to_owned())).unwrap_err();
+}
+
+/// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
+#[test]
+fn a_listing_has_pages_of_a_hundred() {
+    let aws = aws();
+    aws.act("test", |it, _| {
+        for number in 0..201 {
+            let id = format!("s-{number:03}");
+            it.sns.subscribe(Subscription::new("orders", &id, Protocol::Sqs, &arn("sqs", "worker")));
+        }
+        let (mut token, mut sizes) = (None, Vec::new());
+        loop {
+            let (page, next) = it.sns.list_subscriptions(token.as_deref()).unwrap();
+            sizes.push(page.len());
+            token = next;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(sizes, [100, 100, 1]);
+        let attributes =
+            it.sns.get_subscription_attributes(&format!("{}:s-000", arn("sns", "orders"))).unwrap();
+        assert_eq!(attributes["RawMessageDelivery"], "false");
+        assert_eq!(it.sns.get_subscription_attributes("none").unwrap_err().code, "NotFound");
+    });
+}

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 pub use parts::{Counts, Received};
 pub use queue::Queue;
+pub(crate) use requests::SURROUNDINGS;
 pub use requests::{Receive, Sent};
 pub use settings::{
     DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,

@@ -11,6 +11,9 @@ use crate::error::{BatchAnswer, Error};
 use crate::ledger::{Event, Payload};
 use crate::message::{Entry, hex};
 
+/// Bytes of an event that a message takes besides body and attributes, about.
+pub(crate) const SURROUNDINGS: usize = 1_000;
+
 /// The answer to a message that a queue took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
@@ -129,7 +132,7 @@ impl Sqs {
             if received.len() >= receive.at_most.min(room) {
                 break;
             }
-            bytes += queue.size(number);
+            bytes += queue.size(number) + SURROUNDINGS;
             if bytes > receive.max_bytes && !received.is_empty() {
                 break;
             }
