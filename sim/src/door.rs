@@ -23,7 +23,7 @@ use crate::faults::Fault;
 use crate::lambda::{Invocation, invoke};
 use crate::ledger::Event;
 use crate::protocol::{Request, Response, answered, carry_out, decode, ran, refuse, service};
-use crate::world::Aws;
+use crate::world::{Aws, UnderWay};
 
 /// Who calls: one process or instance. A world can cut it off, as if it had died.
 #[derive(Debug, Clone)]
@@ -52,6 +52,9 @@ impl Caller {
     }
 }
 
+/// How often a request looks whether others are under way with it, and how often at most.
+const LOOKS: (Duration, u32) = (Duration::from_millis(10), 3_000);
+
 /// A request that has come and that has had no effect yet.
 #[derive(Debug)]
 pub(crate) struct Begun<'a> {
@@ -61,7 +64,9 @@ pub(crate) struct Begun<'a> {
     call: Result<Call, Error>,
     fault: Fault,
     /// The time that the request waits on its way.
-    pub(crate) wait: Duration,
+    wait: Duration,
+    looks: u32,
+    _under_way: UnderWay,
 }
 
 /// The end of a request, as a door shows it.
@@ -100,7 +105,8 @@ impl Aws {
             Ok(call) if !is_gone => self.fault(call).split(),
             _ => (Duration::ZERO, Fault::Pass),
         };
-        Begun { aws: self, caller, service, call, fault, wait }
+        let under_way = self.under_way();
+        Begun { aws: self, caller, service, call, fault, wait, looks: 0, _under_way: under_way }
     }
 
     fn understand(&self, caller: &Caller, request: &Request) -> (Service, Result<Call, Error>) {
@@ -158,6 +164,16 @@ impl Aws {
 }
 
 impl Begun<'_> {
+    /// Returns how long a door lets the request wait before it asks again; `None` lets it go on.
+    pub(crate) fn next_wait(&mut self) -> Option<Duration> {
+        if !self.wait.is_zero() {
+            return Some(std::mem::take(&mut self.wait));
+        }
+        let Fault::Together(count) = self.fault else { return None };
+        self.looks += 1;
+        (self.aws.peak() < count && self.looks <= LOOKS.1).then_some(LOOKS.0)
+    }
+
     /// Finishes the request after its wait: how it ends, and how long the answer takes.
     pub(crate) fn finish(self) -> (End, Duration) {
         let at_once = |end| (end, Duration::ZERO);
@@ -212,8 +228,10 @@ impl Connector {
     async fn exchange(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let request = read(request).await?;
         let (end, took) = {
-            let begun = self.aws.begin(&self.caller, &request);
-            tokio::time::sleep(begun.wait).await;
+            let mut begun = self.aws.begin(&self.caller, &request);
+            while let Some(wait) = begun.next_wait() {
+                tokio::time::sleep(wait).await;
+            }
             begun.finish()
         };
         tokio::time::sleep(took).await;

@@ -35,6 +35,8 @@ pub enum Fault {
     ResetAfter,
     /// The request waits on its way, then takes this course.
     Slow(Duration, Box<Self>),
+    /// The request waits until so many have been under way at once, half a minute at most, then goes through.
+    Together(usize),
     /// There is an effect; the answer breaks off after so many bytes.
     BreakOff(usize),
     /// A status and a body that no service means, with no effect.

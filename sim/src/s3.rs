@@ -37,7 +37,7 @@ pub struct Object {
     pub content_type: Option<String>,
 }
 
-/// The condition of a write.
+/// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`: a fault does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
     /// None: the last writer wins.

@@ -55,10 +55,6 @@ pub(crate) enum Failure {
 
 impl Services {
     /// Carries out SNS's `Publish`.
-    ///
-    /// # Errors
-    ///
-    /// SNS refuses the message.
     pub fn publish(&mut self, cx: &mut Cx<'_>, topic: &str, entry: &Entry) -> Result<Published, Error> {
         let mut deliveries = Vec::new();
         let published = self.sns.publish(cx, topic, entry, &mut deliveries);
@@ -67,10 +63,6 @@ impl Services {
     }
 
     /// Carries out SNS's `PublishBatch`.
-    ///
-    /// # Errors
-    ///
-    /// SNS refuses the batch.
     pub fn publish_batch(
         &mut self,
         cx: &mut Cx<'_>,

@@ -23,19 +23,11 @@ pub struct Server {
 
 impl Aws {
     /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub fn listen(&self, caller: &Caller) -> io::Result<Server> {
         Server::start(self, caller, None)
     }
 
     /// Serves one web server to a caller, whatever name the caller gives it.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
         Server::start(self, caller, Some(host))
     }
@@ -103,8 +95,10 @@ impl Connection {
                 let path = crate::world::path_of(&request.uri);
                 request.uri = format!("http://{host}{path}");
             }
-            let begun = self.aws.begin(&self.caller, &request);
-            self.sleep(begun.wait);
+            let mut begun = self.aws.begin(&self.caller, &request);
+            while let Some(wait) = begun.next_wait() {
+                self.sleep(wait);
+            }
             let (end, took) = begun.finish();
             self.sleep(took);
             match end {
@@ -183,7 +177,7 @@ fn write(stream: &mut impl Write, response: &Response, at_most: usize) -> io::Re
     }
     // These two have no body, and clients do not look for one.
     if !matches!(response.status, 204 | 304) {
-        head += &format!("content-length: {}\r\n", response.body.len());
+        head.extend(["content-length: ", &response.body.len().to_string(), "\r\n"]);
     }
     head += "\r\n";
     let mut bytes = head.into_bytes();

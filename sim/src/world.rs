@@ -1,8 +1,10 @@
 //! One account's services with their clock, faults and journal.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::call::{Call, Service};
 use crate::clock::{Clock, Millis};
@@ -35,6 +37,8 @@ struct Inner {
     state: Mutex<State>,
     faults: Mutex<Faults>,
     changed: Notify,
+    under_way: AtomicUsize,
+    peak: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -53,8 +57,14 @@ impl Aws {
             ledger: Ledger::default(),
             rng: fastrand::Rng::with_seed(seed),
         };
-        let (state, faults, changed) = (Mutex::new(state), Mutex::default(), Notify::new());
-        Self(Arc::new(Inner { clock, state, faults, changed }))
+        Self(Arc::new(Inner {
+            clock,
+            state: Mutex::new(state),
+            faults: Mutex::default(),
+            changed: Notify::new(),
+            under_way: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }))
     }
 
     /// Returns the clock.
@@ -112,11 +122,29 @@ impl Aws {
         self.journal(|records| records.iter().filter_map(call).collect())
     }
 
+    /// Returns the most requests that were under way at once behind the doors.
+    #[must_use]
+    pub fn peak(&self) -> usize {
+        self.0.peak.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the most requests that were under way at once.
+    pub fn forget_peak(&self) {
+        self.0.peak.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a request as under way until the guard is dropped, as it is with a request that is given up.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        let count = self.0.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        self.0.peak.fetch_max(count, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+
     /// Does everything that services do by themselves until now, in its order.
     pub fn advance(&self) {
         loop {
             let now = self.0.clock.millis();
-            let due = self.locked("sqs", now, |services, cx| services.take_due(cx));
+            let due = self.locked("sqs", now, Services::take_due);
             match due {
                 None => return,
                 Some((at, Task::Deliver(delivery))) => self.deliver(at, *delivery),
@@ -125,9 +153,13 @@ impl Aws {
         }
     }
 
-    /// Waits for a change of anything, at most until this moment.
-    pub(crate) async fn changed(&self, until: Option<Millis>) {
-        let changed = self.0.changed.notified();
+    /// Notices the changes of anything from now on.
+    pub(crate) fn changes(&self) -> Notified<'_> {
+        self.0.changed.notified()
+    }
+
+    /// Waits for a change, at most until this moment.
+    pub(crate) async fn changed(&self, changed: Notified<'_>, until: Option<Millis>) {
         let Some(until) = until else { return changed.await };
         let wait = crate::clock::duration(until - self.0.clock.millis());
         // It makes no difference which of the two it was.
@@ -264,6 +296,16 @@ impl Aws {
             let next = event.ran(cx, &function, ran.as_ref());
             services.next(cx, next);
         });
+    }
+}
+
+/// The guard of a request that is under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Aws);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

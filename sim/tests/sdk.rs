@@ -1,5 +1,7 @@
 //! The real SDK clients on both doors: in process, on tokio's paused clock, and over a loopback socket.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -209,7 +211,7 @@ async fn a_caller_that_is_cut_off_does_nothing_more() {
         caller.cut();
     };
     let both = async { tokio::join!(late, cut) };
-    assert!(tokio::time::timeout(Duration::from_secs(60), both).await.is_err(), "nothing is answered");
+    assert!(tokio::time::timeout(Duration::from_mins(1), both).await.is_err(), "nothing is answered");
     assert_eq!(aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len()), 1);
 }
 
@@ -221,7 +223,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
         QueueSettings { shuffled: true, duplicates: 500, visibility: 120, ..QueueSettings::default() };
     aws.act("test", |it, _| it.sqs.create("dlq", settings));
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
-    let weather = fastrand_like(seed);
+    let weather = dice(seed);
     aws.set_faults(Faults::new(move |call: &Call| match (call.operation.as_str(), weather()) {
         ("SendMessageBatch", _) | (_, 3..) => Fault::Pass,
         (_, 0) => Fault::Throttle,
@@ -233,7 +235,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
     }
     let settings = MappingSettings {
         window: Duration::from_secs(5),
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
         ..MappingSettings::new("dlq", "redrive")
     };
     let mapping = Mapping::new(&aws, settings);
@@ -253,12 +255,12 @@ async fn day(seed: u64) -> (String, usize, usize) {
             Outcome::Answer(format!(r#"{{"batchItemFailures":[{}]}}"#, kept.join(",")))
         }
     };
-    let _ = tokio::time::timeout(Duration::from_secs(86_400), mapping.run(handler)).await;
+    let _ = tokio::time::timeout(Duration::from_hours(24), mapping.run(handler)).await;
     (aws.digest(), aws.journal(<[Line]>::len), runs.load(Ordering::Relaxed))
 }
 
 /// Returns a source of numbers below 20 that depends on nothing but the seed.
-fn fastrand_like(seed: u64) -> impl Fn() -> u64 + Send + Sync {
+fn dice(seed: u64) -> impl Fn() -> u64 + Send + Sync {
     let state = std::sync::atomic::AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     move || {
         let old = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
@@ -339,9 +341,9 @@ mod wire {
                 let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
                 let mut head = format!("{} /{path} HTTP/1.1\r\nhost: {host}\r\n", request.method());
                 for (name, value) in request.headers().iter().filter(|(name, _)| *name != "content-length") {
-                    head += &format!("{name}: {value}\r\n");
+                    head.extend([name, ": ", value, "\r\n"]);
                 }
-                head += &format!("content-length: {}\r\n\r\n", body.len());
+                head.extend(["content-length: ", &body.len().to_string(), "\r\n\r\n"]);
                 let mut stream = TcpStream::connect(host).unwrap();
                 stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
                 stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -16,6 +16,8 @@ impl Mapping {
         let handler = &handler;
         let mut running = FuturesUnordered::new();
         loop {
+            // What changes from here on is noticed, so that nothing is missed between a look and a wait.
+            let changes = self.aws.changes();
             while let Some(batch) = self.take() {
                 running.push(async move {
                     let wait = duration(batch.deadline - self.aws.clock().millis());
@@ -23,7 +25,7 @@ impl Mapping {
                     self.settle(&batch, &outcome.unwrap_or(Outcome::TimedOut));
                 });
             }
-            let changed = pin!(self.aws.changed(self.wake()));
+            let changed = pin!(self.aws.changed(changes, self.wake()));
             if running.is_empty() {
                 changed.await;
             } else if let Either::Left(_) = select(running.next(), changed).await {

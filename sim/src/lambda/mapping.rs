@@ -58,7 +58,7 @@ impl MappingSettings {
             window: Duration::ZERO,
             concurrency: 1_000,
             partial: true,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             allow_loops: false,
         }
     }
@@ -147,7 +147,13 @@ impl Mapping {
     /// Returns when the mapping has something to do again, unless something changes before.
     #[must_use]
     pub(super) fn wake(&self) -> Option<Millis> {
+        let now = self.aws.clock().millis();
         let state = self.state();
+        if state.running >= self.most(now, &state) {
+            // Only the end of a run makes room, or the next step of scaling.
+            let since = state.working_since.filter(|_| state.running < self.settings.concurrency)?;
+            return Some(now + 60_000 - (now - since) % 60_000);
+        }
         let window = (!state.collected.is_empty()).then(|| state.since + millis(self.settings.window));
         let again = state.again;
         drop(state);
@@ -156,7 +162,6 @@ impl Mapping {
             let next = queue.and_then(crate::sqs::Queue::next_visible);
             next.into_iter().chain(services.next_due()).min()
         };
-        let now = self.aws.clock().millis();
         let shows = self.aws.locked(CALLER, now, shows);
         window.into_iter().chain(again).chain(shows).min()
     }
@@ -183,7 +188,7 @@ impl Mapping {
             return;
         }
         let call = Call::new(&CALLER.into(), Service::Sqs, "ReceiveMessage", &settings.queue);
-        if self.aws.fault(&call) != Fault::Pass {
+        if self.aws.fault(&call).split().1 != Fault::Pass {
             state.again = Some(now + POLL_AGAIN);
             return;
         }
@@ -206,7 +211,7 @@ impl Mapping {
     fn begin(&self, now: Millis, messages: Vec<Received>) -> Option<Batch> {
         let settings = &*self.settings;
         let call = Call::new(&CALLER.into(), Service::Lambda, "Invoke", &settings.function);
-        let fault = self.aws.fault(&call);
+        let fault = self.aws.fault(&call).split().1;
         let mut stopped = Vec::new();
         let batch = self.aws.locked(CALLER, now, |_, cx| {
             let mut trace: Option<(String, u32)> = None;

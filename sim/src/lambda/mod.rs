@@ -102,6 +102,7 @@ impl Ran {
     }
 
     /// Returns a run whose code fails at once.
+    #[must_use]
     pub fn failed(kind: &str, message: &str) -> Self {
         let error = FunctionError { kind: kind.to_owned(), message: message.to_owned() };
         Self { result: Err(error), took: Duration::ZERO }
@@ -138,7 +139,10 @@ impl Lambda {
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Function").field("name", &self.name).field("settings", &self.settings).finish()
+        f.debug_struct("Function")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 

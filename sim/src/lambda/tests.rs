@@ -290,7 +290,9 @@ fn an_asynchronous_event_is_tried_three_times_then_goes_to_queue_and_destination
     };
     let start = aws.clock().millis();
     aws.act("test", |it, _| {
-        queues.iter().for_each(|name| it.sqs.create(name, QueueSettings::default()));
+        for name in queues {
+            it.sqs.create(name, QueueSettings::default());
+        }
         it.lambda.create("notifier", settings, move |_| {
             at.lock().unwrap().push((clock.millis() - start) / 1000);
             Ran::failed("Error", &"x".repeat(2_000))

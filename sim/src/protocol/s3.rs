@@ -112,15 +112,16 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
     for (key, object) in &page.objects {
         // Listings show whole seconds.
         let modified = iso(object.modified / 1000 * 1000);
-        text += &format!(
-            "<Contents>{}{}{}<StorageClass>STANDARD</StorageClass></Contents>",
-            element("Key", key),
-            element("LastModified", &modified),
-            element("ETag", &object.etag)
-        );
+        text.extend([
+            "<Contents>",
+            &element("Key", key),
+            &element("LastModified", &modified),
+            &element("ETag", &object.etag),
+            "<StorageClass>STANDARD</StorageClass></Contents>",
+        ]);
     }
     for prefix in &page.prefixes {
-        text += &format!("<CommonPrefixes>{}</CommonPrefixes>", element("Prefix", prefix));
+        text.extend(["<CommonPrefixes>", &element("Prefix", prefix), "</CommonPrefixes>"]);
     }
     if let Some(last) = &page.next {
         text += &element("NextContinuationToken", &URL_SAFE_NO_PAD.encode(last));

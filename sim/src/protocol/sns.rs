@@ -89,15 +89,17 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             for (id, result) in answer.into_iter().rev() {
                 let id = element("Id", &id);
                 match result {
-                    Ok(done) => successful += &format!("<member>{id}{}</member>", published(&done)),
+                    Ok(done) => successful.extend(["<member>", &id, &published(&done), "</member>"]),
                     Err(error) if error.code == MISSING => {}
                     Err(error) => {
-                        failed += &format!(
-                            "<member>{id}{}{}<SenderFault>{}</SenderFault></member>",
-                            element("Code", &error.code),
-                            element("Message", &error.message),
-                            error.is_senders()
-                        );
+                        failed.extend([
+                            "<member>",
+                            &id,
+                            &element("Code", &error.code),
+                            &element("Message", &error.message),
+                            &element("SenderFault", &error.is_senders().to_string()),
+                            "</member>",
+                        ]);
                     }
                 }
             }

@@ -100,7 +100,7 @@ fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the
     // A subscriber that is back in time gets the message by a retry.
     publish(&aws, "orders", &order()).unwrap();
     aws.set_faults(Faults::default());
-    aws.clock().pass(Duration::from_secs(3_600));
+    aws.clock().pass(Duration::from_hours(1));
     assert_eq!(received(&aws, "worker").len(), 1);
     assert!(received(&aws, "dlq").is_empty());
 }

@@ -181,20 +181,23 @@ impl Queue {
         }
     }
 
-    /// Returns the messages that a receiver could get now, if the limit in flight allows. `busy` are FIFO groups that
-    /// the receiver leaves alone.
-    pub(super) fn ready(&mut self, cx: &mut Cx<'_>, busy: &BTreeSet<String>) -> Vec<u64> {
+    /// Returns the first messages that a receiver could get now, if the limit in flight allows. `busy` are FIFO groups
+    /// that the receiver leaves alone.
+    pub(super) fn ready(&mut self, cx: &mut Cx<'_>, at_most: usize, busy: &BTreeSet<String>) -> Vec<u64> {
         self.settle(cx.now);
         if self.is_fifo {
             let groups = self.groups.iter().filter(|(name, _)| !busy.contains(*name));
             let mut groups: Vec<_> = groups.map(|(_, group)| group).collect();
             groups.sort_by_key(|group| group.first().copied());
-            return groups.into_iter().flat_map(|group| self.heads(group)).collect();
+            return groups.into_iter().flat_map(|group| self.heads(group)).take(at_most).collect();
         }
-        let mut numbers: Vec<u64> = self.visible.iter().map(|(_, number)| *number).collect();
-        if self.settings.shuffled {
-            cx.rng.shuffle(&mut numbers);
+        let numbers = self.visible.iter().map(|(_, number)| *number);
+        if !self.settings.shuffled {
+            return numbers.take(at_most).collect();
         }
+        let mut numbers: Vec<u64> = numbers.collect();
+        cx.rng.shuffle(&mut numbers);
+        numbers.truncate(at_most);
         numbers
     }
 

@@ -103,7 +103,7 @@ impl Sqs {
     /// Returns whether a long poll would get anything now. `busy` are the FIFO groups that the receiver leaves alone.
     pub(crate) fn can_receive(&mut self, cx: &mut Cx<'_>, name: &str, busy: &BTreeSet<String>) -> bool {
         let queue = self.queues.get_mut(name);
-        queue.is_some_and(|queue| !queue.ready(cx, busy).is_empty() && queue.room() > 0)
+        queue.is_some_and(|queue| !queue.ready(cx, 1, busy).is_empty() && queue.room() > 0)
     }
 
     /// Hands messages out as Lambda's pollers get them, in as many requests as it takes. `busy` are the FIFO groups that
@@ -121,7 +121,9 @@ impl Sqs {
         queue.settle(cx.now);
         let room = queue.room();
         let (mut bytes, mut received) = (0, Vec::new());
-        for number in queue.ready(cx, busy) {
+        // Where messages may be moved instead, nobody knows how many it takes.
+        let look_at = if redrive.is_some() { usize::MAX } else { receive.at_most.min(room) };
+        for number in queue.ready(cx, look_at, busy) {
             let Ok(queue) = self.find(name) else { break };
             if let Some(redrive) = redrive.as_ref().filter(|it| queue.receives(number) >= it.max_receives)
                 && self.redrive(cx, name, &redrive.queue, number)

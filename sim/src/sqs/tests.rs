@@ -164,9 +164,9 @@ fn a_group_waits_for_what_is_in_flight() {
     let first = receive(&aws, FIFO);
     assert_eq!(bodies(&first), ["a", "b", "c", "x"]);
     delete(&aws, FIFO, &first[0]).unwrap();
-    hide(&aws, FIFO, &first[1], 100).unwrap();
-    hide(&aws, FIFO, &first[2], 0).unwrap();
-    assert!(receive(&aws, FIFO).is_empty());
+    hide(&aws, FIFO, &first[1], 0).unwrap();
+    hide(&aws, FIFO, &first[2], 100).unwrap();
+    assert!(receive(&aws, FIFO).is_empty(), "a later message holds the group as well");
     pass(&aws, 50);
     assert_eq!(bodies(&receive(&aws, FIFO)), ["x"]);
     pass(&aws, 50);
@@ -241,6 +241,9 @@ fn sqs_moves_what_was_received_too_often() {
         assert_eq!(moved.sent, first.sent + if is_fifo { 60_000 } else { 0 });
         let id = is_fifo.then(|| sent.id.to_string());
         assert_eq!(moved.payload.deduplication, id, "the id stands for the deduplication id");
+        pass(&aws, 345_600 - 60);
+        let left = aws.act("test", |it, _| it.sqs.queue(dlq).unwrap().len());
+        assert_eq!(left, usize::from(is_fifo));
     }
 }
 

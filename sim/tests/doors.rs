@@ -1,0 +1,106 @@
+//! The doors as a plain client sees them: HTTP/1.1 on a loopback socket, and the web servers of subscribers.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use sim::sqs::QueueSettings;
+use sim::{Aws, Call, Caller, Clock, Event, Fault, Faults, Record, Request, Server, WebAnswer};
+
+fn aws() -> Aws {
+    let aws = Aws::new(Clock::real(), 7);
+    aws.act("test", |it, _| {
+        it.sqs.create("dlq", QueueSettings::default());
+        it.web.serve("hooks.example.com", |call: &Call| match call.parameter("path") {
+            Some("/busy") => WebAnswer::status(503).retry_after(7),
+            Some("/gone") => WebAnswer::fault(Fault::NoConnection),
+            Some("/slow") => WebAnswer::status(200).after(Duration::from_millis(60)),
+            Some("/silent") => WebAnswer::fault(Fault::HangAfter),
+            _ => WebAnswer::status(200),
+        });
+    });
+    aws
+}
+
+fn post(path: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: any\r\ncontent-length: 2\r\n\r\nhi")
+}
+
+/// Sends this and reads until the server is quiet or closes the connection.
+fn exchange(server: &Server, text: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn a_web_server_answers_as_it_is_told() {
+    let aws = aws();
+    let server = aws.listen_web(&Caller::new("fn-1"), "hooks.example.com").unwrap();
+    assert!(exchange(&server, &post("/")).starts_with("HTTP/1.1 200 "));
+    let busy = exchange(&server, &post("/busy"));
+    assert!(busy.starts_with("HTTP/1.1 503 ") && busy.contains("\r\nretry-after: 7\r\n"), "{busy}");
+    assert_eq!(exchange(&server, &post("/gone")), "");
+    assert_eq!(exchange(&server, &post("/silent")), "");
+    let start = Instant::now();
+    assert!(exchange(&server, &post("/slow")).starts_with("HTTP/1.1 200 "));
+    assert!(start.elapsed() >= Duration::from_millis(60));
+    let posted = |record: &Record| match &record.event {
+        Event::Posted { path, body, .. } => Some(format!("{path} {}", String::from_utf8_lossy(body))),
+        _ => None,
+    };
+    let posted: Vec<_> = aws.journal(|records| records.iter().filter_map(posted).collect());
+    assert_eq!(posted, ["/ hi", "/busy hi", "/silent hi", "/slow hi"], "/gone was never reached");
+}
+
+#[test]
+fn a_connection_takes_several_requests_in_chunks_too() {
+    let aws = aws();
+    let server = aws.listen_web(&Caller::new("fn-1"), "hooks.example.com").unwrap();
+    let chunked = "POST / HTTP/1.1\r\nhost: any\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n\
+                   3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    let answers = exchange(&server, &format!("{}{chunked}{}", post("/"), post("/busy")));
+    let statuses: Vec<_> =
+        answers.match_indices("HTTP/1.1 ").map(|(at, _)| &answers[at + 9..at + 12]).collect();
+    assert_eq!(statuses, ["200", "100", "200", "503"], "{answers}");
+    assert!(aws.calls().iter().any(|call| call.body == b"abcde"));
+}
+
+#[test]
+fn an_answer_breaks_off_and_a_caller_that_is_cut_off_hears_nothing() {
+    let aws = aws();
+    let caller = Caller::new("fn-1");
+    let server = aws.listen(&caller).unwrap();
+    let body = r#"{"QueueUrl":"dlq","MessageBody":"a"}"#;
+    let send = format!(
+        "POST / HTTP/1.1\r\nhost: {}\r\nx-amz-target: AmazonSQS.SendMessage\r\ncontent-length: {}\r\n\r\n{body}",
+        server.address(),
+        body.len()
+    );
+    let len = || aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len());
+    let whole = exchange(&server, &send);
+    aws.set_faults(Faults::new(|_| Fault::BreakOff(5)));
+    let broken = exchange(&server, &send);
+    let head = whole.split_once("\r\n\r\n").unwrap().0;
+    let (same, rest) = broken.split_once("\r\n\r\n").unwrap();
+    assert_eq!((same, rest.len(), len()), (head, 5, 2), "the head promises the whole body");
+    caller.cut();
+    assert_eq!((exchange(&server, &send), len()), (String::new(), 2));
+}
+
+#[test]
+fn a_process_has_one_address_for_all_services_and_other_names_are_web_servers() {
+    let aws = aws();
+    let request =
+        |uri: &str| Request { method: "POST".to_owned(), uri: uri.to_owned(), ..Request::default() };
+    let answer = |uri: &str| aws.answer(&Caller::new("fn-1"), &request(uri)).status;
+    assert_eq!(answer("https://hooks.example.com/busy"), 503);
+    assert_eq!(answer("https://nowhere.example.com/"), 503, "nobody answers there");
+    let last = aws.calls().last().map(|call| call.summary());
+    assert_eq!(last.as_deref(), Some("POST nowhere.example.com"));
+}
