@@ -26,7 +26,7 @@ pub struct Record {
 }
 
 /// The content of a message, which never changes once it is sent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payload {
     /// The body.
     pub body: String,

@@ -84,6 +84,18 @@ impl S3 {
         self.buckets.entry(bucket.to_owned()).or_default();
     }
 
+    /// Puts an object that was stored at a moment of its own, whatever was there; the bucket is created with it.
+    pub fn place(&mut self, (bucket, key): (&str, &str), bytes: &[u8], modified: Millis) {
+        let etag = format!("\"{}\"", md5_of(bytes));
+        let object = Object { bytes: bytes.to_vec(), etag, modified, content_type: None };
+        self.buckets.entry(bucket.to_owned()).or_default().insert(key.to_owned(), object);
+    }
+
+    /// Removes an object, as a lifecycle rule or an operator does.
+    pub fn remove(&mut self, (bucket, key): (&str, &str)) {
+        self.buckets.get_mut(bucket).and_then(|objects| objects.remove(key));
+    }
+
     /// Returns the objects of a bucket by key.
     #[must_use]
     pub fn objects(&self, bucket: &str) -> Option<&BTreeMap<String, Object>> {

@@ -3,6 +3,7 @@
 mod attributes;
 mod expiry;
 mod parts;
+mod place;
 pub mod queue;
 mod requests;
 pub(crate) mod rules;
@@ -13,7 +14,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use parts::{Counts, Received};
+pub use parts::{Counts, Placed, Received};
 pub use queue::Queue;
 pub(crate) use requests::SURROUNDINGS;
 pub use requests::{Receive, Sent};

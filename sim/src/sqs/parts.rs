@@ -65,6 +65,27 @@ pub struct Received {
     pub sequence: Option<String>,
 }
 
+/// A message that a world puts into a queue as if it had lain there for a while, in flight by a receive of its own.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    /// The message's id.
+    pub id: String,
+    /// The receipt handle of the receive.
+    pub handle: String,
+    /// The content.
+    pub payload: Payload,
+    /// `SenderId`.
+    pub sender: String,
+    /// `SentTimestamp`, from which its retention counts.
+    pub sent: Millis,
+    /// `ApproximateReceiveCount`, with the receive that it is in flight by.
+    pub receives: u32,
+    /// `ApproximateFirstReceiveTimestamp`.
+    pub first_received: Millis,
+    /// `DeadLetterQueueSourceArn`.
+    pub source: Option<String>,
+}
+
 /// What a receipt handle is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handle {

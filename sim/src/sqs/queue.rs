@@ -27,6 +27,8 @@ pub struct Queue {
     pub(super) expiry: BTreeSet<(Millis, u64)>,
     groups: BTreeMap<String, BTreeSet<u64>>,
     deduplication: HashMap<String, (Millis, Arc<str>, String)>,
+    /// The handles of placed messages, with their messages and receives.
+    pub(super) aliases: HashMap<String, (u64, u32)>,
     counts: Counts,
     history: VecDeque<(Millis, Counts)>,
     next: u64,
@@ -47,6 +49,7 @@ impl Queue {
             expiry: BTreeSet::new(),
             groups: BTreeMap::new(),
             deduplication: HashMap::new(),
+            aliases: HashMap::new(),
             counts: Counts::default(),
             history: VecDeque::new(),
             next: 0,
@@ -140,14 +143,8 @@ impl Queue {
         message.state = State::Delayed(now);
         if self.is_fifo {
             message.sent = now;
-            let payload = &*message.payload;
-            message.payload = Arc::new(Payload {
-                body: payload.body.clone(),
-                attributes: payload.attributes.clone(),
-                group: payload.group.clone(),
-                deduplication: Some(message.id.to_string()),
-                trace: payload.trace.clone(),
-            });
+            let deduplication = Some(message.id.to_string());
+            message.payload = Arc::new(Payload { deduplication, ..(*message.payload).clone() });
         }
         if !self.settings.keeps_first_receive {
             message.first_received = None;
@@ -156,7 +153,7 @@ impl Queue {
         self.settle(now);
     }
 
-    fn add(&mut self, now: Millis, make: impl FnOnce(Option<String>) -> Message) -> u64 {
+    pub(super) fn add(&mut self, now: Millis, make: impl FnOnce(Option<String>) -> Message) -> u64 {
         let number = self.next;
         self.next += 1;
         let sequence =
@@ -263,6 +260,7 @@ impl Queue {
         let parts = parts.and_then(|rest| rest.split_once('#'));
         let parts =
             parts.and_then(|(number, count)| Some((number.parse().ok()?, count.parse::<u32>().ok()?)));
+        let parts = parts.or_else(|| self.aliases.get(handle).copied());
         let Some((number, count)) = parts else { return Handle::Unknown };
         match self.messages.get(&number) {
             Some(message) if message.receives == count && !message.is_ghost => match message.state {

@@ -147,11 +147,11 @@ impl Sqs {
     pub fn change_message_visibility(
         &mut self,
         cx: &mut Cx<'_>,
-        queue: &str,
+        name: &str,
         handle: &str,
         seconds: i64,
     ) -> Result<(), Error> {
-        let queue = self.find(queue)?;
+        let queue = self.find(name)?;
         rules::visibility(seconds)?;
         match queue.resolve(cx.now, handle) {
             Handle::Valid(number) => {
@@ -159,7 +159,7 @@ impl Sqs {
                 queue.hide(cx, number, seconds);
                 Ok(())
             }
-            other => self.void(cx, queue_name(handle), other, "ChangeMessageVisibility", handle),
+            other => self.void(cx, name, other, "ChangeMessageVisibility", handle),
         }
     }
 
@@ -180,13 +180,13 @@ impl Sqs {
     }
 
     /// Carries out `DeleteMessage`.
-    pub fn delete_message(&mut self, cx: &mut Cx<'_>, queue: &str, handle: &str) -> Result<(), Error> {
-        let queue = self.find(queue)?;
+    pub fn delete_message(&mut self, cx: &mut Cx<'_>, name: &str, handle: &str) -> Result<(), Error> {
+        let queue = self.find(name)?;
         match queue.resolve(cx.now, handle) {
             Handle::Valid(number) => queue.delete(cx, number),
             // A standard queue deletes by the last handle, also after the message has shown again.
             Handle::Expired(number) if !queue.is_fifo => queue.delete(cx, number),
-            other => return self.void(cx, queue_name(handle), other, "DeleteMessage", handle),
+            other => return self.void(cx, name, other, "DeleteMessage", handle),
         }
         Ok(())
     }
@@ -247,8 +247,4 @@ fn in_batch(error: Error) -> Error {
         return Error { code: "ReceiptHandleIsInvalid".into(), ..error };
     }
     error
-}
-
-fn queue_name(handle: &str) -> &str {
-    handle.split('#').next().unwrap_or_default()
 }
