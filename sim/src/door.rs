@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::{
@@ -14,43 +13,19 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::{iter, pending};
 use http_body::Frame;
 use http_body_util::StreamBody;
 
 use crate::call::{Call, Service};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::faults::Fault;
 use crate::lambda::{Invocation, invoke};
 use crate::ledger::Event;
 use crate::protocol::{Request, Response, answered, carry_out, decode, ran, refuse, service};
 use crate::world::{Aws, UnderWay};
-
-/// Who calls: one process or instance. A world can cut it off, as if it had died.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// The name, which the journal shows.
-    pub id: Arc<str>,
-    gone: Arc<AtomicBool>,
-}
-
-impl Caller {
-    /// Returns a caller.
-    #[must_use]
-    pub fn new(id: &str) -> Self {
-        Self { id: id.into(), gone: Arc::default() }
-    }
-
-    /// Cuts the caller off: from now on nothing that it asks for has an effect, and nothing is answered.
-    pub fn cut(&self) {
-        self.gone.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether the caller was cut off.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
-    }
-}
 
 /// How often a request looks whether others are under way with it, and how often at most.
 const LOOKS: (Duration, u32) = (Duration::from_millis(10), 3_000);
@@ -74,6 +49,7 @@ pub(crate) struct Begun<'a> {
 pub(crate) enum End {
     Answer(Response),
     BreakOff(Response, usize),
+    Stall(Response, usize),
     NoConnection,
     Reset,
     Hang,
@@ -192,6 +168,16 @@ impl Begun<'_> {
             Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore => {
                 at_once(end_of(&self.fault, None))
             }
+            Fault::CutBefore => {
+                self.caller.cut();
+                at_once(End::Hang)
+            }
+            Fault::CutAfter => {
+                // The effect comes first: a caller that is gone has none.
+                let _ = self.aws.effect(call, Vec::new());
+                self.caller.cut();
+                at_once(End::Hang)
+            }
             fault => {
                 let failing = if let Fault::Entries(failing) = &fault { failing.clone() } else { Vec::new() };
                 match self.aws.effect(call, failing) {
@@ -210,6 +196,7 @@ fn end_of(fault: &Fault, response: Option<Response>) -> End {
         (Fault::HangBefore | Fault::HangAfter, _) => End::Hang,
         (Fault::ResetBefore | Fault::ResetAfter, _) | (_, None) => End::Reset,
         (Fault::BreakOff(bytes), Some(response)) => End::BreakOff(response, *bytes),
+        (Fault::Stall(bytes), Some(response)) => End::Stall(response, *bytes),
         (_, Some(response)) => End::Answer(response),
     }
 }
@@ -238,10 +225,14 @@ impl Connector {
         match end {
             End::Answer(response) => write(response.status, &response.headers, SdkBody::from(response.body)),
             End::BreakOff(response, bytes) => {
-                let bytes = bytes.min(response.body.len());
-                let first = Bytes::copy_from_slice(&response.body[..bytes]);
-                let pieces = [Ok(Frame::data(first)), Err(std::io::Error::other("connection reset by peer"))];
-                let body = StreamBody::new(futures_util::stream::iter(pieces));
+                let reset = Err(std::io::Error::other("connection reset by peer"));
+                let body = StreamBody::new(iter([Ok(first(&response, bytes)), reset]));
+                write(response.status, &response.headers, SdkBody::from_body_1_x(body))
+            }
+            End::Stall(response, bytes) => {
+                let body = StreamBody::new(
+                    iter([Ok::<_, std::io::Error>(first(&response, bytes))]).chain(pending()),
+                );
                 write(response.status, &response.headers, SdkBody::from_body_1_x(body))
             }
             End::NoConnection => Err(ConnectorError::io("connection refused".into())),
@@ -253,6 +244,12 @@ impl Connector {
             }
         }
     }
+}
+
+/// Returns the first bytes of a body.
+fn first(response: &Response, bytes: usize) -> Frame<Bytes> {
+    let bytes = bytes.min(response.body.len());
+    Frame::data(Bytes::copy_from_slice(&response.body[..bytes]))
 }
 
 async fn read(mut request: HttpRequest) -> Result<Request, ConnectorError> {

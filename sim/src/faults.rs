@@ -35,6 +35,12 @@ pub enum Fault {
     ResetAfter,
     /// The request waits on its way, then takes this course.
     Slow(Duration, Box<Self>),
+    /// The caller dies before the effect: see [`Caller::cut`](crate::Caller::cut).
+    CutBefore,
+    /// The caller dies between effect and answer.
+    CutAfter,
+    /// There is an effect; after so many bytes of the answer's body nothing more comes.
+    Stall(usize),
     /// The request waits until so many have been under way at once, half a minute at most, then goes through.
     Together(usize),
     /// There is an effect; the answer breaks off after so many bytes.

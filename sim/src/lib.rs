@@ -25,6 +25,7 @@
 #![allow(clippy::missing_errors_doc, reason = "an operation fails as the API of its service says")]
 
 mod call;
+mod caller;
 mod clock;
 mod cx;
 mod door;
@@ -46,9 +47,10 @@ mod web;
 mod world;
 
 pub use call::{Call, Service};
+pub use caller::Caller;
 pub use clock::{Clock, Millis};
 pub use cx::Cx;
-pub use door::{Caller, Connector};
+pub use door::Connector;
 pub use error::{BatchAnswer, Error};
 pub use faults::{EntryFault, Fault, Faults};
 pub use firehose::{Firehose, MAX_BATCH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS};

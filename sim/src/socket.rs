@@ -7,7 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::door::{Caller, End};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::caller::Caller;
+use crate::door::End;
 use crate::protocol::{Request, Response};
 use crate::world::Aws;
 
@@ -24,17 +30,28 @@ pub struct Server {
 impl Aws {
     /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
     pub fn listen(&self, caller: &Caller) -> io::Result<Server> {
-        Server::start(self, caller, None)
+        Server::start(self, caller, None, None)
+    }
+
+    /// Serves every service with TLS; the certificate chain and the key are PEM. Clients that do not trust it end the
+    /// handshake.
+    pub fn listen_tls(&self, caller: &Caller, chain: &str, key: &str) -> io::Result<Server> {
+        Server::start(self, caller, None, Some(tls(chain, key)?))
     }
 
     /// Serves one web server to a caller, whatever name the caller gives it.
     pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
-        Server::start(self, caller, Some(host))
+        Server::start(self, caller, Some(host), None)
     }
 }
 
 impl Server {
-    fn start(aws: &Aws, caller: &Caller, host: Option<&str>) -> io::Result<Self> {
+    fn start(
+        aws: &Aws,
+        caller: &Caller,
+        host: Option<&str>,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let server = Self { address: listener.local_addr()?, closed: Arc::default() };
         let connection = Arc::new(Connection {
@@ -42,6 +59,7 @@ impl Server {
             caller: caller.clone(),
             host: host.map(str::to_owned),
             closed: Arc::clone(&server.closed),
+            tls,
         });
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -51,7 +69,7 @@ impl Server {
                 let Ok(stream) = stream else { continue };
                 let connection = Arc::clone(&connection);
                 // A connection that breaks is the client's affair.
-                thread::spawn(move || connection.serve(stream).unwrap_or_default());
+                thread::spawn(move || connection.accept(stream).unwrap_or_default());
             }
         });
         Ok(server)
@@ -84,11 +102,18 @@ struct Connection {
     caller: Caller,
     host: Option<String>,
     closed: Arc<AtomicBool>,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl Connection {
-    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+    fn accept(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
+        let Some(config) = &self.tls else { return self.serve(stream) };
+        let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+        self.serve(StreamOwned::new(session, stream))
+    }
+
+    fn serve(&self, stream: impl Read + Write) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(1 << 16, stream);
         while let Some(mut request) = read(&mut stream)? {
             if let Some(host) = &self.host {
@@ -106,6 +131,11 @@ impl Connection {
                     write(stream.get_mut(), &response, usize::MAX)?;
                 }
                 End::BreakOff(response, bytes) => return write(stream.get_mut(), &response, bytes),
+                End::Stall(response, bytes) => {
+                    write(stream.get_mut(), &response, bytes)?;
+                    self.sleep(Duration::MAX);
+                    return Ok(());
+                }
                 End::NoConnection | End::Reset => return Ok(()),
                 End::Hang => {
                     self.sleep(Duration::MAX);
@@ -126,8 +156,21 @@ impl Connection {
     }
 }
 
+/// Returns what a server needs for TLS.
+fn tls(chain: &str, key: &str) -> io::Result<Arc<ServerConfig>> {
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>();
+    let chain = chain.map_err(io::Error::other)?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(io::Error::other)?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key);
+    Ok(Arc::new(config.map_err(io::Error::other)?))
+}
+
 /// Reads the next request; `None` at the end of the connection.
-fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
+fn read<S: Read + Write>(stream: &mut BufReader<S>) -> io::Result<Option<Request>> {
     let line = read_line(stream)?;
     let mut words = line.split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };

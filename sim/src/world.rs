@@ -220,7 +220,7 @@ impl Aws {
             Fault::Refuse(error) if error.is_senders() && error.status != 429 => Err(Failure::Permanent),
             Fault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
             // SNS counts an answer that it did not hear as a failure, though there was an effect.
-            Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) => {
+            Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) | Fault::Stall(_) => {
                 let _ = self.hand_over(at, &call, message.trace.as_deref());
                 Err(Failure::Retryable)
             }
@@ -265,7 +265,8 @@ impl Aws {
         let Some(script) = script else { return (Fault::NoConnection, None) };
         let answer = script(call);
         let (wait, fault) = answer.fault.split();
-        let reached = !matches!(fault, Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore);
+        let reached =
+            !matches!(fault, Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore | Fault::CutBefore);
         if reached {
             self.locked(&call.caller, at, |_, cx| {
                 cx.log(Event::Posted {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use sim::sqs::QueueSettings;
@@ -28,10 +28,11 @@ fn post(path: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: any\r\ncontent-length: 2\r\n\r\nhi")
 }
 
-/// Sends this and reads until the server is quiet or closes the connection.
+/// Sends this and reads until the connection ends, or for a fifth of a second.
 fn exchange(server: &Server, text: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -91,6 +92,24 @@ fn an_answer_breaks_off_and_a_caller_that_is_cut_off_hears_nothing() {
     assert_eq!((same, rest.len(), len()), (head, 5, 2), "the head promises the whole body");
     caller.cut();
     assert_eq!((exchange(&server, &send), len()), (String::new(), 2));
+}
+
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html>
+#[test]
+fn an_upload_may_come_in_chunks() {
+    let aws = aws();
+    aws.act("test", |it, _| it.s3.create("archive"));
+    let chunks = b"3;chunk-signature=a\r\nabc\r\n2\r\nde\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
+    let request = Request {
+        method: "PUT".to_owned(),
+        uri: "https://archive.s3.eu-central-1.amazonaws.com/key".to_owned(),
+        headers: vec![("content-encoding".to_owned(), "aws-chunked".to_owned())],
+        body: chunks.to_vec(),
+    };
+    assert_eq!(aws.answer(&Caller::new("fn-1"), &request).status, 200);
+    aws.act("test", |it, _| assert_eq!(it.s3.objects("archive").unwrap()["key"].bytes, b"abcde"));
+    let torn = Request { body: chunks[..30].to_vec(), ..request };
+    assert_eq!(aws.answer(&Caller::new("fn-1"), &torn).status, 400);
 }
 
 #[test]

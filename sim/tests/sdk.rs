@@ -180,22 +180,23 @@ async fn faults_come_as_the_sdk_would_meet_them() {
         (Fault::ResetAfter, 0, 1),
         (Fault::HangAfter, 0, 2),
         (Fault::BreakOff(5), 0, 3),
-        (Fault::Pass.after(Duration::from_secs(31)), 0, 3),
+        (Fault::Stall(5), 0, 4),
+        (Fault::Pass.after(Duration::from_secs(31)), 0, 4),
     ];
     for (fault, status, messages) in cases {
         let error = once(fault.clone()).await.unwrap_err();
         let got = error.raw_response().map_or(0, |raw| raw.status().as_u16());
-        let got = if matches!(fault, Fault::BreakOff(_)) { 0 } else { got };
+        let got = if matches!(fault, Fault::BreakOff(_) | Fault::Stall(_)) { 0 } else { got };
         assert_eq!((got, len()), (status, messages), "{fault:?}: {error:?}");
     }
     let start = aws.clock().millis();
     assert_eq!(once(Fault::Pass.after(Duration::from_secs(9))).await.unwrap().successful().len(), 1);
-    assert_eq!((aws.clock().millis() - start, len()), (9_000, 4), "waits pass on the paused clock");
+    assert_eq!((aws.clock().millis() - start, len()), (9_000, 5), "waits pass on the paused clock");
     let fails = EntryFault::service("InternalError", "Try again.");
     let failed = once(Fault::Entries(vec![(0, fails)])).await.unwrap();
     assert!(!failed.failed()[0].sender_fault());
     let missing = once(Fault::Entries(vec![(0, EntryFault::Missing)])).await.unwrap();
-    assert_eq!((missing.failed().len(), missing.successful().len(), len()), (0, 0, 4));
+    assert_eq!((missing.failed().len(), missing.successful().len(), len()), (0, 0, 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,6 +214,40 @@ async fn a_caller_that_is_cut_off_does_nothing_more() {
     let both = async { tokio::join!(late, cut) };
     assert!(tokio::time::timeout(Duration::from_mins(1), both).await.is_err(), "nothing is answered");
     assert_eq!(aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_dies_at_a_call_before_or_after_its_effect() {
+    for (fault, messages) in [(Fault::CutBefore, 0), (Fault::CutAfter, 1)] {
+        let aws = paused();
+        let killed = Arc::new(AtomicUsize::new(0));
+        let kills = Arc::clone(&killed);
+        let caller = Caller::with_killer("fn-1", move || {
+            kills.fetch_add(1, Ordering::Relaxed);
+        });
+        let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&caller)));
+        aws.set_faults(Faults::new(move |_| fault.clone()));
+        tokio::select! {
+            _ = send(&sqs, 1) => unreachable!("nothing is answered"),
+            () = caller.gone() => {}
+        }
+        let len = aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len());
+        assert_eq!((len, killed.load(Ordering::Relaxed)), (messages, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_until_others_are_under_way() {
+    let aws = paused();
+    aws.set_faults(Faults::new(|_| Fault::Together(2)));
+    let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
+    let start = aws.clock().millis();
+    tokio::join!(send(&sqs, 1), send(&sqs, 1));
+    assert!(aws.clock().millis() - start < 1_000);
+    assert_eq!(aws.peak(), 2);
+    aws.forget_peak();
+    send(&sqs, 1).await;
+    assert!(aws.clock().millis() - start > 30_000, "nobody came for half a minute");
 }
 
 /// Lets a function handle letters that fail for a day, and returns the journal's hash and its length.
