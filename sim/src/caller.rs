@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Who calls: one process or instance. A world can cut it off, as if it had died.
+/// A caller of the services: one process or instance. A world can cut it off, as if it had died.
 #[derive(Clone)]
 pub struct Caller {
     /// The name, which the journal shows.
@@ -14,7 +14,7 @@ pub struct Caller {
     end: Arc<Life>,
 }
 
-/// What clones of a caller share.
+/// The part that clones of a caller share.
 struct Life {
     gone: AtomicBool,
     ended: Notify,

@@ -27,7 +27,7 @@ use crate::ledger::Event;
 use crate::protocol::{Request, Response, answered, carry_out, decode, ran, refuse, service};
 use crate::world::{Aws, UnderWay};
 
-/// How often a request looks whether others are under way with it, and how often at most.
+/// The time after which a request looks whether others are under way with it, and the most looks.
 const LOOKS: (Duration, u32) = (Duration::from_millis(10), 3_000);
 
 /// A request that has come and that has had no effect yet.

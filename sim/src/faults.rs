@@ -1,4 +1,4 @@
-//! What goes wrong with a request, and at which point.
+//! The faults: what goes wrong with a request, and at which point.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -49,7 +49,7 @@ pub enum Fault {
     Nonsense(u16, String),
 }
 
-/// What a 200 says of an entry that has no effect.
+/// The answer of a 200 about an entry that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryFault {
     /// The entry is among the failed ones.

@@ -40,7 +40,7 @@ pub struct Object {
 /// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`: a fault does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
-    /// None: the last writer wins.
+    /// No condition: the last writer wins.
     None,
     /// `If-None-Match: *`: there is no such object yet.
     Absent,

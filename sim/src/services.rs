@@ -35,7 +35,7 @@ pub struct Services {
     tasks: u64,
 }
 
-/// What the services do by themselves, at a moment of its own.
+/// A thing that a service does by itself, at a moment of its own.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// SNS delivers a message.
@@ -44,7 +44,7 @@ pub(crate) enum Task {
     Run(Box<AsyncEvent>),
 }
 
-/// Why a delivery of SNS did not succeed.
+/// The two kinds of failed deliveries of SNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// SNS goes on trying.

@@ -17,7 +17,7 @@ use crate::door::End;
 use crate::protocol::{Request, Response};
 use crate::world::Aws;
 
-/// How often a connection that hangs looks whether it may end.
+/// The time after which a connection that hangs looks whether it may end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A server on loopback; it accepts connections until it is dropped.
@@ -96,7 +96,7 @@ impl Drop for Server {
     }
 }
 
-/// What the connections of one server share.
+/// The part that the connections of one server share.
 struct Connection {
     aws: Aws,
     caller: Caller,

@@ -4,8 +4,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Event, Fault, Faults, Record, Request, Server, WebAnswer};
 
@@ -30,13 +35,17 @@ fn post(path: &str) -> String {
 
 /// Sends this and reads until the connection ends, or for a fifth of a second.
 fn exchange(server: &Server, text: &str) -> String {
+    String::from_utf8(exchange_bytes(server, text)).unwrap()
+}
+
+fn exchange_bytes(server: &Server, text: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
+    answer
 }
 
 #[test]
@@ -122,4 +131,30 @@ fn a_process_has_one_address_for_all_services_and_other_names_are_web_servers() 
     assert_eq!(answer("https://nowhere.example.com/"), 503, "nobody answers there");
     let last = aws.calls().last().map(|call| call.summary());
     assert_eq!(last.as_deref(), Some("POST nowhere.example.com"));
+}
+
+#[test]
+fn a_socket_may_have_tls() {
+    let aws = aws();
+    let (chain, key) = (
+        include_str!("../../tests/data/https/localhost.pem"),
+        include_str!("../../tests/data/https/localhost.key"),
+    );
+    let server = aws.listen_tls(&Caller::new("fn-1"), chain, key).unwrap();
+    let authority = include_bytes!("../../tests/data/https/authority.pem");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(session, TcpStream::connect(server.address()).unwrap());
+    stream.write_all(b"GET /archive/none HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 404");
+    let plain = exchange_bytes(&server, "GET / HTTP/1.1\r\n\r\n");
+    assert!(!plain.starts_with(b"HTTP"), "there is no answer without TLS");
 }

@@ -34,7 +34,7 @@ pub(crate) struct AsyncEvent {
     throttles: u32,
 }
 
-/// What Lambda does next about an asynchronous event.
+/// The next step of an asynchronous event.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// It is done with.

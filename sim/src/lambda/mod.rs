@@ -36,7 +36,7 @@ pub struct Lambda {
     functions: BTreeMap<String, Function>,
 }
 
-/// What Lambda does about a function.
+/// The settings of a function.
 #[derive(Debug, Clone)]
 pub struct FunctionSettings {
     /// `MaximumRetryAttempts` of asynchronous events.
@@ -62,7 +62,7 @@ pub struct Invocation {
     pub trace: Option<String>,
 }
 
-/// What a function made of its event.
+/// The end of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// The answer as JSON, or why the code failed.

@@ -97,7 +97,7 @@ fn an_answer_keeps_what_it_names_and_a_bad_one_keeps_all() {
     assert_eq!(left(&aws, QUEUE), 0);
 }
 
-/// What the function hides stays hidden for as long as it says.
+/// A message that the function hides stays hidden for as long as the function says.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 #[test]
 fn a_mapping_leaves_the_visibility_of_what_it_keeps() {

@@ -34,7 +34,7 @@ pub(super) struct Message {
     pub(super) is_ghost: bool,
 }
 
-/// Where a message stands, with the moment when it shows or has shown.
+/// The state of a message, with the moment when it shows or has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Visible(Millis),
@@ -86,7 +86,7 @@ pub struct Placed {
     pub source: Option<String>,
 }
 
-/// What a receipt handle is good for.
+/// The use of a receipt handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handle {
     /// The message is in flight by this receive.

@@ -20,9 +20,9 @@ pub struct Queue {
     /// The settings.
     pub settings: QueueSettings,
     pub(super) messages: BTreeMap<u64, Message>,
-    /// What can be received, in the order in which it will be.
+    /// The messages that can be received, in the order in which they will be.
     visible: BTreeSet<(Millis, u64)>,
-    /// When hidden and delayed messages show.
+    /// The moments when hidden and delayed messages show.
     timers: BTreeSet<(Millis, u64)>,
     pub(super) expiry: BTreeSet<(Millis, u64)>,
     groups: BTreeMap<String, BTreeSet<u64>>,
@@ -253,7 +253,7 @@ impl Queue {
         Some(received)
     }
 
-    /// Returns what a receipt handle is good for.
+    /// Returns the use of a receipt handle.
     pub(super) fn resolve(&mut self, now: Millis, handle: &str) -> Handle {
         self.settle(now);
         let parts = handle.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('#'));

@@ -60,7 +60,7 @@ pub struct QueueSettings {
     pub keeps_first_receive: bool,
 }
 
-/// What SQS does with a message that was received too often.
+/// The move of messages that were received too often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redrive {
     /// The name of the dead-letter queue.

@@ -173,7 +173,7 @@ fn a_group_waits_for_what_is_in_flight() {
     assert_eq!(bodies(&receive(&aws, FIFO)), ["b", "c", "x"]);
 }
 
-/// As it was recorded: what lies before a hidden message is handed out.
+/// The recorded behaviour: what lies before a hidden message is handed out.
 #[test]
 fn what_lies_before_a_hidden_message_can_be_receivable() {
     let aws = aws_with(&QueueSettings { whole_group: false, ..QueueSettings::default() });
