@@ -20,6 +20,11 @@
 //! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
 //! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
 //!
+//! What AWS leaves open is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
+//! message that is moved keeps its first receive, how often a message is handed out twice. What no caller here asks
+//! for is left out: filters, policies, encryption, versions of objects, multipart uploads, queues' creation by request.
+//! A record for Firehose is text.
+//!
 //! All chance comes from the seed. With a clock that the test moves, two runs of one seed have the same journal.
 
 #![allow(clippy::missing_errors_doc, reason = "an operation fails as the API of its service says")]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -20,6 +21,10 @@ pub const ACCOUNT: &str = "123456789012";
 
 /// The region.
 pub const REGION: &str = "eu-central-1";
+
+/// The time that SNS gives a web server.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
+const WEB_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Returns an ARN in the account: `arn("sqs", "orders-dlq")`, `arn("lambda", "function:orders-notifier")`.
 #[must_use]
@@ -249,7 +254,9 @@ impl Aws {
             }),
             Service::Web => {
                 let (fault, answer) = self.post(at, call);
-                match answer.filter(|_| fault == Fault::Pass).map(|answer| answer.0) {
+                let (wait, fault) = fault.split();
+                let in_time = fault == Fault::Pass && wait <= WEB_TIMEOUT;
+                match answer.filter(|_| in_time).map(|answer| answer.0) {
                     Some(200..300) => Ok(()),
                     Some(429 | 100..=101 | 500..) | None => Err(Failure::Retryable),
                     Some(_) => Err(Failure::Permanent),

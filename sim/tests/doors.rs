@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use sim::sqs::QueueSettings;
-use sim::{Aws, Call, Caller, Clock, Event, Fault, Faults, Record, Request, Server, WebAnswer};
+use sim::{Aws, Call, Caller, Clock, EntryFault, Event, Fault, Faults, Record, Request, Server, WebAnswer};
 
 fn aws() -> Aws {
     let aws = Aws::new(Clock::real(), 7);
@@ -119,6 +119,49 @@ fn an_upload_may_come_in_chunks() {
     aws.act("test", |it, _| assert_eq!(it.s3.objects("archive").unwrap()["key"].bytes, b"abcde"));
     let torn = Request { body: chunks[..30].to_vec(), ..request };
     assert_eq!(aws.answer(&Caller::new("fn-1"), &torn).status, 400);
+}
+
+#[test]
+fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
+    let aws = aws();
+    aws.act("test", |it, _| {
+        it.firehose.create("orders");
+        it.sns.create("orders", sim::sns::TopicSettings::default());
+    });
+    let failed = EntryFault::service("InternalFailure", "Try again.");
+    aws.set_faults(Faults::new(move |_| Fault::Entries(vec![(0, failed.clone()), (2, EntryFault::Missing)])));
+    let server = aws.listen(&Caller::new("fn-1")).unwrap();
+    let post = |header: &str, body: &str| {
+        let length = body.len();
+        let head =
+            format!("POST / HTTP/1.1\r\nhost: 127.0.0.1\r\n{header}\r\ncontent-length: {length}\r\n\r\n");
+        exchange(&server, &format!("{head}{body}"))
+    };
+    let records =
+        r#"{"DeliveryStreamName":"orders","Records":[{"Data":"YQ=="},{"Data":"Yg=="},{"Data":"Yw=="}]}"#;
+    let answer = post("x-amz-target: Firehose_20150804.PutRecordBatch", records);
+    assert!(answer.contains("\"FailedPutCount\":2") && answer.contains("InternalFailure"), "{answer}");
+    assert_eq!(answer.matches("RecordId").count(), 1, "nothing follows a missing answer");
+    let entry = |n: usize| {
+        format!(
+            "&PublishBatchRequestEntries.member.{n}.Id={n}&PublishBatchRequestEntries.member.{n}.Message=m"
+        )
+    };
+    let form = format!(
+        "Action=PublishBatch&TopicArn={}{}{}{}",
+        sim::arn("sns", "orders"),
+        entry(1),
+        entry(2),
+        entry(3)
+    );
+    let answer = post("content-type: application/x-www-form-urlencoded", &form);
+    assert!(answer.contains("<Failed><member><Id>1</Id><Code>InternalFailure</Code>"), "{answer}");
+    assert!(
+        answer.contains("<SenderFault>false</SenderFault>") && !answer.contains("<Id>3</Id>"),
+        "{answer}"
+    );
+    let took = |record: &Record| matches!(record.event, Event::Published { .. } | Event::Streamed { .. });
+    assert_eq!(aws.journal(|records| records.iter().filter(|it| took(it)).count()), 2);
 }
 
 #[test]

@@ -31,7 +31,8 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
         names.collect::<Vec<_>>().join(",")
     };
     let mut put = |name: &str, value: String| call.parameters.insert(name.to_owned(), value);
-    put("AttributeNames", list("AttributeNames"));
+    put("AttributeNames", [list("AttributeNames"), list("MessageSystemAttributeNames")].join(","));
+    put("MessageAttributeNames", list("MessageAttributeNames"));
     for name in ["MaxNumberOfMessages", "VisibilityTimeout", "WaitTimeSeconds"] {
         if let Some(number) = body[name].as_i64() {
             put(name, number.to_string());
@@ -95,7 +96,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
                 ..Receive::default()
             };
             let received = sqs.receive_message(cx, queue, receive)?;
-            json!({ "Messages": received.iter().map(message).collect::<Vec<_>>() })
+            json!({ "Messages": received.iter().map(|it| message(call, it)).collect::<Vec<_>>() })
         }
         "DeleteMessage" => {
             sqs.delete_message(cx, queue, handle)?;
@@ -161,7 +162,9 @@ fn lists<T>(entries: &[Entry], answer: BatchAnswer<T>, taken: impl Fn(&Entry, &T
     json!({ "Successful": successful, "Failed": failed })
 }
 
-fn message(received: &Received) -> Value {
+/// Writes a message with the attributes that the receiver names, and no others.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
+fn message(call: &Call, received: &Received) -> Value {
     let payload = &received.payload;
     let attribute = |it: &Attribute| match &it.value {
         Data::Text(text) => json!({ "DataType": it.kind, "StringValue": text }),
@@ -180,10 +183,11 @@ fn message(received: &Received) -> Value {
         ("DeadLetterQueueSourceArn", received.source.as_deref().map(str::to_owned)),
     ];
     for (name, value) in values {
+        let value = value.filter(|_| is_named(call, "AttributeNames", name));
         system.extend(value.map(|value| (name.to_owned(), value.into())));
     }
-    let attributes: Map<_, _> =
-        payload.attributes.iter().map(|(name, it)| (name.clone(), attribute(it))).collect();
+    let named = payload.attributes.iter().filter(|(name, _)| is_named(call, "MessageAttributeNames", name));
+    let attributes: Map<_, _> = named.map(|(name, it)| (name.clone(), attribute(it))).collect();
     json!({
         "MessageId": *received.id,
         "ReceiptHandle": *received.handle,
@@ -191,6 +195,14 @@ fn message(received: &Received) -> Value {
         "MD5OfBody": md5_of(payload.body.as_bytes()),
         "Attributes": system,
         "MessageAttributes": attributes,
+    })
+}
+
+/// Returns whether a parameter names an attribute: by itself, by its beginning or with all.
+fn is_named(call: &Call, parameter: &str, name: &str) -> bool {
+    let mut names = call.parameter(parameter).unwrap_or_default().split(',');
+    names.any(|it| {
+        it == name || it == "All" || it.strip_suffix(".*").is_some_and(|start| name.starts_with(start))
     })
 }
 

@@ -169,6 +169,14 @@ fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
         let later = received(&aws, "dlq").len();
         assert_eq!((at_once + later, later), (letters, retried), "{status}");
     }
+    for (seconds, letters) in [(15, 0), (16, 1)] {
+        let aws = aws();
+        subscribe(&aws, Protocol::Https, "https://hooks.example.com/");
+        let answer = move |_: &crate::Call| WebAnswer::status(200).after(Duration::from_secs(seconds));
+        aws.act("test", |it, _| it.web.serve("hooks.example.com", answer));
+        publish(&aws, "orders", &order()).unwrap();
+        assert_eq!(received(&aws, "dlq").len(), letters, "after {seconds} seconds");
+    }
     let aws = aws();
     subscribe(&aws, Protocol::Https, "https://nowhere.example.com/");
     publish(&aws, "orders", &order()).unwrap();
