@@ -90,7 +90,8 @@ impl Aws {
         (faults.0)(call)
     }
 
-    /// Uses the services directly, without protocols and faults, as this caller.
+    /// Uses the services directly, without protocols and faults, as this caller. The account is locked meanwhile, so the
+    /// closure must not use it in another way.
     pub fn act<T>(&self, by: &str, act: impl FnOnce(&mut Services, &mut Cx<'_>) -> T) -> T {
         self.advance();
         let result = self.locked(by, self.0.clock.millis(), act);
@@ -98,7 +99,7 @@ impl Aws {
         result
     }
 
-    /// Reads the journal.
+    /// Reads the journal. The account is locked meanwhile, so the closure must not use it.
     pub fn journal<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
         self.advance();
         read(self.state().ledger.records())

@@ -142,6 +142,7 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
     let answer = post("x-amz-target: Firehose_20150804.PutRecordBatch", records);
     assert!(answer.contains("\"FailedPutCount\":2") && answer.contains("InternalFailure"), "{answer}");
     assert_eq!(answer.matches("RecordId").count(), 1, "nothing follows a missing answer");
+    assert!(!answer.contains("missing"), "{answer}");
     let entry = |n: usize| {
         format!(
             "&PublishBatchRequestEntries.member.{n}.Id={n}&PublishBatchRequestEntries.member.{n}.Message=m"

@@ -78,6 +78,18 @@ fn a_permanent_failure_puts_the_envelope_into_the_dead_letter_queue_at_once() {
     assert_eq!(letter.sent, aws.clock().millis());
 }
 
+/// A policy that forbids SNS to write is a client-side error.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
+#[test]
+fn a_denied_delivery_is_not_retried() {
+    let aws = aws();
+    aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
+    subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
+    aws.set_faults(Faults::new(|_| Fault::Denied));
+    publish(&aws, "orders", &order()).unwrap();
+    assert_eq!(received(&aws, "dlq").len(), 1);
+}
+
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 #[test]
 fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the_retries() {

@@ -317,6 +317,24 @@ async fn two_runs_of_one_seed_have_the_same_journal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mapping_takes_a_message_when_it_comes_and_when_it_shows() {
+    let aws = paused();
+    let start = aws.clock().millis();
+    let mapping = Mapping::new(&aws, MappingSettings::new("dlq", "redrive"));
+    let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(12_345)).await;
+        send(&sqs, 1).await;
+        std::future::pending::<()>().await;
+    };
+    let run = mapping.run(|_| async { Outcome::Died });
+    let _ = tokio::time::timeout(Duration::from_secs(50), async { tokio::join!(run, later) }).await;
+    let began = |line: &Line| matches!(line.event, Event::Batch { .. }).then_some(line.at - start);
+    let began: Vec<_> = aws.journal(|lines| lines.iter().filter_map(began).collect());
+    assert_eq!(began, [12_345, 42_345]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_takes_too_long_is_dropped_and_its_messages_come_again() {
     let aws = paused();
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
