@@ -3,10 +3,10 @@
 
 use super::*;
 
-/// A hundred objects of another queue's topic, each of which takes its time.
+/// Fifty objects of another queue's topic, each of which takes its time.
 fn desert() -> Console {
     let console = Console::new();
-    for number in 0..100 {
+    for number in 0..50 {
         console.archive(&format!("o{number:03}"), &[plain(&number.to_string())]);
     }
     console.cloud.script(|call| match call.op.as_str() {
