@@ -25,8 +25,10 @@ which:
 
 test: unit faults stack ## Every test
 
+# Two tests for each core: many of them wait for a time to be over.
+unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 unit: build ## The Rust tests, and the calls that letters take
-	cargo test
+	cargo test -- --test-threads $(THREADS)
 	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
 
 # The seed fixes letters and faults, though not which call meets which.
