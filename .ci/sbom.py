@@ -1,7 +1,7 @@
 """Writes the SBOM of the function: what is compiled into it, and nothing that only builds, tests or operates it.
 
-cargo-cyclonedx goes by the lock file. It also lists optional crates that nobody switches on, and macro crates, which run
-at compile time only. `cargo tree` knows these.
+cargo-cyclonedx goes by the lock file. It also lists optional crates that nobody switches on, and macro crates, which
+run at compile time only. `cargo tree` knows these.
 """
 
 import json
