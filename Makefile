@@ -28,13 +28,12 @@ test: unit faults stack ## Every test
 # Two tests for each core: many of them wait for a time to be over.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 unit: build ## The Rust tests, and the calls that letters take
-	cargo test -- --test-threads $(THREADS)
-	cargo run --quiet -p proof --bin bench -- --function target/debug/sns-redrive --alone cost
+	cargo test --workspace -- --test-threads $(THREADS)
+	target/debug/bench --function target/debug/sns-redrive --alone cost
 
 # The seed fixes letters and faults, though not which call meets which.
 faults: build ## Every call of the function times every fault, and a small soak, in about four minutes
-	cargo test --quiet -p proof
-	cargo run --quiet -p proof --bin soak -- --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
+	target/debug/soak --function target/debug/sns-redrive --letters 2000 --seed 1 --at-once 24
 
 # Workers with a local stack each: the tests mostly wait. A worker takes one test after the other, the long ones first.
 WORKERS ?= 6
@@ -89,10 +88,10 @@ package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [
 	cmp target/lambda/sns-redrive/bootstrap .aws-sam/build/RedriveFunction/bootstrap
 	@$(PY) -m local.size .aws-sam/build/RedriveFunction/bootstrap
 
-# The same profile and features as `cargo test`, so that the AWS SDK is compiled once for both: no dev-dependency may switch
-# on a feature of its crates.
+# The whole workspace, as `cargo test --workspace`: what all its crates ask of the AWS SDK and of tokio is compiled once. No
+# dev-dependency may switch on a feature of their crates.
 build:
-	cargo build --bins
+	cargo build --workspace --bins
 
 # --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
 $(VENV)/installed: local/requirements.txt
