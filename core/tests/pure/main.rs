@@ -1,6 +1,7 @@
 //! What is decided, tested without anything that does it: no AWS client, no clock, no tokio.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod batch;
 mod decisions;
 mod failure_classes;
 mod letters;
