@@ -1,6 +1,5 @@
 //! Into the requeue: packing, order, and what became of each letter.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use aws_sdk_sqs::config::Region;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use super::Manifest;
 use super::letters::Fit;
 use crate::arn::Arn;
-use crate::batch::Sent;
+use crate::batch::{Order, Sent};
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
 use crate::endpoint::Endpoint;
 use crate::failure::{self, Failure, FailureClass};
@@ -50,17 +49,15 @@ impl Requeue {
     /// requests under way together may arrive in any order.
     pub(super) async fn send(&self, batch: Vec<Fit>, manifest: &Manifest, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
-        let rounds = self.rounds(&batch);
+        let mut order: Order = Order::new(batch.iter().map(|fit| self.group(fit)));
         let mut fates: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
-        let mut blocked: HashSet<String> = HashSet::new();
-        for round in rounds {
-            let free = |index: &usize| !blocked.contains(group(&batch[*index]));
-            let round: Vec<usize> = round.into_iter().filter(free).collect();
+        while let Some(mut round) = order.next_round() {
+            round.retain(|index| order.blocked(*index).is_none());
             let letters: Vec<&Fit> = round.iter().map(|index| &batch[*index]).collect();
             let answers = self.send_at_once(&letters, manifest, now, until).await;
             for (index, sent) in round.into_iter().zip(answers) {
                 if sent != Sent::Accepted && !is_refused(&sent) {
-                    blocked.insert(group(&batch[index]).to_owned());
+                    order.block(index, ());
                 }
                 fates[index] = sent;
             }
@@ -72,22 +69,9 @@ impl Requeue {
         answers
     }
 
-    /// Which letters may go together. A standard queue has no order.
-    fn rounds(&self, batch: &[Fit]) -> Vec<Vec<usize>> {
-        if !self.arn.is_fifo() {
-            return vec![(0..batch.len()).collect()];
-        }
-        let mut rounds: Vec<Vec<usize>> = Vec::new();
-        let mut of_group: HashMap<&str, usize> = HashMap::new();
-        for (index, fit) in batch.iter().enumerate() {
-            let before = of_group.entry(group(fit)).or_default();
-            if *before == rounds.len() {
-                rounds.push(Vec::new());
-            }
-            rounds[*before].push(index);
-            *before += 1;
-        }
-        rounds
+    /// The group that keeps a letter in order. A standard queue has no order.
+    fn group<'f>(&self, fit: &'f Fit) -> Option<&'f str> {
+        self.arn.is_fifo().then(|| fit.letter.sqs.group_id().unwrap_or_default())
     }
 
     async fn send_at_once(
@@ -165,10 +149,6 @@ impl Answers {
 
 fn is_refused(sent: &Sent) -> bool {
     matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
-}
-
-fn group(fit: &Fit) -> &str {
-    fit.letter.sqs.group_id().unwrap_or_default()
 }
 
 /// A letter that is sent again after a crash is swallowed for five minutes; one of another replay is not, nor

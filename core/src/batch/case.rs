@@ -1,6 +1,5 @@
 //! A letter on its way to an outcome.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,11 +116,10 @@ impl<'p> Case<'p> {
         self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
     }
 
-    /// The group that this letter holds up, having neither been delivered nor moved. An archived letter holds its
-    /// group too: whether the archive has taken it shows only at the end.
-    pub(super) fn blocks(&self) -> Option<&str> {
-        self.fifo_group()
-            .filter(|_| !matches!(self.disposition, Disposition::Delivered | Disposition::Requeued(_)))
+    /// Whether this letter holds up its group, having neither been delivered nor moved. An archived letter does too:
+    /// whether the archive has taken it shows only at the end.
+    pub(super) fn blocks(&self) -> bool {
+        !matches!(self.disposition, Disposition::Delivered | Disposition::Requeued(_))
     }
 
     /// Takes a decision of the policy over.
@@ -245,22 +243,4 @@ impl<'p> Case<'p> {
             letter: self.letter,
         }
     }
-}
-
-/// Letters that may be handled together: all of a standard queue, one of each group of a FIFO queue.
-pub(super) fn rounds(cases: &[Case<'_>]) -> Vec<Vec<usize>> {
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    for (index, case) in cases.iter().enumerate() {
-        let round = case.fifo_group().map_or(0, |group| {
-            let count = seen.entry(group).or_default();
-            *count += 1;
-            *count - 1
-        });
-        if rounds.len() <= round {
-            rounds.resize_with(round + 1, Vec::new);
-        }
-        rounds[round].push(index);
-    }
-    rounds
 }

@@ -1,14 +1,14 @@
 //! The end of a batch: archiving, in which order, and hiding at the same time.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Answer, ArchiveContext, Now};
+use super::action::{Action, Answer, Now};
 use super::case::{Case, Disposition};
 use super::ending;
+use super::order::Order;
 use super::outcome::NotDone;
 use super::run::{ActionId, Asked, Batch, Chain, Stage, results};
 use super::time::half_of;
@@ -27,17 +27,17 @@ pub(super) struct Archiving {
     /// `MaximumMessageSize` of an archive that is a queue.
     limit: Option<usize>,
     limit_known: bool,
-    /// Whether letters of one group go one after the other.
-    one_by_one: bool,
-    left: Vec<usize>,
+    letters: Vec<usize>,
+    /// The order of these letters, in which the archive's failure blocks a group.
+    order: Order<Failure>,
+    /// The letters that the archive is given now, by their place among all.
     under_way: Vec<usize>,
-    blocked: HashMap<String, Failure>,
 }
 
 impl Archiving {
     /// The letters of a batch. One that came from the archive stays: there it would only go round.
     pub(super) fn new(config: &Config, cases: &mut [Case<'_>], at: Timestamp, until: Duration) -> Self {
-        let mut left = Vec::new();
+        let mut letters = Vec::new();
         let archive = config.archive_queue.as_ref();
         for (index, case) in cases.iter_mut().enumerate() {
             if !matches!(case.disposition, Disposition::Archive(_)) {
@@ -48,43 +48,36 @@ impl Archiving {
                 let failure = Failure::ours(FailureClass::ActionRequired, "ArchiveIsDeadLetterQueue");
                 case.undone = Some((NotDone::Archive, failure));
             } else {
-                left.push(index);
+                letters.push(index);
             }
         }
         let fifo = cases.first().is_some_and(|case| case.letter.sqs.queue.is_fifo());
         let one_by_one = archive.is_some() && fifo;
-        let (limit, limit_known, under_way, blocked) = <_>::default();
-        Self { at, until, limit, limit_known, one_by_one, left, under_way, blocked }
+        let group = |index: &usize| cases[*index].fifo_group().filter(|_| one_by_one);
+        let order = Order::new(letters.iter().map(group));
+        let (limit, limit_known, under_way) = <_>::default();
+        Self { at, until, limit, limit_known, letters, order, under_way }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.left.is_empty() && self.under_way.is_empty()
+        self.order.is_done() && self.under_way.is_empty()
     }
 
     /// The next letters to archive, if there are any left.
     pub(super) fn next(&mut self, cases: &mut [Case<'_>]) -> Option<Action> {
-        while !self.left.is_empty() {
-            let (mut met, mut now, mut later) = (HashSet::new(), Vec::new(), Vec::new());
-            for index in std::mem::take(&mut self.left) {
-                let Some(group) = cases[index].fifo_group().filter(|_| self.one_by_one) else {
-                    now.push(index);
-                    continue;
-                };
-                if !met.insert(group.to_owned()) {
-                    later.push(index);
-                } else if let Some(failure) = self.blocked.get(group) {
-                    cases[index].undone = Some((NotDone::Archive, failure.clone()));
-                } else {
-                    now.push(index);
+        while let Some(round) = self.order.next_round() {
+            let (mut under_way, mut letters) = (Vec::new(), Vec::new());
+            for place in round {
+                let case = &mut cases[self.letters[place]];
+                if let Some(failure) = self.order.blocked(place) {
+                    case.undone = Some((NotDone::Archive, failure.clone()));
+                } else if let Some(context) = case.context() {
+                    under_way.push(place);
+                    letters.push((Arc::clone(&case.letter), context));
                 }
             }
-            self.left = later;
-            let letters: Vec<(Arc<Letter>, ArchiveContext)> = now
-                .iter()
-                .filter_map(|index| Some((cases[*index].letter.clone(), cases[*index].context()?)))
-                .collect();
             if !letters.is_empty() {
-                self.under_way = now;
+                self.under_way = under_way;
                 let Self { at, until, limit, .. } = *self;
                 return Some(Action::Archive { letters, at, limit, until });
             }
@@ -95,12 +88,10 @@ impl Archiving {
     /// Takes note of what the archive has.
     fn archived(&mut self, cases: &mut [Case<'_>], answer: Answer) {
         let answers = results(answer, self.under_way.len());
-        for (index, answer) in std::mem::take(&mut self.under_way).into_iter().zip(answers) {
+        for (place, answer) in std::mem::take(&mut self.under_way).into_iter().zip(answers) {
             let Err(failure) = answer else { continue };
-            if let Some(group) = cases[index].fifo_group().filter(|_| self.one_by_one) {
-                self.blocked.insert(group.to_owned(), failure.clone());
-            }
-            cases[index].undone = Some((NotDone::Archive, failure));
+            self.order.block(place, failure.clone());
+            cases[self.letters[place]].undone = Some((NotDone::Archive, failure));
         }
     }
 }
@@ -184,10 +175,13 @@ impl Batch<'_> {
 /// it again, with the seconds. Within a FIFO group only the first is hidden: while the others were in flight they would
 /// block it.
 fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> Vec<(usize, u64)> {
-    let mut blocked: HashSet<&str> = HashSet::new();
+    let mut order = Order::new(cases.iter().map(Case::fifo_group));
     let mut hidings = Vec::new();
     for (index, case) in cases.iter().enumerate() {
-        let first = case.blocks().is_none_or(|group| blocked.insert(group));
+        let first = order.blocked(index).is_none();
+        if case.blocks() {
+            order.block(index, ());
+        }
         let Some(context) = case.context() else { continue };
         if case.undone.is_none() {
             knowledge.unarchived.forget(&case.letter.sqs);

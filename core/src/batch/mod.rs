@@ -21,7 +21,8 @@
 //! |---|---|
 //! | `run`, `round` | the stages of a batch, and which comes next |
 //! | `action` | what is asked for and answered |
-//! | `case` | one letter: rounds, who blocks whom, outcomes |
+//! | `case` | one letter and what is to become of it |
+//! | `order` | rounds, and who blocks whom |
 //! | `time` | the division of an invocation's time |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
@@ -36,6 +37,7 @@ mod checkup;
 mod ending;
 mod finish;
 mod in_flight;
+mod order;
 mod outcome;
 mod place;
 mod resolve;
@@ -57,6 +59,7 @@ pub use action::{
     Sent, Verification,
 };
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
+pub use order::Order;
 pub use outcome::{NotDone, Outcome, Report, response};
 pub use run::{ActionId, Batch};
 pub use subscription::{Check, Refusal, Subscription};

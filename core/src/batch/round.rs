@@ -23,13 +23,12 @@ impl Batch<'_> {
     /// Asks the policy about the letters of the next round, but for those behind another of their group and those whose
     /// disposition is known already.
     pub(super) fn next_round(&mut self, now: Now) -> Stage {
-        let Some(round) = self.rounds.pop_front() else { return Stage::Share };
+        let Some(round) = self.order.next_round() else { return Stage::Share };
         self.round = round;
         let (active, now) = (self.is_active(), now.at);
         for &index in &self.round {
             let case = &mut self.cases[index];
-            let behind = case.fifo_group().is_some_and(|group| self.blocked.contains(group));
-            if behind && active {
+            if active && self.order.blocked(index).is_some() {
                 case.disposition = Disposition::Held;
                 continue;
             }

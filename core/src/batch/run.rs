@@ -1,13 +1,14 @@
 //! The stages of a batch, and which comes next.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes};
-use super::case::{Case, Disposition, rounds};
+use super::case::{Case, Disposition};
 use super::finish::Archiving;
+use super::order::Order;
 use super::outcome::{NotDone, Report};
 use super::place::Placing;
 use super::resolve::{refusal_at_sight, subscriptions};
@@ -29,10 +30,9 @@ pub struct Batch<'m> {
     deadline: Duration,
     pub(super) cases: Vec<Case<'m>>,
     pub(super) stage: Stage,
-    pub(super) rounds: VecDeque<Vec<usize>>,
+    /// The order of the cases.
+    pub(super) order: Order,
     pub(super) round: Vec<usize>,
-    /// FIFO groups that a letter holds up.
-    pub(super) blocked: HashSet<String>,
     /// When the first round of the invocation was sent.
     pub(super) begun: Option<Duration>,
     /// Once the requeue has failed in an invocation it is left alone.
@@ -115,9 +115,8 @@ impl<'m> Batch<'m> {
             deadline,
             cases: Vec::new(),
             stage: if letters.is_empty() { Stage::Done } else { Stage::Begin(letters) },
-            rounds: VecDeque::new(),
+            order: Order::default(),
             round: Vec::new(),
-            blocked: HashSet::new(),
             begun: None,
             requeue_works: true,
             archiving: None,
@@ -200,8 +199,9 @@ impl<'m> Batch<'m> {
                 Stage::PlaceWithEstimate(until) => self.place_with_estimate(until, now),
                 Stage::Move(placing, until) => self.make_moves(placing, until),
                 Stage::EndRound => {
-                    let held = self.round.iter().filter_map(|index| self.cases[*index].blocks());
-                    self.blocked.extend(held.map(str::to_owned));
+                    for &index in self.round.iter().filter(|index| self.cases[**index].blocks()) {
+                        self.order.block(index, ());
+                    }
                     (Stage::NextRound, None)
                 }
                 Stage::Share => self.look_at_sharing(),
@@ -390,7 +390,7 @@ impl<'m> Batch<'m> {
 
     /// Reads the delivery policies of subscriptions, for rules that go by them.
     fn read_delivery_policies(&mut self, now: Now) -> (Stage, Option<Action>) {
-        self.rounds = rounds(&self.cases).into();
+        self.order = Order::new(self.cases.iter().map(Case::fifo_group));
         let route = |case: &Case<'_>| {
             let route = case.route_of_delivery_policy()?;
             let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
