@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::run::{ReplayError, failed};
+use super::error::{ReplayError, failed};
 use super::store::{Condition, Store};
 use crate::clock::Clock;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Request;
+use super::request::Request;
 use crate::arn::Arn;
 
 /// The format that this version writes.

@@ -20,21 +20,32 @@
 //! | file | does |
 //! |---|---|
 //! | `request` | what is asked for |
-//! | `run` | begins, goes on, goes through the steps |
-//! | `letters` | which letters, one after the other |
+//! | `run` | begins or goes on |
+//! | `steps` | goes through the steps, batch by batch |
+//! | `resources` | archive, requeue and clock, for both |
+//! | `letters`, `letter` | which letters, one after the other |
 //! | `requeue` | sends them |
 //! | `manifest` | how it stands, and the arithmetic of steps |
 //! | `lock`, `store` | what lies in the bucket |
+//! | `control`, `error` | who watches, and why it cannot go on |
 
+mod control;
+mod error;
+mod letter;
 mod letters;
 mod lock;
 mod manifest;
 mod request;
 mod requeue;
+mod resources;
 mod run;
+mod steps;
 mod store;
 
-pub use letters::{At, Unfit};
+pub use control::Control;
+pub use error::ReplayError;
+pub use letter::{At, Unfit};
+pub use letters::{Given, Source};
 pub use manifest::{Counts, Manifest, Status, StepResult};
 pub use request::{DEFAULT_RAMP, Request, Select};
-pub use run::{Control, Given, Parts, Replay, ReplayError, Source};
+pub use run::{Parts, Replay};

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::Manifest;
-use super::letters::Fit;
+use super::letter::Fit;
+use super::manifest::Manifest;
 use crate::arn::Arn;
 use crate::batch::{Order, Sent};
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};

@@ -1,0 +1,83 @@
+//! A letter of a replay: its place, and whether it can be sent.
+
+use std::fmt;
+
+use crate::archive::Record;
+use crate::letter::Letter;
+
+/// A place in the archive, or in what was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    /// The object's key; empty for records that were given.
+    pub key: String,
+    /// The line, from 1; none for a whole object.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.key.as_str(), self.line) {
+            ("", Some(line)) => write!(f, "line {line}"),
+            (key, Some(line)) => write!(f, "{key}:{line}"),
+            (key, None) => f.write_str(key),
+        }
+    }
+}
+
+/// Why a letter cannot be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It has ten attributes, and the mark would be the eleventh.
+    Unmarkable,
+    /// With the mark it is larger than a message may be.
+    TooLarge,
+    /// It lay in a FIFO queue and the requeue is none, or the other way round.
+    OtherKind,
+    /// It lay in the requeue and was never moved there: that is a dead-letter queue.
+    NotMoved,
+    /// Another replay was cut off while it sent it.
+    InDoubt,
+    /// Neither its rule nor the replay knows a target for it.
+    NoTarget,
+}
+
+impl Unfit {
+    /// The name in counts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unmarkable => "unmarkable",
+            Self::TooLarge => "tooLarge",
+            Self::OtherKind => "otherKind",
+            Self::NotMoved => "notMoved",
+            Self::InDoubt => "inDoubt",
+            Self::NoTarget => "noTarget",
+        }
+    }
+
+    /// Why, in words.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
+            Self::TooLarge => "is too large with the mark",
+            Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
+            Self::NotMoved => {
+                "lay in the requeue without having been moved there: is that a dead-letter queue?"
+            }
+            Self::InDoubt => {
+                "may have been sent by a replay that was cut off: go on with that one first, or replay it again"
+            }
+            Self::NoTarget => "has no target: give its rule one, or name another for the replay",
+        }
+    }
+}
+
+/// A letter that can be sent.
+#[derive(Debug)]
+pub(super) struct Fit {
+    pub(super) at: At,
+    pub(super) record: Record,
+    pub(super) letter: Letter,
+    pub(super) edited: bool,
+}
