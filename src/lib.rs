@@ -53,9 +53,7 @@ pub mod archive;
 pub mod clients;
 pub mod clock;
 pub mod delivery;
-pub mod failure;
 pub mod function;
-pub mod https;
 pub mod lookup;
 pub mod redrive;
 pub mod replay;
@@ -63,4 +61,4 @@ pub mod settings;
 pub mod signature;
 pub mod telemetry;
 
-pub use redrive_core::{arn, batch, endpoint, letter, policy};
+pub use redrive_core::{arn, batch, endpoint, failure, letter, policy};

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::{self, Clients};
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Event, Function};
-use sns_redrive::https;
 use sns_redrive::settings::{BadSettings, Settings};
 use sns_redrive::telemetry;
 
@@ -20,7 +19,7 @@ async fn main() -> Result<(), Error> {
     telemetry::init(variable);
     let read = BadSettings::join(Settings::read(variable), Clients::from_environment(variable));
     let (settings, clients) = read.inspect_err(telemetry::bad_settings)?;
-    let _ = https::prepare().inspect_err(telemetry::no_root_certificates);
+    let _ = clients::prepare().inspect_err(telemetry::no_root_certificates);
     let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);

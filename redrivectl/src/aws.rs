@@ -11,8 +11,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
 use super::{Console, Failed, args};
-use sns_redrive::clients::{self, Clients};
-use sns_redrive::https::https;
+use sns_redrive::clients::{self, Clients, https};
 
 /// An operator waits longer than a function may.
 const ATTEMPTS: u32 = 5;

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::arn::Arn;
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::failure_of_call;
+use crate::failure::{Failure, FailureClass};
 
 /// Writes all records in one object. It is written only if no object of this key exists; that one
 /// does means that an earlier try of this very call succeeded, since the key holds the request id.
@@ -29,7 +30,7 @@ pub(super) async fn put(
     match answer {
         Ok(_) => Ok(()),
         Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(()),
-        Err(error) => Err(failure::of_call(&error)),
+        Err(error) => Err(failure_of_call(&error)),
     }
 }
 

@@ -17,7 +17,8 @@ use jiff::civil::Date;
 use super::lines::Lines;
 use super::select::{Undecided, day_of};
 use super::{BadRecord, Record, Selection};
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::failure_of_call;
+use crate::failure::{Failure, FailureClass};
 
 /// Objects that are asked for at once. Most hold a few letters, so their time is the call's own.
 const AHEAD: usize = 8;
@@ -235,7 +236,7 @@ impl<'s> Walk<'s> {
             (Page::First, Some(first)) => call.start_after(format!("{queue}date={first}")),
             (Page::First, None) => call,
         };
-        let answer = call.send().await.map_err(|error| unlisted(&queue, failure::of_call(&error)))?;
+        let answer = call.send().await.map_err(|error| unlisted(&queue, failure_of_call(&error)))?;
         for object in answer.contents() {
             let Some(key) = object.key() else { continue };
             let Some(day) = key.strip_prefix(&self.listing.prefix).and_then(day_of) else {
@@ -264,7 +265,7 @@ impl<'s> Walk<'s> {
         let call = self.bucket.s3.list_objects_v2().bucket(&*self.bucket.name).prefix(&all).delimiter("/");
         let mut pages = call.into_paginator().send();
         while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| unlisted(&all, failure::of_call(&error)))?;
+            let page = page.map_err(|error| unlisted(&all, failure_of_call(&error)))?;
             let prefixes = page.common_prefixes().iter().filter_map(|prefix| prefix.prefix());
             queues.extend(prefixes.map(str::to_owned));
         }
@@ -285,7 +286,7 @@ fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Optio
 impl Bucket {
     async fn open(self, key: Arc<str>) -> (Arc<str>, Opened) {
         let answer = self.s3.get_object().bucket(&*self.name).key(&*key).send().await;
-        (key, answer.map(|answer| answer.body).map_err(|error| failure::of_call(&error)))
+        (key, answer.map(|answer| answer.body).map_err(|error| failure_of_call(&error)))
     }
 }
 

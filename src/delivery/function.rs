@@ -9,8 +9,8 @@ use aws_sdk_lambda::types::InvocationType;
 
 use super::event::Invoke;
 use crate::arn::Arn;
-use crate::clients::CONNECT_TIMEOUT;
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
+use crate::failure::{Failure, FailureClass};
 
 /// The code of a call whose function ran, and failed.
 pub(super) const FAILED: &str = "FunctionError";
@@ -41,7 +41,7 @@ pub(super) async fn call(
         .config_override(config)
         .send()
         .await
-        .map_err(|error| failure::of_call(&error))?;
+        .map_err(|error| failure_of_call(&error))?;
     match answer.function_error() {
         None => Ok(()),
         // The function ran and failed; what it answered may hold anything and is not kept.

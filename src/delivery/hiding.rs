@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 use crate::arn::Arn;
-use crate::clients::elsewhere;
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::{elsewhere, failure_of_call};
+use crate::failure::{Failure, FailureClass};
 
 /// What SQS says where a message would be hidden for longer than 12 hours after its receive.
 const BEYOND: &str = "beyond the limit";
@@ -76,7 +76,7 @@ async fn hide_few(
     };
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return whole(failure::of_call(&error)),
+        Err(error) => return whole(failure_of_call(&error)),
     };
     let mut answers = whole(Failure::ours(FailureClass::Transient, "NoAnswer"));
     let mut put = |id: &str, answer| {

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
 use crate::batch::Sent;
+use crate::clients::{chain, has_root_certificates, pool, with_tls};
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
-use crate::https::{chain, has_root_certificates, pool, with_tls};
 use crate::letter::Letter;
 
 /// How long SNS waits for an answer.

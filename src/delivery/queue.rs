@@ -10,8 +10,8 @@ use aws_sdk_sqs::types::{
 use super::{OutgoingMessage, in_order};
 use crate::arn::Arn;
 use crate::batch::Sent;
-use crate::clients::elsewhere;
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::{elsewhere, failure_of_call};
+use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
 /// A batch may be as large as one message: 1 MiB.
@@ -35,7 +35,7 @@ pub(super) async fn send(
             request.customize().config_override(there).send().await
         }
     };
-    let answer = answer.map_err(|error| failure::of_call(&error))?;
+    let answer = answer.map_err(|error| failure_of_call(&error))?;
     let successful = answer.successful().iter().map(SendMessageBatchResultEntry::id);
     let failed = answer
         .failed()

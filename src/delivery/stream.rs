@@ -7,8 +7,9 @@ use aws_sdk_firehose::types;
 
 use crate::arn::Arn;
 use crate::batch::Sent;
+use crate::clients::failure_of_call;
 use crate::endpoint::Through;
-use crate::failure::{self, Failure, FailureClass};
+use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
 /// Ends a record where no rule says otherwise. Firehose puts records together as they come, so without a
@@ -70,7 +71,7 @@ pub(super) async fn put(
         .config_override(aws_sdk_firehose::config::Builder::new().region(region))
         .send()
         .await
-        .map_err(|error| failure::of_call(&error))?;
+        .map_err(|error| failure_of_call(&error))?;
     // Answers are in the order of the records.
     let mut sent: Vec<_> = answer
         .request_responses()

@@ -7,8 +7,8 @@ use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 use super::{OutgoingMessage, in_order};
 use crate::arn::Arn;
 use crate::batch::Sent;
-use crate::clients::{TRACE_HEADER, elsewhere};
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
+use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
 /// A batch may be as large as one message. Topics take 256 KiB unless their `MaximumMessageSize`
@@ -51,7 +51,7 @@ pub(super) async fn publish(
             request.send().await
         }
     };
-    let answer = answer.map_err(|error| failure::of_call(&error))?;
+    let answer = answer.map_err(|error| failure_of_call(&error))?;
     let successful = answer.successful().iter().filter_map(|entry| entry.id());
     let failed = answer
         .failed()

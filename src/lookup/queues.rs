@@ -18,8 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::arn::Arn;
 use crate::batch::QueueAttributes;
+use crate::clients::failure_of_call;
 use crate::clock::Clock;
-use crate::failure::{self, Failure, FailureClass};
+use crate::failure::{Failure, FailureClass};
 
 /// How long attributes are believed; an operator may change them at any time.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
@@ -126,7 +127,7 @@ impl Queues {
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
             .send()
             .await
-            .map_err(|error| failure::of_call(&error))?;
+            .map_err(|error| failure_of_call(&error))?;
         let text = |name| answer.attributes().and_then(|attributes| attributes.get(&name));
         let redrive = text(QueueAttributeName::RedrivePolicy);
         let number = |name| text(name).and_then(|text| text.parse::<u64>().ok());

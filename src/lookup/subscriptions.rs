@@ -16,8 +16,9 @@ use tokio::time::{Instant, timeout_at};
 use super::sharing::Sharing;
 use crate::arn::Arn;
 use crate::batch::{Known, Sent, Subscription};
+use crate::clients::failure_of_call;
 use crate::clock::Clock;
-use crate::failure::{self, Failure, FailureClass};
+use crate::failure::{Failure, FailureClass};
 
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
@@ -225,7 +226,7 @@ impl Subscriptions {
             search.asked.extend(search.waiting.pop().map(|arn| (arn, target)));
         } else {
             let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
-            let page = page.map_err(|error| failure::of_call(&error))?;
+            let page = page.map_err(|error| failure_of_call(&error))?;
             // One that is not confirmed has no ARN yet.
             let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
             search.list(arns, page.next_token().map(str::to_owned), done.as_ref());
@@ -287,7 +288,7 @@ impl Subscriptions {
             {
                 Ok(None)
             }
-            Err(error) => Err(failure::of_call(&error)),
+            Err(error) => Err(failure_of_call(&error)),
         }
     }
 

@@ -14,9 +14,10 @@ use super::letter::Fit;
 use super::manifest::Manifest;
 use crate::arn::Arn;
 use crate::batch::{Order, Sent};
+use crate::clients::failure_of_call;
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
 use crate::endpoint::Endpoint;
-use crate::failure::{self, Failure, FailureClass};
+use crate::failure::{Failure, FailureClass};
 
 /// The time for one batch, with the SDK's own repetitions; less than what the lock holds.
 const SEND_TIME: Duration = Duration::from_secs(15);
@@ -117,7 +118,7 @@ impl Requeue {
             .config_override(aws_sdk_sqs::config::Builder::new().region(region))
             .send()
             .await
-            .map_err(|error| failure::of_call(&error))?;
+            .map_err(|error| failure_of_call(&error))?;
         let attributes = answer.attributes();
         let number =
             |name| attributes.and_then(|all| all.get(name)).and_then(|text| text.parse::<u64>().ok());

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{MANIFEST_VERSION, Manifest};
 use crate::archive::Identity;
-use crate::failure::{self, Failure, FailureClass};
+use crate::clients::failure_of_call;
+use crate::failure::{Failure, FailureClass};
 
 /// Ledgers read at once.
 const CONCURRENT_READS: usize = 16;
@@ -185,7 +186,7 @@ impl Store {
         let root = self.key("");
         let mut found = Vec::new();
         while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| failure::of_call(&error))?;
+            let page = page.map_err(|error| failure_of_call(&error))?;
             let keys = match delimiter {
                 Some(_) => page.common_prefixes().iter().filter_map(|folder| folder.prefix()).collect(),
                 None => page.contents().iter().filter_map(|object| object.key()).collect::<Vec<_>>(),
@@ -201,7 +202,7 @@ impl Store {
         let object = match answer {
             Ok(object) => object,
             Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-            Err(error) => return Err(failure::of_call(&error)),
+            Err(error) => return Err(failure_of_call(&error)),
         };
         let etag = object.e_tag().unwrap_or_default().to_owned();
         let unreadable = || Failure::ours(FailureClass::Transient, "BodyBrokenOff");
@@ -249,7 +250,7 @@ impl Store {
                 let there = self.get(key).await?;
                 Ok(there.filter(|object| object.text == text).map(|object| object.etag))
             }
-            Err(error) => Err(failure::of_call(&error)),
+            Err(error) => Err(failure_of_call(&error)),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use output::together;
 pub use output::write;
 
 use crate::batch::Notice;
-use crate::https::NoRootCertificates;
+use crate::clients::NoRootCertificates;
 use crate::replay::{At, Manifest, ReplayError};
 
 /// How lines are written.

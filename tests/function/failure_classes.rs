@@ -6,8 +6,9 @@ use aws_smithy_runtime_api::client::result::{ConnectorError, SdkError};
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::error::ErrorMetadata;
+use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::FailureClass::{ActionRequired, Permanent, Throttling, Transient};
-use sns_redrive::failure::{self, Failure, FailureClass};
+use sns_redrive::failure::{Failure, FailureClass};
 
 /// Codes of SNS, SQS and S3 with the status that comes with them, as entries of a batch and as whole
 /// calls report them.
@@ -73,7 +74,7 @@ fn response(status: u16) -> HttpResponse {
 }
 
 fn of_call(error: &SdkError<ErrorMetadata, HttpResponse>) -> (FailureClass, String) {
-    let failure = failure::of_call(error);
+    let failure = failure_of_call(error);
     (failure.class, failure.code)
 }
 
@@ -147,7 +148,7 @@ fn the_words_of_a_service_are_kept_only_where_they_name_what_to_mend() {
     for &(code, status, class) in CODES {
         let kept = (class == ActionRequired).then(|| WORDS.to_owned());
         assert_eq!(Failure::of_entry(code, Some(WORDS), true).message, kept, "{code}");
-        assert_eq!(failure::of_call(&service_error(Some(code), status)).message, kept, "{code}");
+        assert_eq!(failure_of_call(&service_error(Some(code), status)).message, kept, "{code}");
     }
 }
 

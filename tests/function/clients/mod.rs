@@ -10,8 +10,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::SdkError;
 use serde_json::json;
 use sns_redrive::archive::{Archive, Batch};
-use sns_redrive::clients::Clients;
-use sns_redrive::failure::{self, Failure, FailureClass};
+use sns_redrive::clients::{Clients, failure_of_call};
+use sns_redrive::failure::{Failure, FailureClass};
 use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter, unrecognised};
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
@@ -46,7 +46,7 @@ fn there_must_be_a_region_and_a_blank_one_is_none() {
 async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
     let url = arn(WORKER).queue_url();
     let asked = clients.sqs.get_queue_attributes().queue_url(url).send().await;
-    asked.map(|_| ()).map_err(|error| failure::of_call(&error))
+    asked.map(|_| ()).map_err(|error| failure_of_call(&error))
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
     let failed = tokio::time::timeout(Duration::from_millis(4_800), asked)
         .await
         .expect("an end before any other limit");
-    assert_eq!(failure::of_call(&failed.unwrap_err()).class, FailureClass::Transient);
+    assert_eq!(failure_of_call(&failed.unwrap_err()).class, FailureClass::Transient);
 }
 
 /// The SDK sets a limit of its own to the reading of an answer where it asks for credentials.
@@ -204,7 +204,7 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
     ask().await.unwrap();
     let failed = ask().await.unwrap_err();
     assert!(matches!(&failed, SdkError::DispatchFailure(why) if why.is_timeout()), "{failed:?}");
-    assert_eq!((failure::of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
+    assert_eq!((failure_of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
 }
 
 /// A connection that breaks costs a second, not a retry of a letter.

@@ -1,13 +1,13 @@
-//! The meaning of errors: its words, from `core`, and the errors of the SDK's calls in these words.
+//! The errors of the SDK's calls, as failures.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-pub use redrive_core::failure::{Failure, FailureClass};
+use crate::failure::{Failure, FailureClass};
 
 /// Classifies the failure of a whole call.
-pub fn of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Failure {
+pub fn failure_of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Failure {
     match error {
         SdkError::ServiceError(service) => {
             let status = service.raw().status().as_u16();

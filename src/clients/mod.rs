@@ -1,0 +1,20 @@
+//! The AWS clients, their HTTP client, and what their errors mean.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `sdk` | the clients, made once per process |
+//! | `environment` | region, credentials, endpoints and flags by the SDK's own variables |
+//! | `https` | HTTP and TLS |
+//! | `errors` | the errors of calls, in the words of [`failure`](crate::failure) |
+
+mod environment;
+mod errors;
+mod https;
+mod sdk;
+
+pub use environment::region;
+pub use errors::failure_of_call;
+pub use https::{NoRootCertificates, https, prepare};
+pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
+pub use sdk::Clients;
+pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
