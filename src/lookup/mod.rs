@@ -1,8 +1,11 @@
 //! Look-ups: ask once, keep the answer for a while, give up at a deadline.
 
+mod cache;
 mod queues;
+mod search;
 mod sharing;
 mod subscriptions;
 
+pub(crate) use cache::{Cache, Keeping};
 pub use queues::Queues;
 pub use subscriptions::Subscriptions;

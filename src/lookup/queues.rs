@@ -7,15 +7,14 @@
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_sqs::config::Region;
 use aws_sdk_sqs::types::QueueAttributeName;
-use futures_util::stream::{self, StreamExt};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use super::cache::{Cache, Keeping};
 use crate::arn::Arn;
 use crate::batch::QueueAttributes;
 use crate::clients::failure_of_call;
@@ -31,31 +30,20 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(30);
 /// Queues kept at most. Source queues are named by SQS, so a forger cannot add any.
 const MAX_KEPT: usize = 1_000;
 
-/// Calls at once.
-const CONCURRENT_CALLS: usize = 4;
-
 /// Reads queue attributes and keeps them for a while.
 #[derive(Debug)]
 pub struct Queues {
     sqs: aws_sdk_sqs::Client,
     clock: Clock,
-    kept: Mutex<HashMap<Arn, Kept>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    attributes: QueueAttributes,
-    /// When to ask again.
-    until: Timestamp,
-    /// While the queue does not answer, not even whoever wants to know better asks before `until`.
-    silent: bool,
+    cache: Cache<Arn, QueueAttributes>,
 }
 
 impl Queues {
     /// Nothing is asked before it is needed.
     #[must_use]
     pub fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
-        Self { sqs, clock, kept: Mutex::default() }
+        let keeping = Keeping { max_age: MAX_AGE, pause: PAUSE, max_kept: MAX_KEPT };
+        Self { sqs, cache: Cache::new(keeping, clock.clone()), clock }
     }
 
     /// The attributes of each of these queues, and why some could not be read now. `again` asks a queue before its
@@ -66,53 +54,21 @@ impl Queues {
         again: bool,
         until: Instant,
     ) -> (HashMap<Arn, QueueAttributes>, Vec<(Arn, Failure)>) {
-        let answers: Vec<_> = stream::iter(arns)
-            .map(|arn| async move {
-                let (attributes, failure) = self.one(&arn, until, again).await;
-                (arn, attributes, failure)
-            })
-            .buffer_unordered(CONCURRENT_CALLS)
-            .collect()
-            .await;
+        let answers = self.cache.look_up(arns, again, until, async |arn| self.ask(arn).await).await;
         let mut unread = Vec::new();
         let mut known = HashMap::new();
-        for (arn, attributes, failure) in answers {
-            unread.extend(failure.map(|failure| (arn.clone(), failure)));
+        for (arn, answer) in answers {
+            let attributes = answer.unwrap_or_else(|missed| {
+                unread.extend(missed.failure.map(|failure| (arn.clone(), failure)));
+                missed.last.unwrap_or_default()
+            });
             known.insert(arn, attributes);
         }
         (known, unread)
     }
 
-    async fn one(&self, arn: &Arn, until: Instant, again: bool) -> (QueueAttributes, Option<Failure>) {
-        let now = self.clock.now();
-        let known = self.kept().get(arn).copied();
-        let attributes = known.map(|kept| kept.attributes).unwrap_or_default();
-        // Where the time is over nobody is asked: what was known holds, and the next one may ask.
-        if known.is_some_and(|kept| now < kept.until && (kept.silent || !again)) || Instant::now() >= until {
-            return (attributes, None);
-        }
-        let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
-        let answer = timeout_at(until, self.ask(arn)).await.unwrap_or_else(|_| late());
-        let (kept, failure) = match answer {
-            Ok(told) => {
-                let attributes = QueueAttributes { read: Some(now), ..told };
-                (Kept { attributes, until: later(now, MAX_AGE), silent: false }, None)
-            }
-            Err(failure) => (Kept { attributes, until: later(now, PAUSE), silent: true }, Some(failure)),
-        };
-        let mut all = self.kept();
-        if all.len() >= MAX_KEPT {
-            all.clear();
-        }
-        all.insert(arn.clone(), kept);
-        (kept.attributes, failure)
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<Arn, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn ask(&self, queue: &Arn) -> Result<QueueAttributes, Failure> {
+        let now = self.clock.now();
         let region = Region::new(queue.region().to_owned());
         let answer = self
             .sqs
@@ -141,13 +97,9 @@ impl Queues {
             max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
-            read: None,
+            read: Some(now),
         })
     }
-}
-
-fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// `maxReceiveCount` of a queue's own `RedrivePolicy`; old policies write it as a string.

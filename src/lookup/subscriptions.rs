@@ -9,10 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use aws_sdk_sns::config::Region;
 use aws_sdk_sns::error::SdkError;
-use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use super::cache::{Cache, Keeping, Missed, in_time, too_late};
+use super::search::{Search, Searches};
 use super::sharing::Sharing;
 use crate::arn::Arn;
 use crate::batch::{Known, Sent, Subscription};
@@ -23,163 +24,36 @@ use crate::failure::{Failure, FailureClass};
 /// How long an answer is believed. A repaired subscription is seen after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long the search through all subscriptions believes what it was told of each.
-const SEARCH_MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
-
 /// Answers kept at most; a forger of letters cannot fill the memory.
 const MAX_KEPT: usize = 1_000;
-
-/// Calls at once, with the small quota in mind.
-const CONCURRENT_CALLS: usize = 4;
 
 /// Asks SNS about subscriptions and keeps the answers for a while.
 #[derive(Debug)]
 pub struct Subscriptions {
     sns: aws_sdk_sns::Client,
     clock: Clock,
-    kept: Mutex<HashMap<Arn, Kept>>,
+    cache: Cache<Arn, Option<Subscription>>,
     searches: tokio::sync::Mutex<Searches>,
     sharing: Mutex<Sharing>,
-}
-
-/// Searches through all subscriptions.
-#[derive(Debug, Default)]
-struct Searches {
-    /// The last one that came to its end.
-    done: Option<Found>,
-    under_way: Option<Search>,
-}
-
-/// A search that has come to its end.
-#[derive(Debug)]
-struct Found {
-    /// When it began: subscriptions that were made later may be missing.
-    began: Timestamp,
-    /// Since when its oldest answer is known.
-    oldest: Timestamp,
-    /// Every subscription that was listed.
-    answers: HashMap<Arn, Answer>,
-    /// Queues that are named as dead-letter targets, with the subscription that names one, if it is the only one.
-    only: HashMap<String, Option<Arn>>,
-}
-
-/// The dead-letter target of a subscription.
-#[derive(Debug, Clone)]
-struct Answer {
-    target: Option<String>,
-    /// When the search that asked came to its end. Were it the moment of asking, a search that takes longer than
-    /// answers are believed would never have an end.
-    since: Timestamp,
-}
-
-/// How far a search has come.
-#[derive(Debug)]
-struct Search {
-    began: Timestamp,
-    next_page: Option<String>,
-    listed_all: bool,
-    /// Those of the last page that nobody has asked about.
-    waiting: Vec<Arn>,
-    /// What an earlier search was told of those listed.
-    known: HashMap<Arn, Answer>,
-    /// The dead-letter targets that this one was told.
-    asked: HashMap<Arn, Option<String>>,
-}
-
-impl Found {
-    /// Whether it can say, at `now`, whose a letter is that arrived then.
-    fn covers(&self, arrived: Timestamp, now: Timestamp) -> bool {
-        arrived <= self.began && now.duration_since(self.oldest) < SEARCH_MAX_AGE
-    }
-
-    /// What is known of a subscription, if a search that begins at `now` need not ask.
-    fn fresh(&self, subscription: &Arn, now: Timestamp) -> Option<&Answer> {
-        let answer = self.answers.get(subscription)?;
-        (now.duration_since(answer.since) < SEARCH_MAX_AGE).then_some(answer)
-    }
-}
-
-impl Search {
-    fn beginning(now: Timestamp) -> Self {
-        Self {
-            began: now,
-            next_page: None,
-            listed_all: false,
-            waiting: Vec::new(),
-            known: HashMap::new(),
-            asked: HashMap::new(),
-        }
-    }
-
-    /// Takes a page over. What an earlier search knows of its subscriptions is not asked again.
-    fn list(&mut self, page: impl Iterator<Item = Arn>, next_page: Option<String>, earlier: Option<&Found>) {
-        for arn in page {
-            match earlier.and_then(|found| found.fresh(&arn, self.began)) {
-                Some(answer) => _ = self.known.insert(arn, answer.clone()),
-                None => self.waiting.push(arn),
-            }
-        }
-        self.listed_all = next_page.is_none();
-        self.next_page = next_page;
-    }
-
-    fn is_done(&self) -> bool {
-        self.listed_all && self.waiting.is_empty()
-    }
-
-    fn finish(self, now: Timestamp) -> Found {
-        let mut answers = self.known;
-        answers.extend(self.asked.into_iter().map(|(arn, target)| (arn, Answer { target, since: now })));
-        let oldest = answers.values().map(|answer| answer.since).min().unwrap_or(now);
-        let mut only = HashMap::new();
-        for (arn, answer) in &answers {
-            let Some(target) = &answer.target else { continue };
-            only.entry(target.clone()).and_modify(|one| *one = None).or_insert_with(|| Some(arn.clone()));
-        }
-        Found { began: self.began, oldest, answers, only }
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Kept {
-    since: Timestamp,
-    answer: Option<Subscription>,
 }
 
 impl Subscriptions {
     /// Nothing is asked before it is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
-        let (kept, searches, sharing) = <_>::default();
-        Self { sns, clock, kept, searches, sharing }
+        // A failure is that of one attempt: the next one asks again.
+        let keeping = Keeping { max_age: MAX_AGE, pause: SignedDuration::ZERO, max_kept: MAX_KEPT };
+        let cache = Cache::new(keeping, clock.clone());
+        let (searches, sharing) = <_>::default();
+        Self { sns, clock, cache, searches, sharing }
     }
 
     /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
     /// begins after `until`.
     pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
-        stream::iter(arns)
-            .map(|arn| async move {
-                let known = self.one(&arn, until).await;
-                (arn, known)
-            })
-            .buffer_unordered(CONCURRENT_CALLS)
-            .collect()
-            .await
-    }
-
-    async fn one(&self, arn: &Arn, until: Instant) -> Known {
-        if let Some(kept) = self.fresh(arn) {
-            return Ok(kept.answer);
-        }
-        if Instant::now() >= until {
-            return Err(Sent::NotStarted);
-        }
-        let answer = timeout_at(until, self.ask(arn))
-            .await
-            .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
-        let answer = answer.map_err(Sent::Failed)?;
-        self.keep(arn, answer.clone());
-        Ok(answer)
+        let answers = self.cache.look_up(arns, false, until, async |arn| self.ask(arn).await).await;
+        let known = |missed: Missed<_>| missed.failure.map_or(Sent::NotStarted, Sent::Failed);
+        answers.into_iter().map(|(arn, answer)| (arn, answer.map_err(known))).collect()
     }
 
     /// Looks through all subscriptions of the account for those that name `dlq` as their dead-letter
@@ -204,15 +78,14 @@ impl Subscriptions {
         let now = self.clock.now();
         // Clocks differ, and a mark can say anything: a search that begins now covers all that have arrived.
         let arrived = arrived.min(now);
-        let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
         loop {
             if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now)) {
                 return Ok(found.only.get(dlq.as_str()).cloned().flatten());
             }
             if Instant::now() >= until {
-                return Err(late());
+                return Err(too_late());
             }
-            timeout_at(until, self.search_on(&mut searches)).await.unwrap_or_else(|_| Err(late()))?;
+            in_time(until, self.search_on(&mut searches)).await?;
         }
     }
 
@@ -290,24 +163,5 @@ impl Subscriptions {
             }
             Err(error) => Err(failure_of_call(&error)),
         }
-    }
-
-    fn fresh(&self, arn: &Arn) -> Option<Kept> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.get(arn)?;
-        let age = self.clock.now().duration_since(found.since);
-        (age < MAX_AGE).then(|| found.clone())
-    }
-
-    fn keep(&self, arn: &Arn, answer: Option<Subscription>) {
-        let since = self.clock.now();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_KEPT {
-            kept.retain(|_, old| since.duration_since(old.since) < MAX_AGE);
-        }
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
-        }
-        kept.insert(arn.clone(), Kept { since, answer });
     }
 }

@@ -6,17 +6,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, StreamExt};
-use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, timeout_at};
+use jiff::SignedDuration;
+use tokio::time::Instant;
 
 use super::{Certificate, CertificateUrl};
 use crate::batch::Sent;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
+use crate::lookup::{Cache, Keeping};
 
 /// How long a certificate is kept. Whether it is still valid is asked with every message.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
@@ -24,9 +24,6 @@ const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// Certificates kept at most: one for every region that is likely to meet in one queue. Letters
 /// cannot fill this with others than SNS's own, since nothing else is ever fetched.
 const MAX_KEPT: usize = 16;
-
-/// Requests at once.
-const CONCURRENT_REQUESTS: usize = 4;
 
 /// The longest answer that can be a certificate. SNS's have two kilobytes. Who fetches should stop
 /// reading here.
@@ -37,14 +34,7 @@ type Fetch = Box<dyn Fn(CertificateUrl) -> BoxFuture<'static, Result<String, Fai
 /// Fetches certificates and keeps them for a while.
 pub struct Certificates {
     fetch: Fetch,
-    clock: Clock,
-    kept: Mutex<HashMap<CertificateUrl, Kept>>,
-}
-
-#[derive(Clone)]
-struct Kept {
-    since: Timestamp,
-    certificate: Arc<Certificate>,
+    cache: Cache<CertificateUrl, Arc<Certificate>>,
 }
 
 impl Certificates {
@@ -57,7 +47,8 @@ impl Certificates {
     where
         F: Future<Output = Result<String, Failure>> + Send + 'static,
     {
-        Self { fetch: Box::new(move |url| Box::pin(fetch(url))), clock, kept: Mutex::default() }
+        let keeping = Keeping { max_age: MAX_AGE, pause: SignedDuration::ZERO, max_kept: MAX_KEPT };
+        Self { fetch: Box::new(move |url| Box::pin(fetch(url))), cache: Cache::new(keeping, clock) }
     }
 
     /// Looks up each of these certificates, fetching those that are not kept, each once. No request
@@ -68,47 +59,14 @@ impl Certificates {
         urls: BTreeSet<&CertificateUrl>,
         until: Instant,
     ) -> HashMap<CertificateUrl, Result<Arc<Certificate>, Sent>> {
-        stream::iter(urls)
-            .map(|url| async move { (url.clone(), self.one(url, until).await) })
-            .buffer_unordered(CONCURRENT_REQUESTS)
+        let urls = urls.into_iter().cloned();
+        let fetch = async |url: &CertificateUrl| Ok(Arc::new(read(&(self.fetch)(url.clone()).await?)?));
+        let answers = self.cache.look_up(urls, false, until, fetch).await;
+        let sent = |failure: Option<Failure>| failure.map_or(Sent::NotStarted, Sent::Failed);
+        answers
+            .into_iter()
+            .map(|(url, answer)| (url, answer.map_err(|missed| sent(missed.failure))))
             .collect()
-            .await
-    }
-
-    async fn one(&self, url: &CertificateUrl, until: Instant) -> Result<Arc<Certificate>, Sent> {
-        if let Some(certificate) = self.fresh(url) {
-            return Ok(certificate);
-        }
-        if Instant::now() >= until {
-            return Err(Sent::NotStarted);
-        }
-        let late = || Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"));
-        let pem = timeout_at(until, (self.fetch)(url.clone())).await.unwrap_or_else(|_| late());
-        let certificate = pem.and_then(|pem| read(&pem)).map_err(Sent::Failed)?;
-        let certificate = Arc::new(certificate);
-        self.keep(url, &certificate);
-        Ok(certificate)
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<CertificateUrl, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fresh(&self, url: &CertificateUrl) -> Option<Arc<Certificate>> {
-        let kept = self.kept();
-        let found = kept.get(url)?;
-        let age = self.clock.now().duration_since(found.since);
-        (age < MAX_AGE).then(|| Arc::clone(&found.certificate))
-    }
-
-    fn keep(&self, url: &CertificateUrl, certificate: &Arc<Certificate>) {
-        let since = self.clock.now();
-        let mut kept = self.kept();
-        if kept.len() >= MAX_KEPT && !kept.contains_key(url) {
-            let oldest = kept.iter().min_by_key(|(_, old)| old.since).map(|(url, _)| url.clone());
-            oldest.and_then(|url| kept.remove(&url));
-        }
-        kept.insert(url.clone(), Kept { since, certificate: Arc::clone(certificate) });
     }
 }
 
@@ -123,6 +81,6 @@ fn read(pem: &str) -> Result<Certificate, Failure> {
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("kept", &self.kept().len()).finish_non_exhaustive()
+        f.debug_struct("Certificates").field("kept", &self.cache.len()).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,280 @@
+//! The answers to look-ups: asked for once, kept for a while, given up at a deadline.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Instant, timeout_at};
+
+use crate::clock::Clock;
+use crate::failure::{Failure, FailureClass};
+
+/// Calls at once: services answer few look-ups in a second.
+const CONCURRENT_CALLS: usize = 4;
+
+/// The answers of one kind of look-up.
+pub(crate) struct Cache<K, V> {
+    keeping: Keeping,
+    clock: Clock,
+    kept: Mutex<HashMap<K, Kept<V>>>,
+}
+
+/// How answers are kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keeping {
+    /// How long an answer is believed.
+    pub(crate) max_age: SignedDuration,
+    /// How long nobody asks again after a failure.
+    pub(crate) pause: SignedDuration,
+    /// Keys kept at most; the one whose time ends first makes room.
+    pub(crate) max_kept: usize,
+}
+
+/// A look-up without an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missed<V> {
+    /// The last answer, however old.
+    pub(crate) last: Option<V>,
+    /// What went wrong. `None` where nobody asked, since the time was over or a failure is too young.
+    pub(crate) failure: Option<Failure>,
+}
+
+struct Kept<V> {
+    /// The last answer.
+    answer: Option<V>,
+    /// Whether the last call failed.
+    failed: bool,
+    /// When to ask again.
+    until: Timestamp,
+}
+
+impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
+    /// A cache in which nothing is kept yet.
+    pub(crate) fn new(keeping: Keeping, clock: Clock) -> Self {
+        Self { keeping, clock, kept: Mutex::default() }
+    }
+
+    /// Looks up each of these keys, several at once, by `ask` where no answer is kept. `again` asks before an answer is
+    /// old, but not during the pause after a failure. No call begins after `until`, or goes on.
+    pub(crate) async fn look_up(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        again: bool,
+        until: Instant,
+        ask: impl AsyncFn(&K) -> Result<V, Failure>,
+    ) -> HashMap<K, Result<V, Missed<V>>> {
+        let ask = &ask;
+        stream::iter(keys)
+            .map(|key| async move {
+                let answer = self.one(&key, again, until, ask).await;
+                (key, answer)
+            })
+            .buffer_unordered(CONCURRENT_CALLS)
+            .collect()
+            .await
+    }
+
+    async fn one(
+        &self,
+        key: &K,
+        again: bool,
+        until: Instant,
+        ask: &impl AsyncFn(&K) -> Result<V, Failure>,
+    ) -> Result<V, Missed<V>> {
+        let now = self.clock.now();
+        let last = match self.kept().get(key) {
+            Some(Kept { answer, failed: true, until }) if now < *until => {
+                return Err(Missed { last: answer.clone(), failure: None });
+            }
+            Some(Kept { answer: Some(answer), failed: false, until }) if now < *until && !again => {
+                return Ok(answer.clone());
+            }
+            kept => kept.and_then(|kept| kept.answer.clone()),
+        };
+        if Instant::now() >= until {
+            return Err(Missed { last, failure: None });
+        }
+        let Keeping { max_age, pause, .. } = self.keeping;
+        match in_time(until, ask(key)).await {
+            Ok(answer) => {
+                self.keep(
+                    key,
+                    Kept { answer: Some(answer.clone()), failed: false, until: later(now, max_age) },
+                );
+                Ok(answer)
+            }
+            Err(failure) => {
+                if pause > SignedDuration::ZERO {
+                    self.keep(key, Kept { answer: last.clone(), failed: true, until: later(now, pause) });
+                }
+                Err(Missed { last, failure: Some(failure) })
+            }
+        }
+    }
+
+    fn keep(&self, key: &K, answer: Kept<V>) {
+        let mut kept = self.kept();
+        if kept.len() >= self.keeping.max_kept && !kept.contains_key(key) {
+            let first = kept.iter().min_by_key(|(_, kept)| kept.until).map(|(key, _)| key.clone());
+            first.and_then(|key| kept.remove(&key));
+        }
+        kept.insert(key.clone(), answer);
+    }
+}
+
+impl<K, V> Cache<K, V> {
+    /// How many keys are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.kept().len()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<K, Kept<V>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does some work, and gives it up at a deadline.
+pub(super) async fn in_time<T>(
+    until: Instant,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout_at(until, work).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+/// The failure of what was not done in time.
+pub(super) fn too_late() -> Failure {
+    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
+}
+
+fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+impl<K, V> Debug for Cache<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("kept", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    const KEEPING: Keeping =
+        Keeping { max_age: SignedDuration::from_secs(60), pause: SignedDuration::from_secs(30), max_kept: 2 };
+
+    /// A cache of texts, a service that answers with the second of the call, or fails, and the calls so far.
+    struct World {
+        cache: Cache<&'static str, i64>,
+        now: Arc<AtomicI64>,
+        fails: bool,
+        calls: Mutex<Vec<&'static str>>,
+    }
+
+    impl World {
+        fn new(keeping: Keeping) -> Self {
+            let now = Arc::new(AtomicI64::new(0));
+            let told = Arc::clone(&now);
+            let clock = Clock::from_fn(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
+            Self { cache: Cache::new(keeping, clock), now, fails: false, calls: Mutex::default() }
+        }
+
+        fn at(&self, second: i64) -> &Self {
+            self.now.store(second, Ordering::Relaxed);
+            self
+        }
+
+        async fn look_up(&self, key: &'static str, again: bool, time: Duration) -> Result<i64, Missed<i64>> {
+            let ask = async |key: &&'static str| {
+                self.calls.lock().unwrap().push(key);
+                let unreachable = || Failure::ours(FailureClass::Transient, "Unreachable");
+                if self.fails { Err(unreachable()) } else { Ok(self.now.load(Ordering::Relaxed)) }
+            };
+            let mut answers = self.cache.look_up([key], again, Instant::now() + time, ask).await;
+            answers.remove(key).unwrap()
+        }
+
+        async fn get(&self, key: &'static str) -> Result<i64, Missed<i64>> {
+            self.look_up(key, false, Duration::from_secs(9)).await
+        }
+
+        async fn again(&self, key: &'static str) -> Result<i64, Missed<i64>> {
+            self.look_up(key, true, Duration::from_secs(9)).await
+        }
+
+        fn calls(&self) -> usize {
+            self.calls.lock().unwrap().len()
+        }
+    }
+
+    fn missed(last: Option<i64>, code: Option<&str>) -> Result<i64, Missed<i64>> {
+        let failure = code.map(|code| Failure::ours(FailureClass::Transient, code));
+        Err(Missed { last, failure })
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_kept_until_it_is_old_or_asked_for_again() {
+        let world = World::new(KEEPING);
+        assert_eq!(world.at(0).get("a").await, Ok(0));
+        assert_eq!(world.at(59).get("a").await, Ok(0));
+        assert_eq!(world.at(60).get("a").await, Ok(60));
+        assert_eq!(world.at(61).again("a").await, Ok(61));
+        assert_eq!(world.at(120).get("a").await, Ok(61));
+    }
+
+    #[tokio::test]
+    async fn a_failure_keeps_the_last_answer_and_nobody_asks_for_a_while() {
+        let mut world = World::new(KEEPING);
+        assert_eq!(world.at(0).get("a").await, Ok(0));
+        world.fails = true;
+        assert_eq!(world.at(60).get("a").await, missed(Some(0), Some("Unreachable")));
+        assert_eq!(world.at(89).get("a").await, missed(Some(0), None));
+        assert_eq!(world.at(89).again("a").await, missed(Some(0), None));
+        assert_eq!(world.calls(), 2);
+        assert_eq!(world.at(90).get("a").await, missed(Some(0), Some("Unreachable")));
+        world.fails = false;
+        assert_eq!(world.at(120).get("a").await, Ok(120));
+    }
+
+    #[tokio::test]
+    async fn without_a_pause_a_failure_is_not_kept() {
+        let mut world = World::new(Keeping { pause: SignedDuration::ZERO, ..KEEPING });
+        world.fails = true;
+        assert_eq!(world.get("a").await, missed(None, Some("Unreachable")));
+        assert_eq!(world.get("a").await, missed(None, Some("Unreachable")));
+        assert_eq!(world.calls(), 2);
+    }
+
+    #[tokio::test]
+    async fn nobody_asks_when_the_time_is_over() {
+        let world = World::new(KEEPING);
+        assert_eq!(world.at(0).look_up("a", false, Duration::ZERO).await, missed(None, None));
+        assert_eq!((world.get("a").await, world.calls()), (Ok(0), 1));
+        assert_eq!(world.at(60).look_up("a", false, Duration::ZERO).await, missed(Some(0), None));
+    }
+
+    #[tokio::test]
+    async fn a_call_is_given_up_at_the_deadline() {
+        let world = World::new(KEEPING);
+        let until = Instant::now() + Duration::from_millis(5);
+        let answers = world.cache.look_up(["a"], false, until, async |_| std::future::pending().await).await;
+        assert_eq!(answers["a"], missed(None, Some("DeadlineExceeded")));
+    }
+
+    #[tokio::test]
+    async fn the_key_whose_time_ends_first_makes_room() {
+        let world = World::new(KEEPING);
+        for (second, key) in [(0, "a"), (1, "b"), (2, "a"), (3, "b"), (4, "c")] {
+            assert!(world.at(second).get(key).await.is_ok());
+        }
+        assert_eq!(*world.calls.lock().unwrap(), ["a", "b", "c"]);
+        assert_eq!((world.at(5).get("b").await, world.get("a").await), (Ok(1), Ok(5)));
+    }
+}
