@@ -12,8 +12,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Notification, payload_of_destination};
-
 /// Bytes that are kept of the hash. A mark on the wrong message costs it retries and nothing else, and nobody gains
 /// by a collision: who can write a mark can copy its digest as well.
 const BYTES: usize = 8;
@@ -36,13 +34,6 @@ impl Digest {
         let mut bytes = [0; BYTES];
         bytes.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
         Self(bytes)
-    }
-
-    /// The digest of the message in a body: what SNS published, else the body itself.
-    pub(super) fn of_body(body: &str) -> Self {
-        let event = payload_of_destination(body).unwrap_or(body);
-        let sns = Notification::from_envelope(event).or_else(|| Notification::from_lambda_event(event));
-        sns.map_or_else(|| Self::of(body), |sns| sns.digest)
     }
 }
 
@@ -69,25 +60,7 @@ impl fmt::Debug for Digest {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_message_has_one_digest_however_it_is_wrapped() {
-        let arn = "arn:aws:sns:eu-central-1:123456789012:orders";
-        let sns = json!({ "Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "h\u{e9}llo \"1\"" });
-        let event =
-            json!({ "Records": [{ "EventSource": "aws:sns", "EventSubscriptionArn": arn, "Sns": sns }] });
-        let context =
-            json!({ "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "x" });
-        let record = json!({ "requestContext": context, "requestPayload": event });
-        let message = Digest::of("h\u{e9}llo \"1\"");
-        for body in ["h\u{e9}llo \"1\"".to_owned(), sns.to_string(), event.to_string(), record.to_string()] {
-            assert_eq!(Digest::of_body(&body), message, "{body}");
-        }
-        assert_ne!(Digest::of_body("hello"), message);
-    }
 
     #[test]
     fn a_digest_is_eleven_characters_and_reads_back() {

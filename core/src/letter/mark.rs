@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::LetterId;
 use super::digest::Digest;
+use super::id::{LetterId, is_id};
 use super::message::{Attribute, Attributes};
 use crate::arn::{Arn, ArnKind};
 
@@ -18,17 +18,6 @@ pub const MARK_ATTRIBUTE: &str = "sns-redrive";
 /// other versions, which instances of an older or a newer release write during a deployment, are read as far as
 /// this one knows their fields. Version 1 had neither `msg` nor `passes`.
 const VERSION: u8 = 2;
-
-/// Longer ids are none of ours. What is no longer than this travels in a mark and is read back; a
-/// letter with a longer one would start afresh each time it returns, and circulate for ever.
-const MAX_ID_BYTES: usize = 512;
-
-/// Whether a text can be a letter's id: it stands in every log line, so what a stranger put there
-/// must be no more than an id.
-pub(super) fn is_id(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":/._-".contains(&byte);
-    (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(allowed)
-}
 
 /// What the mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]

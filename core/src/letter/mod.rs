@@ -19,33 +19,30 @@
 
 mod claim;
 mod digest;
+mod id;
 mod mark;
 mod message;
 mod notification;
+mod origin;
+mod reading;
+mod records;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
 pub use claim::{Claim, Origins};
 pub use digest::Digest;
+pub use id::LetterId;
 pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
 pub use message::is_binary;
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, MAX_ATTRIBUTES, SqsMessage};
 pub use notification::Notification;
+pub use origin::{Cause, Origin};
 
 use crate::arn::Arn;
-
-/// Lambda keeps the first kilobyte of an error message; nobody needs more to see what failed.
-const MAX_CAUSE_CHARS: usize = 1024;
-
-/// A code is a status or the name of an exception. A function may put anything there, and it is
-/// logged, so it is kept short.
-const MAX_CODE_CHARS: usize = 128;
+use reading::{Reading, digest_of_body, is_of, mark_in_event};
+use records::payload_of_destination;
 
 /// A dead letter: one SQS message, understood as far as it can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,36 +65,6 @@ pub struct Letter {
     pub id: LetterId,
 }
 
-/// How a letter got into the dead-letter queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// SNS gave up on a delivery and left its envelope.
-    Sns,
-    /// SQS moved it from a consumer's queue after too many receives.
-    Sqs {
-        /// The queue it came from.
-        source: Arn,
-    },
-    /// Lambda gave up on an asynchronous invocation; the body is the event.
-    LambdaAsync,
-    /// Lambda's on-failure destination; the event is inside the body.
-    LambdaDestination {
-        /// The function that failed.
-        function: Arn,
-    },
-    /// An `EventBridge` rule could not reach its target.
-    EventBridge {
-        /// The rule.
-        rule: Arn,
-        /// The target it could not reach.
-        target: Arn,
-    },
-    /// A custom event bus of `EventBridge` could not deliver events, and keeps them itself.
-    EventBusRecord,
-    /// Anything else: a raw delivery of SNS, or something nobody knows.
-    Raw,
-}
-
 /// Whom the reader of a message believes, beyond SQS itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Trust<'a> {
@@ -106,20 +73,6 @@ pub struct Trust<'a> {
     /// The origins that a letter may claim.
     pub origins: &'a Origins,
 }
-
-/// What made the letter a dead one, as its origin tells it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// A short code, such as `200` or `Unhandled`.
-    pub code: Option<String>,
-    /// The message of the failed code; it may hold anything and is never logged.
-    pub message: Option<String>,
-}
-
-/// A letter's id: that of our mark, else SNS's message id and the subscription (a shared
-/// dead-letter queue holds one message once per subscription), else SQS's message id.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LetterId(String);
 
 impl Letter {
     /// Understands a message of a dead-letter queue as far as it can be. Never fails. Anybody may have sent it there,
@@ -164,7 +117,7 @@ impl Letter {
             }
             Some(_) | None => Some(mark),
         });
-        let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref());
+        let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref().map(|mark| mark.id.as_str()));
         Self { sqs, origin, notification, cause, mark, passes, unlisted, id }
     }
 
@@ -226,7 +179,7 @@ impl Letter {
 
     /// The digest of its message.
     fn digest(&self) -> Digest {
-        self.notification.as_ref().map_or_else(|| Digest::of_body(&self.sqs.body), |sns| sns.digest)
+        self.notification.as_ref().map_or_else(|| digest_of_body(&self.sqs.body), |sns| sns.digest)
     }
 
     /// How often it was published to a topic, by its mark: more than never, and it is a copy that our own
@@ -329,226 +282,5 @@ pub fn original_event(letter: &Letter) -> &str {
         | Origin::EventBridge { .. }
         | Origin::EventBusRecord
         | Origin::Raw => body,
-    }
-}
-
-/// The event in the record of a Lambda destination.
-fn payload_of_destination(body: &str) -> Option<&str> {
-    notification::object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
-}
-
-/// The mark in an event of SNS that a body holds, where nothing else of it is believed. A mark names no target: all that
-/// a forged one can do is to end its own letter early.
-fn mark_in_event(body: &str) -> Option<Mark> {
-    // Few bodies hold one, so they are not parsed without need.
-    let event = body.contains(MARK_ATTRIBUTE).then(|| payload_of_destination(body).unwrap_or(body))?;
-    Some(Mark::find(&Notification::from_lambda_event(event)?.attributes)?.outside_requeue())
-}
-
-/// Whether a mark was made for this message. A raw delivery of a message that is an envelope itself is told as an
-/// envelope, so the body as it stands counts as well.
-fn is_of(digest: Digest, body: &str, sns: Option<&Notification>) -> bool {
-    let message = sns.map_or_else(|| Digest::of_body(body), |sns| sns.digest);
-    message == digest || Digest::of(body) == digest
-}
-
-/// What can be told of a message's form.
-struct Reading {
-    origin: Origin,
-    notification: Option<Notification>,
-    cause: Option<Cause>,
-    unlisted: Option<Claim>,
-}
-
-impl Reading {
-    /// The order matters: what SQS itself says cannot be forged, what an envelope says is checked with SNS, and what
-    /// is left can be written by any sender, so it must be `listed`.
-    fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(Claim) -> bool) -> Self {
-        let plain = |origin, notification| Self { origin, notification, cause: None, unlisted: None };
-        if let Some(source) = sqs.source_queue().or(source) {
-            return plain(Origin::Sqs { source }, Notification::from_envelope(&sqs.body));
-        }
-        if let Some(notification) = Notification::from_envelope(&sqs.body) {
-            return plain(Origin::Sns, Some(notification));
-        }
-        if EventBusRecord::is_in(&sqs.body) {
-            return plain(Origin::EventBusRecord, None);
-        }
-        match Self::claimed(sqs) {
-            Some((claim, claimed)) if listed(claim) => claimed,
-            claimed => Self { unlisted: claimed.map(|(claim, _)| claim), ..plain(Origin::Raw, None) },
-        }
-    }
-
-    /// The origin that it claims. Attributes are cheaper to read than bodies.
-    fn claimed(sqs: &SqsMessage) -> Option<(Claim, Self)> {
-        let claimed = |claim, reading: Option<Self>| reading.map(|reading| (claim, reading));
-        claimed(Claim::EventBridge, Self::of_eventbridge(sqs))
-            .or_else(|| claimed(Claim::LambdaAsync, Self::of_lambda_async(sqs)))
-            .or_else(|| claimed(Claim::LambdaDestination, Self::of_lambda_destination(sqs)))
-    }
-
-    fn of_eventbridge(sqs: &SqsMessage) -> Option<Self> {
-        let arn = |name| sqs.text_attribute(name)?.parse().ok();
-        let origin = Origin::EventBridge { rule: arn("RULE_ARN")?, target: arn("TARGET_ARN")? };
-        let cause = Cause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
-        Some(Self { origin, notification: None, cause, unlisted: None })
-    }
-
-    fn of_lambda_async(sqs: &SqsMessage) -> Option<Self> {
-        sqs.text_attribute("RequestID")?;
-        let code = sqs.text_attribute("ErrorCode")?;
-        Some(Self {
-            origin: Origin::LambdaAsync,
-            notification: Notification::from_lambda_event(&sqs.body),
-            cause: Cause::new(Some(code), sqs.text_attribute("ErrorMessage")),
-            unlisted: None,
-        })
-    }
-
-    fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
-        let wire: Destination = notification::object(&sqs.body)?;
-        // The record of a success has the same form, and must not be run again.
-        if wire.request_context.condition == "Success" {
-            return None;
-        }
-        let response = wire.response_payload.unwrap_or_default();
-        let code = response.error_type.or(wire.response_context.unwrap_or_default().function_error);
-        let code = code.unwrap_or(wire.request_context.condition);
-        Some(Self {
-            origin: Origin::LambdaDestination {
-                function: wire.request_context.function_arn.without_latest(),
-            },
-            notification: Notification::from_lambda_event(wire.request_payload.get()),
-            cause: Cause::new(Some(&code), response.error_message.as_deref()),
-            unlisted: None,
-        })
-    }
-}
-
-/// The record of events that a custom event bus could not deliver. The events are not in it.
-/// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-retry.html>
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EventBusRecord {
-    bus_arn: Arn,
-    #[serde(rename = "subscriberArn")]
-    _subscriber_arn: IgnoredAny,
-    #[serde(rename = "failedMessages")]
-    _failed_messages: Vec<IgnoredAny>,
-}
-
-impl EventBusRecord {
-    /// What the resource of such a bus begins with.
-    const BUS: &str = "event-busv2/";
-
-    /// Whether a body is such a record. Few are, so it is not parsed without need.
-    fn is_in(body: &str) -> bool {
-        let record = body.contains(Self::BUS).then(|| notification::object::<Self>(body)).flatten();
-        record.is_some_and(|record| record.bus_arn.resource().starts_with(Self::BUS))
-    }
-}
-
-/// The record of a Lambda destination.
-/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Destination<'a> {
-    request_context: RequestContext,
-    #[serde(borrow)]
-    request_payload: &'a RawValue,
-    #[serde(default, deserialize_with = "lenient")]
-    response_context: Option<ResponseContext>,
-    #[serde(default, deserialize_with = "lenient")]
-    response_payload: Option<ResponsePayload>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RequestContext {
-    function_arn: Arn,
-    condition: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResponseContext {
-    function_error: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResponsePayload {
-    error_type: Option<String>,
-    error_message: Option<String>,
-}
-
-/// A function may answer anything; an answer of another shape tells no cause, which is no reason
-/// to misread the letter.
-fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: serde::de::DeserializeOwned,
-{
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
-}
-
-impl Cause {
-    fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
-        let cut = |text: &str, most| text.chars().take(most).collect::<String>();
-        let code = code.map(|code| cut(code, MAX_CODE_CHARS));
-        let message = message.map(|message| cut(message, MAX_CAUSE_CHARS));
-        (code.is_some() || message.is_some()).then_some(Self { code, message })
-    }
-}
-
-impl LetterId {
-    fn of(sqs: &SqsMessage, sns: Option<&Notification>, mark: Option<&Mark>) -> Self {
-        if let Some(mark) = mark {
-            return Self(mark.id.clone());
-        }
-        sns.and_then(|sns| Some([sns.message_id.as_str(), sns.subscription.as_ref()?.as_str()].join("/")))
-            .filter(|id| mark::is_id(id))
-            .map_or_else(|| Self(sqs.message_id.clone()), Self)
-    }
-
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LetterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Origin {
-    /// Every name that [`Origin::name`] gives, in the order of the docs.
-    pub const NAMES: [&str; 7] =
-        ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "eventbridge-bus", "raw"];
-
-    /// The name in logs, metrics, patterns and archived records.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Sns => "sns",
-            Self::Sqs { .. } => "sqs",
-            Self::LambdaAsync => Claim::LambdaAsync.name(),
-            Self::LambdaDestination { .. } => Claim::LambdaDestination.name(),
-            Self::EventBridge { .. } => Claim::EventBridge.name(),
-            Self::EventBusRecord => "eventbridge-bus",
-            Self::Raw => "raw",
-        }
-    }
-}
-
-/// Hides the message: a failed function may have put anything into it.
-impl fmt::Debug for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()
     }
 }

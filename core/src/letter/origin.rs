@@ -1,0 +1,89 @@
+//! The ways into a dead-letter queue, and what made a letter a dead one.
+
+use std::fmt;
+
+use super::claim::Claim;
+use crate::arn::Arn;
+
+/// Lambda keeps the first kilobyte of an error message; nobody needs more to see what failed.
+const MAX_CAUSE_CHARS: usize = 1024;
+
+/// A code is a status or the name of an exception. A function may put anything there, and it is
+/// logged, so it is kept short.
+const MAX_CODE_CHARS: usize = 128;
+
+/// How a letter got into the dead-letter queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// SNS gave up on a delivery and left its envelope.
+    Sns,
+    /// SQS moved it from a consumer's queue after too many receives.
+    Sqs {
+        /// The queue it came from.
+        source: Arn,
+    },
+    /// Lambda gave up on an asynchronous invocation; the body is the event.
+    LambdaAsync,
+    /// Lambda's on-failure destination; the event is inside the body.
+    LambdaDestination {
+        /// The function that failed.
+        function: Arn,
+    },
+    /// An `EventBridge` rule could not reach its target.
+    EventBridge {
+        /// The rule.
+        rule: Arn,
+        /// The target it could not reach.
+        target: Arn,
+    },
+    /// A custom event bus of `EventBridge` could not deliver events, and keeps them itself.
+    EventBusRecord,
+    /// Anything else: a raw delivery of SNS, or something nobody knows.
+    Raw,
+}
+
+/// What made the letter a dead one, as its origin tells it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// A short code, such as `200` or `Unhandled`.
+    pub code: Option<String>,
+    /// The message of the failed code; it may hold anything and is never logged.
+    pub message: Option<String>,
+}
+
+impl Origin {
+    /// Every name that [`Origin::name`] gives, in the order of the docs.
+    pub const NAMES: [&str; 7] =
+        ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "eventbridge-bus", "raw"];
+
+    /// The name in logs, metrics, patterns and archived records.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sns => "sns",
+            Self::Sqs { .. } => "sqs",
+            Self::LambdaAsync => Claim::LambdaAsync.name(),
+            Self::LambdaDestination { .. } => Claim::LambdaDestination.name(),
+            Self::EventBridge { .. } => Claim::EventBridge.name(),
+            Self::EventBusRecord => "eventbridge-bus",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+impl Cause {
+    /// The cause by its code and message, cut to what is kept, if there is any.
+    pub(super) fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
+        let cut = |text: &str, most| text.chars().take(most).collect::<String>();
+        let code = code.map(|code| cut(code, MAX_CODE_CHARS));
+        let message = message.map(|message| cut(message, MAX_CAUSE_CHARS));
+        (code.is_some() || message.is_some()).then_some(Self { code, message })
+    }
+}
+
+/// Hides the message: a failed function may have put anything into it.
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()
+    }
+}

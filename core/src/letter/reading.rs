@@ -1,0 +1,129 @@
+//! The form of a message: its origin, and what stands in it.
+
+use super::claim::Claim;
+use super::digest::Digest;
+use super::mark::{MARK_ATTRIBUTE, Mark};
+use super::message::SqsMessage;
+use super::notification::{Notification, object};
+use super::origin::{Cause, Origin};
+use super::records::{Destination, EventBusRecord, payload_of_destination};
+use crate::arn::Arn;
+
+/// What can be told of a message's form.
+pub(super) struct Reading {
+    pub(super) origin: Origin,
+    pub(super) notification: Option<Notification>,
+    pub(super) cause: Option<Cause>,
+    pub(super) unlisted: Option<Claim>,
+}
+
+impl Reading {
+    /// The order matters: what SQS itself says cannot be forged, what an envelope says is checked with SNS, and what
+    /// is left can be written by any sender, so it must be `listed`.
+    pub(super) fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(Claim) -> bool) -> Self {
+        let plain = |origin, notification| Self { origin, notification, cause: None, unlisted: None };
+        if let Some(source) = sqs.source_queue().or(source) {
+            return plain(Origin::Sqs { source }, Notification::from_envelope(&sqs.body));
+        }
+        if let Some(notification) = Notification::from_envelope(&sqs.body) {
+            return plain(Origin::Sns, Some(notification));
+        }
+        if EventBusRecord::is_in(&sqs.body) {
+            return plain(Origin::EventBusRecord, None);
+        }
+        match Self::claimed(sqs) {
+            Some((claim, claimed)) if listed(claim) => claimed,
+            claimed => Self { unlisted: claimed.map(|(claim, _)| claim), ..plain(Origin::Raw, None) },
+        }
+    }
+
+    /// The origin that it claims. Attributes are cheaper to read than bodies.
+    fn claimed(sqs: &SqsMessage) -> Option<(Claim, Self)> {
+        let claimed = |claim, reading: Option<Self>| reading.map(|reading| (claim, reading));
+        claimed(Claim::EventBridge, Self::of_eventbridge(sqs))
+            .or_else(|| claimed(Claim::LambdaAsync, Self::of_lambda_async(sqs)))
+            .or_else(|| claimed(Claim::LambdaDestination, Self::of_lambda_destination(sqs)))
+    }
+
+    fn of_eventbridge(sqs: &SqsMessage) -> Option<Self> {
+        let arn = |name| sqs.text_attribute(name)?.parse().ok();
+        let origin = Origin::EventBridge { rule: arn("RULE_ARN")?, target: arn("TARGET_ARN")? };
+        let cause = Cause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
+        Some(Self { origin, notification: None, cause, unlisted: None })
+    }
+
+    fn of_lambda_async(sqs: &SqsMessage) -> Option<Self> {
+        sqs.text_attribute("RequestID")?;
+        let code = sqs.text_attribute("ErrorCode")?;
+        Some(Self {
+            origin: Origin::LambdaAsync,
+            notification: Notification::from_lambda_event(&sqs.body),
+            cause: Cause::new(Some(code), sqs.text_attribute("ErrorMessage")),
+            unlisted: None,
+        })
+    }
+
+    fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
+        let wire: Destination = object(&sqs.body)?;
+        // The record of a success has the same form, and must not be run again.
+        if wire.request_context.condition == "Success" {
+            return None;
+        }
+        let response = wire.response_payload.unwrap_or_default();
+        let code = response.error_type.or(wire.response_context.unwrap_or_default().function_error);
+        let code = code.unwrap_or(wire.request_context.condition);
+        Some(Self {
+            origin: Origin::LambdaDestination {
+                function: wire.request_context.function_arn.without_latest(),
+            },
+            notification: Notification::from_lambda_event(wire.request_payload.get()),
+            cause: Cause::new(Some(&code), response.error_message.as_deref()),
+            unlisted: None,
+        })
+    }
+}
+
+/// The mark in an event of SNS that a body holds, where nothing else of it is believed. A mark names no target: all that
+/// a forged one can do is to end its own letter early.
+pub(super) fn mark_in_event(body: &str) -> Option<Mark> {
+    // Few bodies hold one, so they are not parsed without need.
+    let event = body.contains(MARK_ATTRIBUTE).then(|| payload_of_destination(body).unwrap_or(body))?;
+    Some(Mark::find(&Notification::from_lambda_event(event)?.attributes)?.outside_requeue())
+}
+
+/// Whether a mark was made for this message. A raw delivery of a message that is an envelope itself is told as an
+/// envelope, so the body as it stands counts as well.
+pub(super) fn is_of(digest: Digest, body: &str, sns: Option<&Notification>) -> bool {
+    let message = sns.map_or_else(|| digest_of_body(body), |sns| sns.digest);
+    message == digest || Digest::of(body) == digest
+}
+
+/// The digest of the message in a body: what SNS published, else the body itself.
+pub(super) fn digest_of_body(body: &str) -> Digest {
+    let event = payload_of_destination(body).unwrap_or(body);
+    let sns = Notification::from_envelope(event).or_else(|| Notification::from_lambda_event(event));
+    sns.map_or_else(|| Digest::of(body), |sns| sns.digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_has_one_digest_however_it_is_wrapped() {
+        let arn = "arn:aws:sns:eu-central-1:123456789012:orders";
+        let sns = json!({ "Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "h\u{e9}llo \"1\"" });
+        let event =
+            json!({ "Records": [{ "EventSource": "aws:sns", "EventSubscriptionArn": arn, "Sns": sns }] });
+        let context =
+            json!({ "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "x" });
+        let record = json!({ "requestContext": context, "requestPayload": event });
+        let message = Digest::of("h\u{e9}llo \"1\"");
+        for body in ["h\u{e9}llo \"1\"".to_owned(), sns.to_string(), event.to_string(), record.to_string()] {
+            assert_eq!(digest_of_body(&body), message, "{body}");
+        }
+        assert_ne!(digest_of_body("hello"), message);
+    }
+}

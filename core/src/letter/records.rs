@@ -1,0 +1,81 @@
+//! The records in which Lambda and `EventBridge` keep what they could not deliver.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::notification::object;
+use crate::arn::Arn;
+
+/// The event in the record of a Lambda destination.
+pub(super) fn payload_of_destination(body: &str) -> Option<&str> {
+    object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
+}
+
+/// The record of events that a custom event bus could not deliver. The events are not in it.
+/// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-retry.html>
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventBusRecord {
+    bus_arn: Arn,
+    #[serde(rename = "subscriberArn")]
+    _subscriber_arn: IgnoredAny,
+    #[serde(rename = "failedMessages")]
+    _failed_messages: Vec<IgnoredAny>,
+}
+
+impl EventBusRecord {
+    /// What the resource of such a bus begins with.
+    const BUS: &str = "event-busv2/";
+
+    /// Whether a body is such a record. Few are, so it is not parsed without need.
+    pub(super) fn is_in(body: &str) -> bool {
+        let record = body.contains(Self::BUS).then(|| object::<Self>(body)).flatten();
+        record.is_some_and(|record| record.bus_arn.resource().starts_with(Self::BUS))
+    }
+}
+
+/// The record of a Lambda destination.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Destination<'a> {
+    pub(super) request_context: RequestContext,
+    #[serde(borrow)]
+    pub(super) request_payload: &'a RawValue,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) response_context: Option<ResponseContext>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) response_payload: Option<ResponsePayload>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RequestContext {
+    pub(super) function_arn: Arn,
+    pub(super) condition: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResponseContext {
+    pub(super) function_error: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResponsePayload {
+    pub(super) error_type: Option<String>,
+    pub(super) error_message: Option<String>,
+}
+
+/// A function may answer anything; an answer of another shape tells no cause, which is no reason
+/// to misread the letter.
+fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
