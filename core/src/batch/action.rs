@@ -10,7 +10,7 @@ use super::subscription::Subscription;
 use super::time::Window;
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark};
 use crate::policy::{ArchiveReason, Retry};
 
@@ -282,4 +282,19 @@ pub enum Notice {
         /// The first failure.
         failure: Failure,
     },
+}
+
+/// The results of archiving or hiding so many letters. What was not answered has failed.
+pub(super) fn results(answer: Answer, count: usize) -> Vec<Result<(), Failure>> {
+    let mut results = match answer {
+        Answer::Archived(results) | Answer::Hidden(results) => results,
+        _ => Vec::new(),
+    };
+    results.resize_with(count, || Err(no_answer()));
+    results
+}
+
+/// The failure of what was not answered.
+pub(super) fn no_answer() -> Failure {
+    Failure::ours(FailureClass::Transient, "NoAnswer")
 }

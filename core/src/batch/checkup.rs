@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Config;
 use super::action::QueueAttributes;
 use super::case::Case;
+use super::config::Config;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{Action, DeliverySpec, Policy, Rule, expiry_margin};

@@ -3,14 +3,13 @@
 //! Moving is sending first, and letting Lambda delete afterwards. A letter that the requeue does not take is hidden as
 //! ever, so nothing depends on the requeue.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 
-use super::action::{Move, Notice, QueueAttributes, Sent};
+use super::action::{Move, Notice, Sent};
 use super::case::{Case, Disposition};
+use super::config::Config;
 use super::in_flight::{InFlightEstimate, Place};
-use super::{Config, Knowledge};
+use super::knowledge::Knowledge;
 use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus, seconds_until};
@@ -32,43 +31,6 @@ pub(super) struct Placing {
     pub(super) moving: Vec<Moving>,
     /// Letters that were to be moved.
     to_move: usize,
-}
-
-impl Knowledge {
-    /// The letters of a queue in flight, as far as this instance can tell.
-    pub(super) fn estimate(&self, config: &Config, queue: &Arn) -> InFlightEstimate {
-        let known = self.estimates.get(queue).cloned();
-        known.unwrap_or_else(|| InFlightEstimate::new(config.in_flight_limit, config.deliverers()))
-    }
-
-    /// Takes note of what queues say is in flight.
-    pub(super) fn read(&mut self, config: &Config, attributes: &HashMap<Arn, QueueAttributes>) {
-        for (queue, attributes) in attributes {
-            if let Some(read) = attributes.read {
-                let mut estimate = self.estimate(config, queue);
-                estimate.set(attributes.in_flight, read);
-                self.estimates.insert(queue.clone(), estimate);
-            }
-        }
-    }
-
-    /// Tells that many letters are in flight and nothing can be moved, once for each reading.
-    fn warn(&mut self, config: &Config, queue: &Arn, estimate: &InFlightEstimate) -> Option<Notice> {
-        let read = estimate.read_at()?;
-        let told = self.warned.insert(queue.clone(), read) == Some(read);
-        (!told).then(|| Notice::ManyInFlight {
-            queue: queue.clone(),
-            in_flight: estimate.in_flight(),
-            limit: config.in_flight_limit,
-        })
-    }
-}
-
-impl Config {
-    /// The requeue, if letters of this queue can go there.
-    pub(super) fn requeue_of(&self, queue: &Arn) -> Option<&Arn> {
-        self.requeue.as_ref().filter(|requeue| requeue.is_fifo() == queue.is_fifo())
-    }
 }
 
 /// The deferred letters of a round.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::action::{
-    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification,
+    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification, no_answer,
 };
 use super::case::{Case, Disposition};
 use super::place::{Placing, deferred};
 use super::resolve::{Resolution, refusal_at_sight, resolve, subscriptions};
-use super::run::{Batch, Due, Stage, no_answer};
+use super::state::{Batch, Due, Stage};
 use super::throttle::Turn;
 use super::time::{Window, half_of};
 use crate::arn::Arn;

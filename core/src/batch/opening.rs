@@ -1,0 +1,154 @@
+//! The opening of a batch: what is asked about its queues, and about letters that name no subscription.
+
+use std::collections::HashMap;
+
+use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, no_answer};
+use super::case::{Case, Disposition};
+use super::order::Order;
+use super::resolve::{refusal_at_sight, subscriptions};
+use super::state::{Batch, Stage};
+use super::time::half_of;
+use super::{checkup, ending};
+use crate::arn::Arn;
+use crate::letter::Letter;
+use crate::policy::{DeliveryPolicy, Facts, Route};
+
+impl Batch<'_> {
+    /// Asks for the attributes of the queues that the batch needs.
+    pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
+        let queues =
+            letters.iter().flat_map(|letter| [Some(letter.sqs.queue.clone()), letter.sqs.source_queue()]);
+        let queues = queues.flatten().collect();
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitQueues(letters), Some(Action::LookUpQueues { queues, again: false, until }))
+    }
+
+    /// Makes cases of the letters, now that their queues are known.
+    pub(super) fn queues_known(
+        &mut self,
+        letters: Vec<Letter>,
+        known: &HashMap<Arn, QueueAttributes>,
+        now: Now,
+    ) -> Stage {
+        let config = &self.machine.config;
+        let mut knowledge = self.machine.knowledge();
+        let of = |queue: &Arn| known.get(queue).copied().unwrap_or_default();
+        if let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) {
+            let attributes = of(&queue);
+            // Nobody checks a queue that does not tell, so that the next batch can.
+            if attributes.retention.is_some() && knowledge.checked.insert(queue.clone()) {
+                let left = self.deadline.saturating_sub(now.elapsed);
+                let findings = checkup::findings(config, &queue, &attributes, &letters, left);
+                let notice = |finding| Notice::BadlySetUp { queue: queue.clone(), finding };
+                self.notices.extend(findings.into_iter().map(notice));
+            }
+        }
+        let facts = |letter: &Letter| {
+            let default = Facts::default();
+            Facts {
+                retention: of(&letter.sqs.queue).retention.unwrap_or(default.retention),
+                source_max_receives: letter.sqs.source_queue().and_then(|source| of(&source).max_receives),
+                ceiling: config.ceiling,
+                ..default
+            }
+        };
+        let case = |letter: Letter| {
+            let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
+            let mut case = Case::new(&config.policy, facts, letter);
+            case.shows_in = ending::visibility_timeout(attributes);
+            case
+        };
+        self.cases = letters.into_iter().map(case).collect();
+        Stage::HideForInvocation
+    }
+
+    /// Hides letters near their end for this invocation only.
+    pub(super) fn hide_for_invocation(&mut self, now: Now) -> (Stage, Option<Action>) {
+        let timeout = self.cases.first().map_or(0, |case| case.shows_in);
+        let left = self.deadline.saturating_sub(now.elapsed);
+        let (near, run) = ending::near_their_end(&self.cases, timeout, left, now.at);
+        if near.is_empty() || !self.is_active() {
+            self.resume();
+            return (Stage::Discover, None);
+        }
+        let letters = near.iter().map(|index| (self.cases[*index].letter.clone(), run)).collect();
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
+    }
+
+    /// Takes up what the archive did not take before.
+    pub(super) fn resume(&mut self) {
+        if self.is_active() {
+            let knowledge = self.machine.knowledge();
+            for case in &mut self.cases {
+                if let Some(unarchived) = knowledge.unarchived.of(&case.letter.sqs) {
+                    case.resume(unarchived);
+                }
+            }
+        }
+    }
+
+    /// Finds the subscription of letters that name none, where their rule asks for it.
+    pub(super) fn discover(&mut self, now: Now) -> (Stage, Option<Action>) {
+        let needs = |index: &usize| self.cases[*index].needs_discovery();
+        let asked: Vec<usize> = (0..self.cases.len()).filter(needs).collect();
+        if asked.is_empty() {
+            return (Stage::DeliveryPolicies, None);
+        }
+        let search = |index: &usize| {
+            let letter = &self.cases[*index].letter;
+            (letter.dead_letter_queue().clone(), letter.first_arrival())
+        };
+        let searches = asked.iter().map(search).collect();
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
+    }
+
+    /// Letters for which nobody can say yet stay in their queue untouched: the search goes on next time.
+    pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer) -> Stage {
+        let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
+        let active = self.is_active();
+        let answers = answers.into_iter().chain(std::iter::repeat_with(|| Err(no_answer())));
+        for (index, answer) in asked.into_iter().zip(answers) {
+            let case = &mut self.cases[index];
+            match answer {
+                Ok(found) => case.facts.discovered = found,
+                Err(failure) => {
+                    case.failure = Some(failure);
+                    if active {
+                        case.disposition = Disposition::OutOfTime;
+                        case.detail = Some("its subscription could not be searched for in time".to_owned());
+                    }
+                }
+            }
+        }
+        Stage::DeliveryPolicies
+    }
+
+    /// Reads the delivery policies of subscriptions, for rules that go by them.
+    pub(super) fn read_delivery_policies(&mut self, now: Now) -> (Stage, Option<Action>) {
+        self.order = Order::new(self.cases.iter().map(Case::fifo_group));
+        let route = |case: &Case<'_>| {
+            let route = case.route_of_delivery_policy()?;
+            let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
+            refused.is_none().then_some(route)
+        };
+        let routes: Vec<_> = self.cases.iter().map(route).collect();
+        let subscriptions = subscriptions(routes.iter().flatten());
+        if subscriptions.is_empty() {
+            return (Stage::NextRound, None);
+        }
+        let until = half_of(now.elapsed, self.time.deliver);
+        let action = Action::LookUpSubscriptions { subscriptions, until };
+        (Stage::AwaitDeliveryPolicies(routes), Some(action))
+    }
+
+    pub(super) fn take_delivery_policies(&mut self, routes: &[Option<Route>], known: &HashMap<Arn, Known>) {
+        for (case, route) in self.cases.iter_mut().zip(routes) {
+            let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };
+            let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
+            let json = subscription.delivery_policy.as_deref();
+            case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);
+        }
+    }
+}

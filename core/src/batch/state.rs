@@ -1,0 +1,142 @@
+//! The state of a batch.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::action::{Answer, Known, Notice, QueueAttributes};
+use super::archiving::Archiving;
+use super::case::Case;
+use super::config::Mode;
+use super::machine::Machine;
+use super::order::Order;
+use super::place::Placing;
+use super::time::Budget;
+use crate::arn::Arn;
+use crate::letter::Letter;
+use crate::policy::{Retry, Route};
+
+/// A batch on its way to its reports.
+///
+/// [`Batch::poll`] says what is to be done now, [`Batch::take`] takes an answer; when nothing is under way and nothing is
+/// asked any more, the batch is at its end. A batch that is dropped before leaves its letters in their queue.
+#[derive(Debug)]
+pub struct Batch<'m> {
+    pub(super) machine: &'m Machine,
+    pub(super) time: Budget,
+    pub(super) deadline: Duration,
+    pub(super) cases: Vec<Case<'m>>,
+    pub(super) stage: Stage,
+    /// The order of the cases.
+    pub(super) order: Order,
+    pub(super) round: Vec<usize>,
+    /// When the first round of the invocation was sent.
+    pub(super) begun: Option<Duration>,
+    /// Once the requeue has failed in an invocation it is left alone.
+    pub(super) requeue_works: bool,
+    pub(super) archiving: Option<Archiving>,
+    /// What is asked of the archive now.
+    pub(super) archive_asked: Option<Asked>,
+    /// The letters that are being hidden at the end.
+    pub(super) hiding: Option<Vec<usize>>,
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Which action an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ActionId(pub(super) Chain);
+
+/// What may be under way at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Chain {
+    /// The stages one after the other.
+    Stages,
+    /// Archiving, at the end.
+    Archive,
+    /// Hiding, at the same time.
+    Hide,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Limit,
+    Store,
+}
+
+/// What comes next, or which answer is waited for.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The letters, before anything is known of their queues.
+    Begin(Vec<Letter>),
+    AwaitQueues(Vec<Letter>),
+    HideForInvocation,
+    AwaitHiddenForInvocation(Vec<usize>, u64),
+    Discover,
+    AwaitDiscovered(Vec<usize>),
+    DeliveryPolicies,
+    AwaitDeliveryPolicies(Vec<Option<Route>>),
+    NextRound,
+    Verify,
+    AwaitVerified {
+        passed: Due,
+        asked: Due,
+    },
+    LookUp(Due),
+    AwaitSubscriptions(Due),
+    Send(Due, HashMap<Arn, Known>),
+    AwaitDelivered(Due),
+    Place,
+    AwaitReading(Duration),
+    PlaceWithEstimate(Duration),
+    AwaitRequeue(Placing, Duration),
+    Move(Placing, Duration),
+    AwaitMoved(Placing),
+    EndRound,
+    Share,
+    AwaitShared,
+    Finish,
+    AwaitFinished,
+    HideUnarchived,
+    AwaitHiddenUnarchived(Vec<(usize, u64)>),
+    Done,
+}
+
+/// Letters whose retry is due.
+pub(super) type Due = Vec<(usize, Retry)>;
+
+impl<'m> Batch<'m> {
+    /// A batch of which nothing is known yet.
+    pub(super) fn new(machine: &'m Machine, letters: Vec<Letter>, deadline: Duration) -> Self {
+        Self {
+            machine,
+            time: Budget::until(deadline, letters.len()),
+            deadline,
+            cases: Vec::new(),
+            stage: if letters.is_empty() { Stage::Done } else { Stage::Begin(letters) },
+            order: Order::default(),
+            round: Vec::new(),
+            begun: None,
+            requeue_works: true,
+            archiving: None,
+            archive_asked: None,
+            hiding: None,
+            notices: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.machine.config.mode == Mode::Active
+    }
+
+    pub(super) fn queue(&self) -> Option<Arn> {
+        self.cases.first().map(|case| case.letter.sqs.queue.clone())
+    }
+
+    /// Takes note of what queues say.
+    pub(super) fn queues(&mut self, answer: Answer) -> HashMap<Arn, QueueAttributes> {
+        let Answer::Queues { known, unread } = answer else { return HashMap::new() };
+        self.machine.knowledge().read(&self.machine.config, &known);
+        let notice = |(queue, failure)| Notice::QueueUnreadable { queue, failure };
+        self.notices.extend(unread.into_iter().map(notice));
+        known
+    }
+}
