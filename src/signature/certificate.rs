@@ -11,8 +11,9 @@ use rustls_pki_types::{
 use webpki::ring::RSA_PKCS1_2048_8192_SHA256;
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, Error, KeyUsage, anchor_from_trusted_cert};
 
+use super::fault::SignatureFault;
+use super::message::{SignatureVersion, SignedMessage};
 use super::url::Place;
-use super::{SignatureFault, SignatureVersion, SignedMessage};
 
 /// A certificate that can be read; nothing else is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use futures_util::future::BoxFuture;
 use jiff::SignedDuration;
 use tokio::time::Instant;
 
-use super::{Certificate, CertificateUrl};
+use super::certificate::Certificate;
+use super::url::CertificateUrl;
 use crate::batch::Sent;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{CertificateUrl, SignatureFault};
+use super::fault::SignatureFault;
+use super::url::CertificateUrl;
 use crate::arn::{Arn, ArnKind};
 
 /// A message with its signature, not verified yet.

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::SignatureFault;
+use super::fault::SignatureFault;
 use crate::arn::{Arn, ArnKind};
 
 /// The URL of one of SNS's signing certificates:
