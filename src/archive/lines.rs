@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::BadRecord;
+use super::read::BadRecord;
 
 /// The longest line that is read, bytes. SQS takes messages of 1 MiB; in JSON a byte takes six at most
 /// (`\u0000`), and the rest of a record is small.

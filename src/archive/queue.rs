@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{Batch, Record};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::record::Record;
 use crate::arn::Arn;
 use crate::batch::{ArchiveContext, Sent};
 use crate::delivery::{
@@ -21,17 +24,18 @@ pub(super) async fn store(
     dispatcher: &Dispatcher,
     queue: &Arn,
     letters: &[(&Letter, &ArchiveContext)],
-    batch: Batch<'_>,
+    now: Timestamp,
+    until: Instant,
     limit: Option<usize>,
 ) -> Vec<Result<(), Failure>> {
     let limit = limit.unwrap_or(MAX_MESSAGE_BYTES);
     let with_record = letters.iter().map(|(letter, context)| {
         let alone = message(letter, queue);
-        let summary = Record::of(letter, context, batch.now).to_summary();
+        let summary = Record::of(letter, context, now).to_summary();
         add_record(alone, summary, limit)
     });
     let messages: Vec<_> = with_record.collect();
-    let mut answers = send(dispatcher, queue, messages.iter(), batch).await;
+    let mut answers = send(dispatcher, queue, messages.iter(), until).await;
     let refused = |answer: &Result<(), Failure>| {
         answer.as_ref().is_err_and(|failure| failure.class == FailureClass::Permanent)
     };
@@ -41,7 +45,7 @@ pub(super) async fn store(
         .collect();
     if !again.is_empty() {
         let alone: Vec<_> = again.iter().map(|index| message(letters[*index].0, queue)).collect();
-        let answered = send(dispatcher, queue, alone.iter(), batch).await;
+        let answered = send(dispatcher, queue, alone.iter(), until).await;
         again.into_iter().zip(answered).for_each(|(index, answer)| answers[index] = answer);
     }
     answers
@@ -51,12 +55,12 @@ async fn send<'p>(
     dispatcher: &Dispatcher,
     queue: &Arn,
     messages: impl Iterator<Item = &'p OutgoingMessage<'p>>,
-    batch: Batch<'_>,
+    until: Instant,
 ) -> Vec<Result<(), Failure>> {
     let to = Endpoint::Queue(queue.clone());
     let payloads: Vec<_> = messages.cloned().map(Payload::Message).collect();
     let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
-    let answers = dispatcher.deliver(&pending, Time::until(batch.until)).await;
+    let answers = dispatcher.deliver(&pending, Time::until(until)).await;
     answers
         .into_iter()
         .map(|sent| match sent {

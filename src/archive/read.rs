@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
+use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
 use crate::letter::{BadEvent, Letter, Origins, SqsMessage, Trust, is_binary};
 
 /// Why a line is no record that can be used.

@@ -7,7 +7,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{BadRecord, Record};
+use super::read::BadRecord;
+use super::record::Record;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{BadPolicy, Policy, Unmatchable};

@@ -15,8 +15,9 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::lines::Lines;
-use super::select::{Undecided, day_of};
-use super::{BadRecord, Record, Selection};
+use super::read::BadRecord;
+use super::record::Record;
+use super::select::{Selection, Undecided, day_of};
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
