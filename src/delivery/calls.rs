@@ -12,8 +12,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::CONCURRENT_SINGLES;
 use crate::arn::Arn;
+
+/// Requests to functions and web servers under way at once: their letters go one by one, and a function with few
+/// instances, or a server that has just come back, answers too many at once by failing them.
+pub const CONCURRENT_SINGLES: usize = 16;
 
 /// A long call counts for half as long after this time, so that one exception does not slow deliveries for ever.
 const HALF_LIFE: Duration = Duration::from_mins(10);

@@ -1,4 +1,10 @@
-//! Packs many messages into few requests.
+//! Packs many messages into few requests, and reads the answers in their order.
+
+use crate::batch::Sent;
+use crate::failure::{Failure, FailureClass};
+
+/// Requests under way at once: a thousand letters, which need not wait for each other then.
+pub const CONCURRENT_REQUESTS: usize = 100;
 
 /// SNS and SQS take ten entries a batch request.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
@@ -29,6 +35,25 @@ pub fn runs(sizes: &[usize], max_entries: usize, max_bytes: usize) -> Vec<std::o
         runs.push(start..sizes.len());
     }
     runs
+}
+
+/// Puts the two lists of a batch answer in the order of the request. An entry that stands in
+/// neither was not taken, as far as anybody can tell.
+pub(super) fn in_order<'a>(
+    count: usize,
+    successful: impl Iterator<Item = &'a str>,
+    failed: impl Iterator<Item = (&'a str, Failure)>,
+) -> Vec<Sent> {
+    let unanswered = Failure::ours(FailureClass::Transient, "NoAnswer");
+    let mut sent = vec![Sent::Failed(unanswered); count];
+    let mut put = |id: &str, answer| {
+        if let Some(place) = id.parse::<usize>().ok().and_then(|index| sent.get_mut(index)) {
+            *place = answer;
+        }
+    };
+    successful.for_each(|id| put(id, Sent::Accepted));
+    failed.for_each(|(id, failure)| put(id, Sent::Failed(failure)));
+    sent
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use aws_sdk_sqs::types::{
     SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
 };
 
-use super::{OutgoingMessage, in_order};
+use super::message::OutgoingMessage;
+use super::packing::in_order;
 use crate::arn::Arn;
 use crate::batch::Sent;
 use crate::clients::{elsewhere, failure_of_call};

@@ -4,7 +4,8 @@ use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
 use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
-use super::{OutgoingMessage, in_order};
+use super::message::OutgoingMessage;
+use super::packing::in_order;
 use crate::arn::Arn;
 use crate::batch::Sent;
 use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
