@@ -2,14 +2,47 @@
 
 use std::time::Duration;
 
-use super::{Redrive, Run};
-use crate::archive;
+use tokio::time::Instant;
+
+use super::signatures::verify;
+use crate::archive::{self, Archive};
 use crate::arn::Arn;
 use crate::batch::{Action, Answer, Attempt, Delivery, Move, Sent, Window};
-use crate::delivery::{Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
+use crate::clock::Clock;
+use crate::delivery::{Dispatcher, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
 use crate::endpoint::Endpoint;
+use crate::lookup::{Queues, Subscriptions};
+use crate::signature::Certificates;
 
-impl Redrive {
+/// Carries out what the batch machine asks for.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    pub(super) archive: Archive,
+    pub(super) sqs: aws_sdk_sqs::Client,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) queues: Queues,
+    pub(super) certificates: Certificates,
+    pub(super) clock: Clock,
+}
+
+/// The invocation that an action belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    /// The queue that all of its letters lie in.
+    pub(super) queue: &'a Arn,
+    pub(super) request_id: &'a str,
+    pub(super) began: Instant,
+}
+
+impl Run<'_> {
+    /// The moment that lies so far behind the beginning.
+    fn after(&self, elapsed: Duration) -> Instant {
+        self.began + elapsed
+    }
+}
+
+impl Carrier {
     /// Does what is asked and answers.
     pub(super) async fn act(&self, action: Action, run: Run<'_>) -> Answer {
         match action {
@@ -25,7 +58,7 @@ impl Redrive {
             }
             Action::LookUpSharing { queues } => Answer::Shared(self.subscriptions.newly_shared(queues)),
             Action::Verify { letters, until } => {
-                Answer::Verified(self.verify(&letters, run.after(until)).await)
+                Answer::Verified(verify(&letters, &self.certificates, &self.clock, run.after(until)).await)
             }
             Action::Deliver { deliveries, window } => {
                 Answer::Delivered(self.deliver(&deliveries, window, run).await)

@@ -6,8 +6,6 @@
 mod act;
 mod signatures;
 
-use std::time::Duration;
-
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
@@ -23,17 +21,13 @@ use crate::lookup::{Queues, Subscriptions};
 use crate::policy::Policy;
 use crate::signature::Certificates;
 use crate::telemetry;
+use act::{Carrier, Run};
 
 /// Everything that handling a batch takes.
 #[derive(Debug)]
 pub struct Redrive {
     machine: Machine,
-    archive: Archive,
-    sqs: aws_sdk_sqs::Client,
-    dispatcher: Dispatcher,
-    subscriptions: Subscriptions,
-    queues: Queues,
-    certificates: Certificates,
+    carrier: Carrier,
     clock: Clock,
 }
 
@@ -84,16 +78,16 @@ impl Redrive {
         let archive_queue = archive.queue().cloned();
         let config = Config { policy, mode, requeue, archive_queue, in_flight_limit, ceiling, instances };
         let Clients { sns, sqs, .. } = clients;
-        Self {
-            machine: Machine::new(config),
+        let carrier = Carrier {
             archive,
             dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
             certificates,
             sqs,
-            clock,
-        }
+            clock: clock.clone(),
+        };
+        Self { machine: Machine::new(config), carrier, clock }
     }
 
     /// The redrive policy.
@@ -127,28 +121,12 @@ impl Redrive {
         loop {
             for (id, action) in batch.poll(now()) {
                 // Boxed, since what is done differs much in size.
-                under_way.push(self.act(action, run).map(move |answer| (id, answer)).boxed_local());
+                under_way.push(self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local());
             }
             let Some((id, answer)) = under_way.next().await else { break };
             batch.take(id, answer, now());
             batch.notices().iter().for_each(telemetry::notice);
         }
         batch.into_reports(self.clock.now())
-    }
-}
-
-/// The invocation that an action belongs to.
-#[derive(Debug, Clone, Copy)]
-struct Run<'a> {
-    /// The queue that all of its letters lie in.
-    queue: &'a Arn,
-    request_id: &'a str,
-    began: Instant,
-}
-
-impl Run<'_> {
-    /// The moment that lies so far behind the beginning.
-    fn after(&self, elapsed: Duration) -> Instant {
-        self.began + elapsed
     }
 }
