@@ -10,7 +10,8 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
-use super::{Console, Failed, args};
+use crate::args;
+use crate::console::{Console, Failed};
 use sns_redrive::clients::{self, Clients, https};
 
 /// An operator waits longer than a function may.

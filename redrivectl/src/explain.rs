@@ -11,8 +11,9 @@ use aws_lambda_events::sqs::SqsEvent;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::text::{brief, clock, count, harmless, table, utc};
-use super::{Console, Failed, Finished, args, read_file, read_policy};
+use crate::args;
+use crate::console::{Console, Failed, Finished, read_file, read_policy};
+use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsMessage};

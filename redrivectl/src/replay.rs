@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::args::When;
-use super::text::{count, harmless, table, thousands, utc};
-use super::{Console, Failed, Finished, archive, args, aws, read_file, read_policy};
+use crate::archive::{Place, place, selection};
+use crate::args::{self, When};
+use crate::aws;
+use crate::console::{Console, Failed, Finished, read_file, read_policy};
+use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::archive::Record;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
@@ -25,7 +27,7 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let archive::Place { bucket, prefix } = archive::place(&args.place, console)?;
+    let Place { bucket, prefix } = place(&args.place, console)?;
     let requeue = requeue(args, console)?;
     let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
@@ -72,7 +74,7 @@ fn requeue(args: &args::Replay, console: &Console) -> Result<Arn, Failed> {
 
 fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     // Read as `archive list` reads it, so that it is refused for the same.
-    let chosen = archive::selection(&args.selection, console)?;
+    let chosen = selection(&args.selection, console)?;
     if chosen.from.zip(chosen.to).is_some_and(|(since, until)| since >= until) {
         return bad("--until must be later than --since");
     }

@@ -6,9 +6,11 @@ use std::io::Write;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::{Place, place, selection, walk};
+use super::place::{Place, place, selection};
+use super::walk::walk;
+use crate::console::{Console, Failed, Finished};
 use crate::text::{count, harmless, table, thousands};
-use crate::{Console, Failed, Finished, args, aws};
+use crate::{args, aws};
 use sns_redrive::archive::{Record, Walk};
 
 /// What letters are counted by: topic, reason, day.

@@ -4,9 +4,11 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::{Place, place, selection, walk};
+use super::place::{Place, place, selection};
+use super::walk::walk;
+use crate::console::{Console, Failed, Finished};
 use crate::text::{count, harmless, table, utc};
-use crate::{Console, Failed, Finished, args, aws};
+use crate::{args, aws};
 use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 
 pub(super) async fn run(

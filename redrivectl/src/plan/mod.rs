@@ -12,9 +12,9 @@ use std::io::Write;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::args;
-use super::text::{clock, count, harmless, wrapped};
-use super::{Console, Failed, Finished, read_policy};
+use crate::args;
+use crate::console::{Console, Failed, Finished, read_policy};
+use crate::text::{clock, count, harmless, wrapped};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
 use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
 use timetable::Timetable;

@@ -1,0 +1,50 @@
+//! The archive and the letters in it that a command line names.
+
+use crate::args;
+use crate::console::{Console, Failed};
+use sns_redrive::archive::{Pattern, Selection};
+use sns_redrive::settings::{ArchiveAt, Settings};
+
+/// An archive in S3.
+pub(crate) struct Place {
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+}
+
+/// The archive that is named on the command line, else by the function's own variable.
+pub(crate) fn place(args: &args::Place, console: &Console) -> Result<Place, Failed> {
+    let given = args.archive.clone().or_else(|| (console.variable)("ARCHIVE"));
+    // The function's own reading of this setting; the others are left out.
+    match Settings::read(|name| given.clone().filter(|_| name == "ARCHIVE")).map(|settings| settings.archive)
+    {
+        Ok(ArchiveAt::S3 { bucket, prefix }) => Ok(Place { bucket, prefix }),
+        Ok(ArchiveAt::Queue(_)) => {
+            let problem = "an archive in a queue cannot be looked into; read that queue instead";
+            Err(Failed::Input(vec![problem.to_owned()]))
+        }
+        Err(bad) => {
+            let faults = bad.0.into_iter();
+            Err(Failed::Input(
+                faults.map(|fault| format!("--archive (or ARCHIVE) {}", fault.problem)).collect(),
+            ))
+        }
+    }
+}
+
+/// The selection of archived letters that the command line asks for.
+pub(crate) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
+    let now = console.clock.now();
+    let pattern = args.pattern.as_deref().map(Pattern::parse).transpose().map_err(|problems| {
+        Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
+    })?;
+    Ok(Selection {
+        queue: args.queue.clone(),
+        from: args.since.map(|when| when.at(now)),
+        to: args.until.map(|when| when.at(now)),
+        cut_off: None,
+        reasons: args.reason.clone(),
+        topics: args.topic.clone(),
+        origins: args.origin.clone(),
+        pattern,
+    })
+}

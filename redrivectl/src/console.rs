@@ -1,0 +1,112 @@
+//! The world around a command: its output, its input, and how it ends.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
+
+use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock;
+use sns_redrive::policy::Policy;
+
+/// What the tool works with.
+pub struct Console {
+    /// Where results go.
+    pub out: Box<dyn Write + Send>,
+    /// Where problems and progress go.
+    pub err: Box<dyn Write + Send>,
+    /// Whether progress is shown there: only to a person.
+    pub progress: bool,
+    /// What `-` reads.
+    pub input: Box<dyn Read>,
+    /// The time.
+    pub clock: Clock,
+    /// Environment variables.
+    pub variable: fn(&str) -> Option<String>,
+    /// Clients to use in the place of those that the command line asks for.
+    pub clients: Option<Clients>,
+    /// Begins to watch for Ctrl-C; the flag tells of it. Only work that can stop in good order asks for it.
+    pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
+}
+
+impl Console {
+    /// The process's own world.
+    #[must_use]
+    pub fn system() -> Self {
+        Self {
+            out: Box::new(std::io::stdout()),
+            err: Box::new(std::io::stderr()),
+            progress: std::io::stderr().is_terminal(),
+            input: Box::new(std::io::stdin()),
+            clock: Clock::system(),
+            variable: |name| std::env::var(name).ok(),
+            clients: None,
+            interrupts: Box::new(interrupts_of_process),
+        }
+    }
+}
+
+/// Tells of the first Ctrl-C, or of the first request to end; the second ends the process at once.
+fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: what comes first must find the flag as the signal before left it.
+        register_conditional_shutdown(signal, 1, Arc::clone(&flag))?;
+        register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+/// How a command came to its end, where it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// All was done.
+    Whole,
+    /// Some of it could not be read or done.
+    Partly,
+}
+
+impl Finished {
+    /// The end of work of which so much could not be read.
+    pub(crate) fn of(unread: u64) -> Self {
+        if unread == 0 { Self::Whole } else { Self::Partly }
+    }
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failed {
+    /// The input is no good; all that is wrong with it.
+    #[error("{}", .0.join("\n"))]
+    Input(Vec<String>),
+    /// The work could not be done.
+    #[error("{0}")]
+    Work(String),
+    /// The output could not be written.
+    #[error("cannot write: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// The policy of a file; the built-in one where there is none.
+pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<Policy, Failed> {
+    let Some(file) = file else { return Ok(Policy::built_in()) };
+    let json = read_file(file, console)?;
+    Policy::parse(&json).map_err(|bad| {
+        let place = |fault| format!("{}: {fault}", file.display());
+        Failed::Input(bad.0.iter().map(place).collect())
+    })
+}
+
+/// A file's text; `-` is standard input.
+pub(crate) fn read_file(file: &Path, console: &mut Console) -> Result<String, Failed> {
+    let read = if file == Path::new("-") {
+        let mut text = String::new();
+        console.input.read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))
+}
