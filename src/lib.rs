@@ -8,11 +8,11 @@
 //!  Lambda's event                                                        Lambda's answer
 //!       │                                                                       ▲
 //!       ▼                                                                       │
-//!  SqsMessage ──parse──> Letter ──decide──> Decision ──do──> Outcome ──> SqsBatchResponse
-//!                                              │                │
-//!                        target: retry now <───┤                └──> telemetry: a log line a letter,
-//!                   visibility: hide, later <──┤                      an object of metrics a batch
-//!          archive: no retry left, or no way <─┘
+//!  SqsMessage ──> Letter ──> Decision ──> Action ──> Outcome ──> SqsBatchResponse
+//!                                           │           │
+//!                    delivery: retry now <──┤           └──> telemetry: a log line a letter,
+//!            delivery: hide, retry later <──┤                an object of metrics a batch
+//!      archive: no retry left, or no way <──┘
 //! ```
 //!
 //! A letter that waits stays in its queue, hidden until its next retry is due. There is no other
@@ -25,29 +25,35 @@
 //!
 //! # The map
 //!
-//! | module | what it holds | knows of |
-//! |---|---|---|
-//! | [`letter`] | what lies in the queue: origins, SNS messages, the mark | nothing outside; pure |
-//! | [`policy`] | what should happen, and when: rules, schedule, decision | letters; pure |
-//! | [`redrive`] | doing it: a batch in, an outcome for every letter out | all of these |
-//! | [`delivery`] | where retries go: topics, queues, functions, web servers, streams; subscriptions | AWS, letters; no policy |
-//! | [`signature`] | whether SNS wrote a letter | letters; fetches certificates |
-//! | [`archive`] | where letters rest that cannot be saved, and the record's format | AWS, letters; no schedule |
-//! | [`replay`] | from the archive back into delivery | archive, requeue; policy for targets only |
-//! | [`visibility`] | hiding | AWS |
-//! | [`telemetry`] | facts to log lines and metrics | reports of [`redrive`] |
-//! | [`failure`] | what an error of AWS means, decided in one place | AWS |
-//! | [`settings`] | environment to [`Settings`](settings::Settings) | policy |
-//! | [`clients`] | the AWS clients: TLS, tries, time-outs | AWS; faults of settings |
-//! | [`clock`] | the present, which comes in from outside | |
-//! | [`arn`] | ARNs, parsed once | |
-//! | [`function`] | joins the parts: an event in, an answer out | all |
+//! Each module knows only modules that stand below it in this list; no two files know each other.
 //!
-//! `letter`, `policy`, `arn` and the classes of `failure` are the crate `redrive-core`, in `core/`: what is decided
-//! depends on nothing that does.
+//! | module | subject |
+//! |---|---|
+//! | [`function`] | an event in, an answer out: joins the parts |
+//! | [`redrive`] | drives the batch machine and carries out what it asks for |
+//! | [`telemetry`] | reports become log lines and metrics |
+//! | [`replay`] | from the archive back into delivery |
+//! | [`archive`] | letters that cannot be saved, and the record's format |
+//! | [`signature`] | whether SNS wrote a letter |
+//! | [`lookup`] | queues and subscriptions: asked once, kept for a while, given up at a deadline |
+//! | [`delivery`] | retries on their way, a file for each kind of endpoint; hiding |
+//! | [`clients`] | the AWS clients, their HTTP client, what their errors mean |
+//! | [`settings`] | the environment becomes [`Settings`](settings::Settings) |
+//! | [`clock`] | the present, which comes in from outside |
+//!
+//! Below these lies the crate `redrive-core`, in `core/`, which decides and calls nobody:
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
+//! | [`policy`] | what should happen, and when: rules, schedule, decision |
+//! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
+//! | [`endpoint`] | where a retry can go |
+//! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
+//!
 //! `main.rs` reads the settings, makes the clients and runs [`function::Function`]; nothing else.
-//! Start reading at [`redrive::Redrive::handle`], and at [`policy::step`] for the rule that says
-//! which retry a letter is due for.
+//! Start reading at [`redrive::Redrive::handle`], then at [`batch::Batch::poll`], and at [`policy::step`] for the rule
+//! that says which retry a letter is due for.
 
 pub mod archive;
 pub mod clients;

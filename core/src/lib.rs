@@ -1,16 +1,20 @@
-//! What is decided, without anything being done: a message of a queue becomes a letter, and a policy says what
-//! should happen to it, and when.
+//! The decisions of the function, pure: a message of a queue becomes a letter, a policy says what should happen to it and
+//! when, and a machine says what is to be done about a batch.
 //!
 //! A crate of its own for two reasons. No AWS client, no tokio and no tracing is among its dependencies, so
 //! nothing here can reach for one; time comes in as an argument. And it goes over every byte of every letter, so it
 //! is compiled for speed, while everything else is compiled to be small.
 //!
-//! | module | what it holds |
+//! Each module knows only modules that stand below it in this list.
+//!
+//! | module | subject |
 //! |---|---|
-//! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
+//! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision |
+//! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
+//! | [`endpoint`] | where a retry can go |
 //! | [`arn`] | ARNs, parsed once |
-//! | [`failure`] | what an error means for a letter |
+//! | [`failure`] | what a failure means for a letter |
 
 pub mod arn;
 pub mod batch;
