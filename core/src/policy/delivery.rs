@@ -8,7 +8,6 @@
 
 use serde_json::Value;
 
-use super::DeliverySpec;
 use super::fields::{Faults, Fields};
 use super::schedule::{Backoff, MAX_DELAY_SECONDS, MAX_RETRIES, Schedule};
 
@@ -80,6 +79,15 @@ impl DeliveryPolicy {
         });
         Self { schedule, max_receives_per_second, content_type }
     }
+}
+
+/// When retries go, in the words of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliverySpec {
+    /// By this policy.
+    Given(DeliveryPolicy),
+    /// By the effective delivery policy of the letter's subscription.
+    FromSubscription,
 }
 
 impl DeliverySpec {

@@ -3,11 +3,12 @@
 use serde_json::Value;
 use url::Url;
 
-use super::delivery::DeliveryPolicy;
+use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::fields::{Fault, Faults, Fields};
 use super::matcher::Matcher;
+use super::rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
+use super::rules::Policy;
 use super::schedule::Schedule;
-use super::{Action, DeliverySpec, Fifo, Policy, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Claim, Origins};
 

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Action, ArchiveReason, Rule, SubscriptionSpec, TargetSpec};
+use super::decision::ArchiveReason;
+use super::rule::{Action, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Letter, Origin, ReplayTarget};
 

@@ -1,6 +1,6 @@
 //! A rule: what to do with the letters that fall under it.
 
-use super::delivery::DeliveryPolicy;
+use super::delivery::DeliverySpec;
 use crate::arn::Arn;
 
 /// What to do with the letters that fall under it.
@@ -94,13 +94,4 @@ pub enum SubscriptionSpec {
     Named(Arn),
     /// The only one that names the letter's queue as its dead-letter target.
     Discover,
-}
-
-/// When retries go, in the words of the policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeliverySpec {
-    /// By this policy.
-    Given(DeliveryPolicy),
-    /// By the effective delivery policy of the letter's subscription.
-    FromSubscription,
 }

@@ -1,0 +1,89 @@
+//! The redrive policy: which rule a letter falls under.
+
+use jiff::Timestamp;
+
+use super::decision::{ArchiveReason, Decision};
+use super::matcher::{Matcher, Unmatchable};
+use super::rule::Rule;
+use super::verdict::{Facts, Verdict};
+use crate::arn::Arn;
+use crate::letter::{Letter, Origins, SqsMessage, Trust};
+
+/// The whole configuration: a default and a list of rules.
+#[derive(Debug)]
+pub struct Policy {
+    pub(super) default: Rule,
+    pub(super) rules: Vec<Rule>,
+    pub(super) matcher: Matcher,
+    pub(super) origins: Origins,
+}
+
+impl Policy {
+    /// The policy of a function that is given none.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self {
+            default: Rule::built_in(),
+            rules: Vec::new(),
+            matcher: Matcher::default(),
+            origins: Origins::default(),
+        }
+    }
+
+    /// The origins that letters may claim.
+    #[must_use]
+    pub fn origins(&self) -> &Origins {
+        &self.origins
+    }
+
+    /// Understands a message of one of the queues that feed the function, believing what this policy lists.
+    #[must_use]
+    pub fn read(&self, sqs: SqsMessage, requeue: Option<&Arn>) -> Letter {
+        Letter::received(sqs, Trust { requeue, origins: &self.origins })
+    }
+
+    /// The rule for a letter: the first that matches, else the default.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmatchable`] where nobody can say in reasonable time. It is not left to the default then,
+    /// which might send what a rule would have kept.
+    pub fn rule_for(&self, letter: &Letter) -> Result<&Rule, Unmatchable> {
+        let first = self.matcher.first(letter)?;
+        Ok(first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default))
+    }
+
+    /// The letter as its rule takes it, with the rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmatchable`], as in [`Policy::rule_for`].
+    pub fn sort(&self, letter: Letter) -> (Letter, Result<&Rule, Unmatchable>) {
+        let rule = self.rule_for(&letter);
+        let as_raw = rule.is_ok_and(|rule| rule.takes_as_raw(&letter));
+        (if as_raw { letter.into_raw() } else { letter }, rule)
+    }
+
+    /// The rule for letters that no other rule matches.
+    #[must_use]
+    pub fn default_rule(&self) -> &Rule {
+        &self.default
+    }
+
+    /// The default, then the rules in their order.
+    pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        std::iter::once(&self.default).chain(&self.rules)
+    }
+
+    /// Says what is to be done with a letter now.
+    #[must_use]
+    pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
+        let unmatchable = |_| {
+            let decision = Decision::Archive(ArchiveReason::Unrecognised, Some(Unmatchable::DETAIL));
+            let mut verdict = self.default.decide(letter, facts, now);
+            verdict.decision = decision;
+            verdict
+        };
+        self.rule_for(letter).map_or_else(unmatchable, |rule| rule.decide(letter, facts, now))
+    }
+}
