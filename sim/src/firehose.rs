@@ -46,7 +46,7 @@ impl Firehose {
         records: &[Entry],
     ) -> Result<BatchAnswer<Arc<str>>, Error> {
         if !self.streams.contains(stream) {
-            let message = format!("Firehose {stream} under account {} not found.", crate::world::ACCOUNT);
+            let message = format!("Firehose {stream} under account {} not found.", crate::names::ACCOUNT);
             return Err(Error::bad("ResourceNotFoundException", message));
         }
         if !(1..=MAX_RECORDS).contains(&records.len()) {

@@ -16,21 +16,9 @@ use crate::ledger::{Event, Ledger, Record};
 use crate::services::{Failure, Services, Task};
 use crate::sns::{Delivery, Protocol};
 
-/// The account.
-pub const ACCOUNT: &str = "123456789012";
-
-/// The region.
-pub const REGION: &str = "eu-central-1";
-
 /// The time that SNS gives a web server.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 const WEB_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Returns an ARN in the account: `arn("sqs", "orders-dlq")`, `arn("lambda", "function:orders-notifier")`.
-#[must_use]
-pub fn arn(service: &str, name: &str) -> String {
-    format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{name}")
-}
 
 /// One account's services in memory; clones are the same account.
 #[derive(Debug, Clone)]

@@ -123,9 +123,9 @@ impl Redrive {
                 // Boxed, since what is done differs much in size.
                 under_way.push(self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local());
             }
+            batch.notices().iter().for_each(telemetry::notice);
             let Some((id, answer)) = under_way.next().await else { break };
             batch.take(id, answer, now());
-            batch.notices().iter().for_each(telemetry::notice);
         }
         batch.into_reports(self.clock.now())
     }

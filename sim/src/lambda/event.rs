@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::message::{Attribute, Data, md5_of, md5_of_attributes};
+use crate::names::{REGION, arn};
 use crate::sqs::Received;
-use crate::world::{REGION, arn};
 
 /// Returns the event of a batch.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>

@@ -10,7 +10,7 @@ use crate::cx::Cx;
 use crate::error::Error;
 use crate::ledger::Event;
 use crate::message::{Attribute, Entry};
-use crate::world::arn;
+use crate::names::arn;
 
 /// Milliseconds before the first retry of an asynchronous event, and before each one after it.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>

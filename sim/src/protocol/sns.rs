@@ -119,10 +119,10 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
                 let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
                 format!(
                     "<member>{}{}{}{}{}</member>",
-                    element("TopicArn", &crate::world::arn("sns", &it.topic)),
+                    element("TopicArn", &crate::names::arn("sns", &it.topic)),
                     element("Protocol", it.protocol.name()),
                     element("SubscriptionArn", arn),
-                    element("Owner", crate::world::ACCOUNT),
+                    element("Owner", crate::names::ACCOUNT),
                     element("Endpoint", &it.endpoint),
                 )
             };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Message, Subscription};
 use crate::clock::iso;
 use crate::message::{Entry, sns_attributes};
-use crate::world::{REGION, arn};
+use crate::names::{REGION, arn};
 
 /// A placeholder: SNS's key is not known here.
 const SIGNATURE: &str = "c2FtcGxlIHNpZ25hdHVyZSwgbm90IGEgcmVhbCBvbmU=";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::world::{ACCOUNT, arn};
+use crate::names::{ACCOUNT, arn};
 
 /// A subscription of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]

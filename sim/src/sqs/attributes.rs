@@ -8,7 +8,7 @@ use super::Sqs;
 use super::settings::QueueSettings;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::world::arn;
+use crate::names::arn;
 
 impl Sqs {
     /// Carries out `GetQueueAttributes`; no names mean none, `All` means all.

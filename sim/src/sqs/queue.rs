@@ -8,7 +8,7 @@ use super::settings::{DEDUPLICATION, QueueSettings};
 use crate::clock::Millis;
 use crate::cx::Cx;
 use crate::ledger::{Event, Payload};
-use crate::world::arn;
+use crate::names::arn;
 
 /// A queue.
 #[derive(Debug)]
