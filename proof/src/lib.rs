@@ -17,18 +17,7 @@ mod sandbox;
 mod server;
 mod sink;
 
-#[path = "../../tests/support/protocol.rs"]
-#[allow(
-    dead_code,
-    missing_docs,
-    clippy::must_use_candidate,
-    clippy::return_self_not_must_use,
-    reason = "the tests use it too"
-)]
-pub mod protocol;
-#[path = "../../tests/support/wire.rs"]
-#[allow(dead_code, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "the tests use it too")]
-pub mod wire;
+pub use protocol::{self, wire};
 
 pub use circumstances::{circumstances, put};
 pub use sandbox::{Ended, Killer, Sandbox, TRACE};

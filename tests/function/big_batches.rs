@@ -138,7 +138,8 @@ async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go()
     // SQS says it entry by entry, Lambda of the call.
     let world = World::new(&[]);
     world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => call.except(
+        "SendMessageBatch" => Reply::except(
+            call,
             &"x".repeat(1000),
             EntryFate::Failed(
                 "InvalidParameterValue",

@@ -1,10 +1,6 @@
 //! The laws of `fuzz/` hold of the inputs that are kept there, found by a fuzzer, and of the samples in
 //! `events/`.
 
-#[allow(clippy::pedantic, reason = "the fuzz targets use it too")]
-#[path = "../../fuzz/laws/mod.rs"]
-mod laws;
-
 use std::path::{Path, PathBuf};
 
 fn files(folder: &str) -> Vec<PathBuf> {

@@ -258,7 +258,7 @@ mod failures {
                      for the message is beyond the limit [43200 seconds].";
         world.cloud.script(move |call| match call.op.as_str() {
             "ChangeMessageVisibilityBatch" => {
-                call.except("handle-a", EntryFate::Failed("InvalidParameterValue", limit, true))
+                Reply::except(call, "handle-a", EntryFate::Failed("InvalidParameterValue", limit, true))
             }
             _ => Reply::Accept,
         });
@@ -301,7 +301,7 @@ mod failures {
     async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
         let world = World::with_policy(&linear(60, 60, 3));
         let disposition = EntryFate::Failed("ReceiptHandleIsInvalid", "it is", true);
-        world.cloud.script(move |call| call.except("handle-b", disposition));
+        world.cloud.script(move |call| Reply::except(call, "handle-b", disposition));
         let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
         assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
         assert_eq!(ran.kept, ["a", "b", "c"]);

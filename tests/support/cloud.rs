@@ -21,13 +21,13 @@ use http_body_util::StreamBody;
 use serde_json::json;
 use sns_redrive::clients::Clients;
 
-use super::protocol::{
-    Call, Entry, EntryFate, Response, batch_answer, etag, function_answer, read, refusal, response,
-    sns_answer, subscription_answer, tagged,
-};
 use super::{
     BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, FIFO_WORKER,
     LAMBDA_SUBSCRIPTION, NOTIFIER, SUBSCRIPTION, TOPIC, WORKER,
+};
+use protocol::{
+    Call, Entry, EntryFate, Response, batch_answer, etag, function_answer, read, refusal, response,
+    sns_answer, subscription_answer, tagged,
 };
 
 /// What the service does with a request.
@@ -408,10 +408,10 @@ impl State {
     }
 }
 
-impl Call {
+impl Reply {
     /// A reply by which the entries that contain a text are not taken.
-    pub fn except(&self, text: &str, disposition: EntryFate) -> Reply {
-        Reply::Except(self.entries_with(text).into_iter().map(|index| (index, disposition)).collect())
+    pub fn except(call: &Call, text: &str, disposition: EntryFate) -> Self {
+        Self::Except(call.entries_with(text).into_iter().map(|index| (index, disposition)).collect())
     }
 }
 

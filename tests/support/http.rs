@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::{ServerConnection, StreamOwned};
 
-use super::wire;
+use protocol::wire;
 
 /// One request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]

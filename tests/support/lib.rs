@@ -17,13 +17,11 @@
 
 mod cloud;
 mod http;
-pub mod protocol;
-pub mod wire;
 mod world;
 
 pub use cloud::{Cloud, Reply};
 pub use http::{Answer, Request, Server};
-pub use protocol::{Call, Entry, EntryFate};
+pub use protocol::{self, Call, Entry, EntryFate, wire};
 pub use redrive_testing::*;
 pub use world::{Ran, World};
 

@@ -120,11 +120,11 @@ async fn in_a_fifo_archive_the_message_id_keeps_copies_out() {
 #[tokio::test]
 async fn a_letter_that_the_archive_queue_did_not_take_is_named_alone() {
     let cloud = Cloud::new();
-    cloud.script(|call| call.except("body of m1.", EntryFate::Failed("InternalError", "oh", false)));
+    cloud.script(|call| Reply::except(call, "body of m1.", EntryFate::Failed("InternalError", "oh", false)));
     let failure = Failure::ours(FailureClass::Transient, "InternalError");
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(3)).await, [Ok(()), Err(failure), Ok(())]);
 
-    cloud.script(|call| call.except("body of m1.", EntryFate::Missing));
+    cloud.script(|call| Reply::except(call, "body of m1.", EntryFate::Missing));
     let failure = Failure::ours(FailureClass::Transient, "NoAnswer");
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(3)).await, [Ok(()), Err(failure), Ok(())]);
 }

@@ -20,7 +20,9 @@ async fn a_letter_that_the_archive_did_not_take_stays_in_its_queue() {
 #[tokio::test]
 async fn one_letter_that_an_archive_queue_did_not_take_stays_and_the_others_go() {
     let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
-    world.cloud.script(|call| call.except("poison", EntryFate::Failed("InvalidMessageContents", "", true)));
+    world
+        .cloud
+        .script(|call| Reply::except(call, "poison", EntryFate::Failed("InvalidMessageContents", "", true)));
     let ran = world.run([&Post::raw("r", "x"), &Post::raw("p", "poison"), &Post::raw("s", "y")]).await;
     assert_eq!(ran.outcomes(), ["r archived unrecognised", "p failed archive", "s archived unrecognised"]);
     assert_eq!(ran.kept, ["p"]);

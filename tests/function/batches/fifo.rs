@@ -27,7 +27,7 @@ async fn run(world: &World) -> Ran {
 
 fn fail(world: &World, id: &'static str, disposition: EntryFate) {
     world.cloud.script(move |call| match call.op.as_str() {
-        "SendMessageBatch" => call.except(&format!("message of {id}"), disposition),
+        "SendMessageBatch" => Reply::except(call, &format!("message of {id}"), disposition),
         _ => Reply::Accept,
     });
 }
@@ -79,7 +79,7 @@ async fn a_head_that_is_archived_holds_its_group_for_this_time() {
         let world = World::new(&[]);
         world.cloud.script(move |call| match call.op.as_str() {
             "SendMessageBatch" => {
-                call.except("message of a1", EntryFate::Failed("InvalidMessageContents", "", true))
+                Reply::except(call, "message of a1", EntryFate::Failed("InvalidMessageContents", "", true))
             }
             "PutObject" if archive_fails => Reply::Reset,
             _ => Reply::Accept,
@@ -114,7 +114,7 @@ async fn a_head_that_is_not_due_yet_holds_its_group() {
 async fn a_head_that_cannot_be_hidden_holds_its_group_all_the_same() {
     let world = World::new(&[]);
     world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => call.except("message of a1", LATER),
+        "SendMessageBatch" => Reply::except(call, "message of a1", LATER),
         "ChangeMessageVisibilityBatch" => Reply::Reset,
         _ => Reply::Accept,
     });

@@ -5,7 +5,7 @@ fn failing(console: &Console, body: &'static str, disposition: EntryFate, times:
     console.cloud.script(move |call| {
         let with = call.op == "SendMessageBatch" && call.entries.iter().any(|entry| entry.body == body);
         let fails = with && calls.fetch_add(1, Ordering::Relaxed) < times;
-        if fails { call.except(body, disposition) } else { Reply::Accept }
+        if fails { Reply::except(call, body, disposition) } else { Reply::Accept }
     });
 }
 

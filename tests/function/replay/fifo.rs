@@ -44,7 +44,7 @@ async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
     console.cloud.script(move |call| {
         let first = call.op == "SendMessageBatch" && calls.fetch_add(1, Ordering::Relaxed) == 0;
         let throttled = EntryFate::Failed("RequestThrottled", "slow", false);
-        if first { call.except("a0", throttled) } else { Reply::Accept }
+        if first { Reply::except(call, "a0", throttled) } else { Reply::Accept }
     });
     let done = console.run(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 0));

@@ -21,7 +21,9 @@ async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
     world.cloud.script(|call| match call.to.as_str() {
         "orders-requeue.fifo" if call.op == "SendMessageBatch" => Reply::Hang,
-        "orders-worker.fifo" => call.except("message of x", EntryFate::Failed("InternalError", "oh", false)),
+        "orders-worker.fifo" => {
+            Reply::except(call, "message of x", EntryFate::Failed("InternalError", "oh", false))
+        }
         _ => Reply::Accept,
     });
     // The heads fail in the first round and in the second.
@@ -46,7 +48,7 @@ fn post(id: &str, group: &str) -> Post {
 fn poisoned_by(world: &World, id: &'static str) {
     world.cloud.script(move |call| match call.to.as_str() {
         "orders-worker.fifo" => {
-            call.except(&format!("message of {id}"), EntryFate::Failed("InternalError", "oh", false))
+            Reply::except(call, &format!("message of {id}"), EntryFate::Failed("InternalError", "oh", false))
         }
         _ => Reply::Accept,
     });

@@ -76,7 +76,7 @@ async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
         World::new(&[("ARCHIVE", ARCHIVE_QUEUE), ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string())]);
     world.cloud.queue("orders-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
     world.cloud.script(|call| match call.to.as_str() {
-        "graveyard" => call.except("message of a2", EntryFate::Failed("InternalError", "", false)),
+        "graveyard" => Reply::except(call, "message of a2", EntryFate::Failed("InternalError", "", false)),
         "orders-worker.fifo" => Reply::Fail(503, "ServiceUnavailable", "down"),
         _ => Reply::Accept,
     });

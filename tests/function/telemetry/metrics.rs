@@ -90,7 +90,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
     let world = World::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
     world.cloud.script(|call| match call.op.as_str() {
         "SendMessageBatch" => Reply::Reset,
-        "ChangeMessageVisibilityBatch" => call.except("handle-b1", EntryFate::Missing),
+        "ChangeMessageVisibilityBatch" => Reply::except(call, "handle-b1", EntryFate::Missing),
         _ => Reply::Accept,
     });
     let posts = ["a1", "a2", "b1", "c1"].map(|id| {

@@ -42,7 +42,7 @@ const TYPES: [&str; 9] = [
 ];
 
 /// The bytes are a mark, then attributes, then a body.
-pub(crate) fn check(data: &[u8]) {
+pub fn check(data: &[u8]) {
     let mut bytes = Bytes(data);
     let mark = mark(&mut bytes);
     let attributes = attributes(&mut bytes, &mark);

@@ -1,6 +1,20 @@
 //! What SNS, SQS, S3, Lambda and Firehose read in a request and say in an answer, for everything that
 //! stands in for them.
 
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests and proofs use it"
+)]
+
+pub mod wire;
+
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -5,7 +5,7 @@ use sns_redrive::archive::Record;
 use super::assert_same;
 
 /// The bytes are a line of an archive.
-pub(crate) fn check(data: &[u8]) {
+pub fn check(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else { return };
     let record = match Record::from_line(line) {
         Ok(record) => record,

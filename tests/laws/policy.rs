@@ -62,7 +62,7 @@ fn letter(body: &str, attributes: Value, source: Value) -> Letter {
 }
 
 /// The bytes are a policy document, and what SNS says of a subscription's delivery policy.
-pub(crate) fn check(data: &[u8]) {
+pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(delivery) = DeliveryPolicy::from_effective(text) {
         schedule(&delivery.schedule);

@@ -8,7 +8,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::protocol::Response;
+use super::Response;
 
 /// One request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]

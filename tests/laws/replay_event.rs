@@ -4,7 +4,7 @@ use serde_json::Value;
 use sns_redrive::replay::Request;
 
 /// The bytes are what stands in an event's `replay`.
-pub(crate) fn check(data: &[u8]) {
+pub fn check(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<Value>(data) else { return };
     let object = json.is_object();
     let request = match Request::from_json(json) {

@@ -12,7 +12,7 @@ use sns_redrive::policy::ArchiveReason;
 use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
 
 /// The bytes are an event of Lambda, a record of one, or else the body of a message.
-pub(crate) fn check(data: &[u8]) {
+pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let json = serde_json::from_str::<Value>(text).ok();
     let given = match json {
