@@ -39,7 +39,7 @@ pub struct Record {
     pub version: u8,
     /// RFC 3339.
     pub archived_at: String,
-    /// [`ArchiveReason::name`].
+    /// [`ArchiveReason::name`](crate::policy::ArchiveReason::name).
     pub reason: String,
     /// More about it, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
