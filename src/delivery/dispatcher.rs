@@ -1,22 +1,20 @@
 //! Sends payloads: many in few requests, several requests at a time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::calls::{self, CONCURRENT_SINGLES, CallTimes, Ended};
 use super::guard::Reach;
 use super::http::HttpClient;
-use super::packing::{CONCURRENT_REQUESTS, MAX_ENTRIES, runs};
+use super::packing::{MAX_ENTRIES, runs};
 use super::payload::Payload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
-use crate::batch::{Sent, Window};
+use crate::batch::{Begin, CallTimes, Dispatch, Ended, Request, Sent, Window};
 use crate::clients::Clients;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
@@ -29,7 +27,9 @@ pub struct Dispatcher {
     lambda: aws_sdk_lambda::Client,
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
-    call_times: Arc<CallTimes>,
+    call_times: Arc<Mutex<CallTimes>>,
+    /// The point from which moments are counted.
+    origin: Instant,
 }
 
 /// A payload that waits for its turn.
@@ -80,12 +80,11 @@ impl Time {
         Self { since: began + since, start: began + start, end: began + end }
     }
 
-    /// The last moment to begin a request, as [`Window::latest_start`] has it.
-    #[must_use]
-    pub fn latest_start(&self, to: &Endpoint) -> Instant {
-        let end = self.end.saturating_duration_since(self.start);
-        let window = Window { since: Duration::ZERO, start: Duration::ZERO, end };
-        self.start + window.latest_start(to)
+    /// The same, counted from `origin`.
+    fn window(self, origin: Instant) -> Window {
+        let Self { since, start, end } = self;
+        let [since, start, end] = [since, start, end].map(|moment| moment.saturating_duration_since(origin));
+        Window { since, start, end }
     }
 }
 
@@ -100,15 +99,15 @@ impl Dispatcher {
             firehose: clients.firehose.clone(),
             http: Arc::new(HttpClient::new(reach)),
             call_times: Arc::default(),
+            origin: Instant::now(),
         }
     }
 
     /// Sends every payload to its endpoint and says what became of each, in the same order.
     ///
-    /// Shipments for one endpoint (and, towards topics, of one trace) share requests where the service has
-    /// batches, and keep their order within them; a request waits for the last turn of its payloads. None begins
-    /// later than [`Time::latest_start`], and a call that waits for its function only if it is likely to end in time;
-    /// one that is under way at the end counts as timed out. What a service refuses as a whole for reasons
+    /// Payloads for one endpoint (and, towards topics, of one trace) share requests where the service has
+    /// batches, and keep their order within them; a request waits for the last turn of its payloads. [`Dispatch`] says
+    /// which begins when; one that is under way at the end counts as timed out. What a service refuses as a whole for reasons
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
     pub async fn deliver(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<Sent> {
@@ -130,90 +129,91 @@ impl Dispatcher {
             let (entries, bytes) = request_limits(to);
             let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);
             let runs = runs(&sizes, entries.min(at_once), bytes);
-            runs.into_iter().map(move |run| (to, indexes[run].to_vec()))
+            runs.into_iter().map(move |run| indexes[run].to_vec())
         });
-        let singles = waiting.iter().filter(|one| goes_alone(one.to)).count();
-        let share = calls::share(time.end.saturating_duration_since(Instant::now()), singles);
-        // Only requests whose turn has come hold a place among those under way.
-        let (places, singles) = (Semaphore::new(CONCURRENT_REQUESTS), Semaphore::new(CONCURRENT_SINGLES));
-        let under_way: FuturesUnordered<_> = requests
-            .map(|(to, indexes)| {
-                let (places, singles) = (&places, goes_alone(to).then_some(&singles));
-                async move {
-                    let turn =
-                        indexes.iter().map(|index| waiting[*index].not_before).max().unwrap_or(time.end);
-                    sleep_until(turn).await;
-                    // The semaphores are never closed.
-                    let _single = match singles {
-                        Some(singles) => Some(singles.acquire().await),
-                        None => None,
-                    };
-                    let _place = places.acquire().await;
-                    let request: Vec<_> = indexes.iter().map(|index| waiting[*index].payload).collect();
-                    let began = Instant::now();
-                    // Boxed, so that those who wait take no more room than a turn and a place.
-                    let answers = self.request(to, &request, time, share).boxed_local().await;
-                    let took = began.elapsed();
-                    let answers = answers.into_iter().map(|sent| (sent, took));
-                    indexes.into_iter().zip(answers).collect::<Vec<_>>()
-                }
-            })
-            .collect();
-        let answers: Vec<_> = under_way.collect().await;
-
+        let requests: Vec<Vec<usize>> = requests.collect();
+        let mut dispatch = self.dispatch(waiting, &requests, time);
         let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
-        for (index, answer) in answers.into_iter().flatten() {
-            sent[index] = answer;
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let now = self.origin.elapsed();
+            for (request, begin) in dispatch.poll(now, &mut self.call_times()) {
+                if begin == Begin::Now {
+                    let payloads: Vec<_> = requests[request].iter().map(|index| waiting[*index]).collect();
+                    // Boxed, so that those who wait take no room.
+                    under_way.push(
+                        self.request(payloads, time).map(move |answers| (request, answers)).boxed_local(),
+                    );
+                }
+            }
+            let turn = dispatch.next_turn(now).map(|turn| self.origin + turn);
+            let ended = match turn {
+                None => under_way.next().await,
+                Some(turn) if under_way.is_empty() => {
+                    sleep_until(turn).await;
+                    continue;
+                }
+                Some(turn) => match timeout_at(turn, under_way.next()).await {
+                    Ok(ended) => ended,
+                    Err(_) => continue,
+                },
+            };
+            let Some((request, (answers, took))) = ended else { break };
+            dispatch.ended(request);
+            for (index, answer) in requests[request].iter().zip(answers) {
+                sent[*index] = (answer, took);
+            }
         }
         sent
     }
 
-    async fn request(
-        &self,
-        to: &Endpoint,
-        payloads: &[&Payload<'_>],
-        time: Time,
-        share: Duration,
-    ) -> Vec<Sent> {
-        let mut answers = self.request_once(to, payloads, time, share).await;
+    /// Which of these requests begin when.
+    fn dispatch(&self, waiting: &[PendingDelivery<'_>], requests: &[Vec<usize>], time: Time) -> Dispatch {
+        let request = |indexes: &Vec<usize>| {
+            let all = indexes.iter().map(|index| &waiting[*index]);
+            let turn = all.clone().map(|one| one.not_before).max()?;
+            let first = all.clone().next()?;
+            let turn = turn.saturating_duration_since(self.origin);
+            Some(Request { to: first.to.clone(), turn, waits: first.payload.waits() })
+        };
+        let requests = requests.iter().filter_map(request).collect();
+        Dispatch::new(requests, time.window(self.origin), self.origin.elapsed())
+    }
+
+    /// One request, and each of its payloads alone where the service refuses the whole for reasons of its content.
+    async fn request(&self, waiting: Vec<PendingDelivery<'_>>, time: Time) -> (Vec<Sent>, Duration) {
+        let began = Instant::now();
+        let Some(to) = waiting.first().map(|one| one.to) else { return (Vec::new(), Duration::ZERO) };
+        let payloads: Vec<_> = waiting.iter().map(|one| one.payload).collect();
+        let mut answers = self.request_once(to, &payloads, time).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
         if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
+            let latest = time.window(self.origin).latest_start(to);
             for payload in payloads {
-                answers.sent.extend(self.request_once(to, &[payload], time, share).await.sent);
+                let in_time = self.origin.elapsed() < latest;
+                answers.sent.extend(if in_time {
+                    self.request_once(to, &[payload], time).await.sent
+                } else {
+                    vec![Sent::NotStarted]
+                });
             }
         }
-        answers.sent
+        (answers.sent, began.elapsed())
     }
 
-    async fn request_once(
-        &self,
-        to: &Endpoint,
-        payloads: &[&Payload<'_>],
-        time: Time,
-        share: Duration,
-    ) -> Answers {
+    async fn request_once(&self, to: &Endpoint, payloads: &[&Payload<'_>], time: Time) -> Answers {
         let began = Instant::now();
-        let waits_for = waits_for(to, payloads);
-        // A round that is late has half of its own time for calls that are short. One that waits for its function may
-        // take as long as the round before.
-        let start = waits_for.map_or(time.start, |_| time.since);
-        let fits = |function| self.call_times.begin(function, began, (time.since, time.end), share);
-        if began >= (Time { start, ..time }).latest_start(to)
-            || waits_for.is_some_and(|function| !fits(function))
-        {
-            return Answers::all(payloads.len(), &Sent::NotStarted, false);
-        }
         let answer = timeout_at(time.end, self.call(to, payloads)).await;
-        if let Some(function) = waits_for {
+        if let Some(function) = waits_for(to, payloads) {
             let how = match &answer {
                 Ok(Ok(_)) => Ended::Ran,
                 Ok(Err(failure)) if failure.code == function::FAILED => Ended::Ran,
                 Ok(Err(_)) => Ended::Unknown,
                 Err(_) => Ended::CutOff,
             };
-            self.call_times.ended(function, began.elapsed(), how, Instant::now());
+            self.call_times().ended(function, began.elapsed(), how, self.origin.elapsed());
         }
         match answer {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
@@ -223,6 +223,11 @@ impl Dispatcher {
                 Answers::all(payloads.len(), &Sent::Failed(timeout), false)
             }
         }
+    }
+
+    /// Nothing panics while this is held, but a lock that is poisoned must not end the function.
+    fn call_times(&self) -> MutexGuard<'_, CallTimes> {
+        self.call_times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One request, all of whose payloads were packed for this kind of endpoint.
@@ -270,18 +275,10 @@ impl Answers {
     }
 }
 
-/// Whether each letter for it is a request of its own.
-fn goes_alone(to: &Endpoint) -> bool {
-    match to {
-        Endpoint::Function(_) | Endpoint::Http(_) => true,
-        Endpoint::Topic(_) | Endpoint::Queue(_) | Endpoint::Stream(_) => false,
-    }
-}
-
 /// The function that a request waits for, where it does.
 fn waits_for<'a>(to: &'a Endpoint, payloads: &[&Payload<'_>]) -> Option<&'a Arn> {
-    let (Endpoint::Function(function), [Payload::Event(event)]) = (to, payloads) else { return None };
-    event.synchronous.then_some(function)
+    let (Endpoint::Function(function), [payload]) = (to, payloads) else { return None };
+    payload.waits().then_some(function)
 }
 
 /// Entries and bytes of one request.

@@ -4,7 +4,6 @@
 //! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
 //! service's request; nothing here knows of policies or schedules.
 
-mod calls;
 mod dispatcher;
 mod event;
 mod function;
@@ -18,13 +17,12 @@ mod queue;
 mod stream;
 mod topic;
 
-pub use calls::CONCURRENT_SINGLES;
 pub use dispatcher::{Dispatcher, PendingDelivery, Time};
 pub use event::Invoke;
 pub use guard::Reach;
 pub use hiding::{Hiding, hide};
 pub use http::{HttpClient, Post};
 pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, OutgoingMessage};
-pub use packing::{CONCURRENT_REQUESTS, MAX_ENTRIES, runs};
+pub use packing::{MAX_ENTRIES, runs};
 pub use payload::Payload;
 pub use stream::Record;

@@ -3,9 +3,6 @@
 use crate::batch::Sent;
 use crate::failure::{Failure, FailureClass};
 
-/// Requests under way at once: a thousand letters, which need not wait for each other then.
-pub const CONCURRENT_REQUESTS: usize = 100;
-
 /// SNS and SQS take ten entries a batch request.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub const MAX_ENTRIES: usize = 10;

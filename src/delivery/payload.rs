@@ -59,4 +59,10 @@ impl<'a> Payload<'a> {
     pub fn is_unmarked(&self) -> bool {
         matches!(self, Self::Message(message) if message.unmarked)
     }
+
+    /// Whether the answer is waited for until the function has ended.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Event(event) if event.synchronous)
+    }
 }

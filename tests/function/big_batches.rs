@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
-use sns_redrive::delivery::CONCURRENT_REQUESTS;
+use sns_redrive::batch::CONCURRENT_REQUESTS;
 use support::{Call, DLQ, EntryFate, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, Reply, TOPIC, World, archived};
 
 const MOST: usize = 10_000;

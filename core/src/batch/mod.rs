@@ -28,6 +28,7 @@
 //! | `time` | the division of an invocation's time |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
+//! | `dispatch`, `calls` | which requests begin when; the health of endpoints belongs here |
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `checkup` | what is wrong with a queue |
@@ -35,9 +36,11 @@
 
 mod action;
 mod archiving;
+mod calls;
 mod case;
 mod checkup;
 mod config;
+mod dispatch;
 mod ending;
 mod finish;
 mod in_flight;
@@ -60,7 +63,9 @@ pub use action::{
     Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, QueueAttributes,
     Sent, Verification,
 };
+pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
+pub use dispatch::{Begin, CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatch, Request};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use machine::Machine;
 pub use order::Order;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::delivery::CONCURRENT_REQUESTS;
+use sns_redrive::batch::CONCURRENT_REQUESTS;
 use support::*;
 
 /// A policy of this default.

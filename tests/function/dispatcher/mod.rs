@@ -14,12 +14,9 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
-use sns_redrive::batch::{CannotPack, Sent};
+use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Sent};
 use sns_redrive::clients::Clients;
-use sns_redrive::delivery::{
-    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatcher, OutgoingMessage, Payload, PendingDelivery, Reach,
-    Time,
-};
+use sns_redrive::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
 use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;

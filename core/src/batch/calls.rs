@@ -1,22 +1,16 @@
-//! Whether one more call that waits for its function would end in time.
+//! The time that calls of functions take, and whether one more would end in time.
 //!
-//! Such a call lasts as long as the function works, and cannot be taken back: cut off at the end of the time for
+//! A call that waits for its function lasts as long as the function works, and cannot be taken back: cut off at the end of the time for
 //! deliveries, it leaves the function working, and has it work once more at the next retry. So a call begins only if
 //! the longest one to this function that was seen lately still fits. While none was seen, the call's share of the
 //! time must fit. The first call to a function in an invocation always begins, else one that is slower than all the
 //! time would never be called.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use super::time::Window;
 use crate::arn::Arn;
-
-/// Requests to functions and web servers under way at once: their letters go one by one, and a function with few
-/// instances, or a server that has just come back, answers too many at once by failing them.
-pub const CONCURRENT_SINGLES: usize = 16;
 
 /// A long call counts for half as long after this time, so that one exception does not slow deliveries for ever.
 const HALF_LIFE: Duration = Duration::from_mins(10);
@@ -27,15 +21,15 @@ const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// Functions remembered at most; those that were called longest ago are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
-/// How long the calls of each function took lately.
-#[derive(Debug, Default)]
-pub(super) struct CallTimes(Mutex<HashMap<Arn, Called>>);
+/// How long the calls of each function took lately. Moments are counted from any one point in the life of an instance.
+#[derive(Debug, Clone, Default)]
+pub struct CallTimes(HashMap<Arn, Called>);
 
 /// A function that was called.
 #[derive(Debug, Clone, Copy)]
 struct Called {
     /// When a call to it last began.
-    begun: Instant,
+    begun: Duration,
     longest: Option<Longest>,
 }
 
@@ -44,14 +38,14 @@ struct Called {
 struct Longest {
     took: Duration,
     /// When the last of them ended.
-    at: Instant,
+    at: Duration,
     /// Whether the last of them was cut off.
     cut_off: bool,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub enum Ended {
     /// The function has come to an end, with an error or without.
     Ran,
     /// The time was over while the function worked.
@@ -61,20 +55,15 @@ pub(super) enum Ended {
 }
 
 impl CallTimes {
-    /// Whether a call to this function begins now, in an invocation whose deliveries began at `since` and must have
-    /// ended by `end`. `share` is the time that it may take as long as nothing is known of the function.
-    pub(super) fn begin(
-        &self,
-        function: &Arn,
-        now: Instant,
-        (since, end): (Instant, Instant),
-        share: Duration,
-    ) -> bool {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether a call to this function begins now. `share` is the time that it may take as long as nothing is known of the
+    /// function.
+    pub(super) fn begin(&mut self, function: &Arn, now: Duration, window: Window, share: Duration) -> bool {
+        let Window { since, end, .. } = window;
+        let all = &mut self.0;
         let known = all.get(function).copied();
         let first = known.is_none_or(|called| called.begun < since);
         let longest = known.and_then(|called| called.longest?.lately(now));
-        let begins = first || longest.unwrap_or(share) <= end.saturating_duration_since(now);
+        let begins = first || longest.unwrap_or(share) <= end.saturating_sub(now);
         if begins {
             if known.is_none() && all.len() >= MAX_KEPT {
                 let oldest = all.iter().min_by_key(|(_, called)| called.begun).map(|(arn, _)| arn.clone());
@@ -87,9 +76,8 @@ impl CallTimes {
     }
 
     /// Takes note of a call that has ended now.
-    pub(super) fn ended(&self, function: &Arn, took: Duration, how: Ended, now: Instant) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(called) = all.get_mut(function) {
+    pub fn ended(&mut self, function: &Arn, took: Duration, how: Ended, now: Duration) {
+        if let Some(called) = self.0.get_mut(function) {
             called.longest = Longest::with(called.longest, took, how, now);
         }
     }
@@ -97,7 +85,7 @@ impl CallTimes {
 
 impl Longest {
     /// The longest of the calls so far and one that has ended now.
-    fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Instant) -> Option<Self> {
+    fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Duration) -> Option<Self> {
         let cut_off = match how {
             Ended::Ran => false,
             Ended::CutOff => true,
@@ -109,14 +97,14 @@ impl Longest {
 
     /// How long a call may take, by what was seen lately; `None` where that was nothing. One that was cut off would
     /// have taken longer than it ran. Nobody knows how much longer, so it counts twice until a call comes back.
-    fn lately(self, now: Instant) -> Option<Duration> {
-        let known = now.saturating_duration_since(self.at) < FORGOTTEN_AFTER;
+    fn lately(self, now: Duration) -> Option<Duration> {
+        let known = now.saturating_sub(self.at) < FORGOTTEN_AFTER;
         let took = self.decayed(now);
         known.then(|| if self.cut_off { took.saturating_mul(2) } else { took })
     }
 
-    fn decayed(self, now: Instant) -> Duration {
-        let half_lives = now.saturating_duration_since(self.at).div_duration_f64(HALF_LIFE);
+    fn decayed(self, now: Duration) -> Duration {
+        let half_lives = now.saturating_sub(self.at).div_duration_f64(HALF_LIFE);
         self.took.mul_f64(0.5_f64.powf(half_lives))
     }
 }
@@ -125,7 +113,7 @@ impl Longest {
 /// each place among those under way makes several in a row. Where it makes only one, half of the time must do, since
 /// that one may wait for its turn.
 pub(super) fn share(whole: Duration, requests: usize) -> Duration {
-    let in_a_row = requests.div_ceil(CONCURRENT_SINGLES).max(2);
+    let in_a_row = requests.div_ceil(super::dispatch::CONCURRENT_SINGLES).max(2);
     whole / u32::try_from(in_a_row).unwrap_or(u32::MAX)
 }
 
@@ -135,12 +123,19 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Some time after the point that moments are counted from.
+    const BEGAN: Duration = Duration::from_hours(1);
+
+    fn window(since: Duration, end: Duration) -> Window {
+        Window { since, start: since, end }
+    }
+
     fn function(number: usize) -> Arn {
         format!("arn:aws:lambda:eu-central-1:123456789012:function:f{number}").parse().unwrap()
     }
 
     /// What is known after calls that took so many seconds, ended so, and so many seconds after the first.
-    fn after(calls: &[(u64, Ended, u64)], first: Instant) -> Option<Longest> {
+    fn after(calls: &[(u64, Ended, u64)], first: Duration) -> Option<Longest> {
         calls.iter().fold(None, |so_far, (took, how, at)| {
             Longest::with(
                 so_far,
@@ -153,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_longest_call_counts_for_half_as_long_every_ten_minutes() {
-        let began = Instant::now();
+        let began = BEGAN;
         let longest = after(&[(3, Ended::Ran, 0), (8, Ended::Ran, 0), (1, Ended::Ran, 0)], began).unwrap();
         for (seconds, expected) in
             [(0, Some(8)), (600, Some(4)), (1_200, Some(2)), (1_800, Some(1)), (3_600, None)]
@@ -165,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_later_call_counts_as_it_is_where_the_longer_one_has_faded() {
-        let began = Instant::now();
+        let began = BEGAN;
         for (second, expected) in [(3, 4), (5, 5)] {
             let longest = after(&[(8, Ended::Ran, 0), (second, Ended::Ran, 600)], began).unwrap();
             assert_eq!(longest.lately(began + SECOND * 600), Some(SECOND * expected));
@@ -174,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_call_that_was_cut_off_counts_twice_until_one_comes_back() {
-        let began = Instant::now();
+        let began = BEGAN;
         let longest = |calls| after(calls, began).and_then(|longest| longest.lately(began));
         assert_eq!(longest(&[(8, Ended::CutOff, 0)]), Some(SECOND * 16));
         assert_eq!(longest(&[(8, Ended::CutOff, 0), (1, Ended::Ran, 0)]), Some(SECOND * 8));
@@ -183,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_call_that_may_not_have_run_says_nothing() {
-        let began = Instant::now();
+        let began = BEGAN;
         assert_eq!(after(&[(8, Ended::Unknown, 0)], began), None);
         let seen = after(&[(2, Ended::Ran, 0)], began);
         assert_eq!(after(&[(2, Ended::Ran, 0), (8, Ended::Unknown, 5)], began), seen);
@@ -200,8 +195,8 @@ mod tests {
 
     #[test]
     fn a_call_begins_if_the_longest_lately_or_else_its_share_still_fits() {
-        let began = Instant::now();
-        let time = (began, began + SECOND * 24);
+        let began = BEGAN;
+        let time = window(began, began + SECOND * 24);
         for (seen, second, begins) in [
             (Some(10), 14, true),
             (Some(10), 15, false),
@@ -209,7 +204,7 @@ mod tests {
             (None, 12, true),
             (None, 13, false),
         ] {
-            let calls = CallTimes::default();
+            let mut calls = CallTimes::default();
             assert!(calls.begin(&function(1), began, time, SECOND * 12), "the first one");
             if let Some(seen) = seen {
                 calls.ended(&function(1), SECOND * seen, Ended::Ran, began);
@@ -223,29 +218,27 @@ mod tests {
 
     #[test]
     fn the_first_call_of_an_invocation_begins_whatever_is_known() {
-        let began = Instant::now();
-        let calls = CallTimes::default();
+        let began = BEGAN;
+        let mut calls = CallTimes::default();
         for invocation in 0..3 {
             let since = began + SECOND * (100 * invocation);
-            let begin = |after: u32| {
-                let now = since + SECOND * after;
-                calls.begin(&function(1), now, (since, since + SECOND * 24), SECOND * 12)
-            };
-            assert!(begin(20));
+            let time = window(since, since + SECOND * 24);
+            let late = since + SECOND * 20;
+            assert!(calls.begin(&function(1), late, time, SECOND * 12));
             calls.ended(&function(1), SECOND * 24, Ended::CutOff, since + SECOND * 24);
-            assert!(!begin(20));
+            assert!(!calls.begin(&function(1), late, time, SECOND * 12));
         }
     }
 
     #[test]
     fn so_many_functions_are_remembered_and_no_more() {
-        let began = Instant::now();
-        let calls = CallTimes::default();
+        let began = BEGAN;
+        let mut calls = CallTimes::default();
         for number in 0..=MAX_KEPT {
             let now = began + SECOND * u32::try_from(number).unwrap();
-            assert!(calls.begin(&function(number), now, (began, now), SECOND));
+            assert!(calls.begin(&function(number), now, window(began, now), SECOND));
         }
-        let kept = calls.0.lock().unwrap();
+        let kept = &calls.0;
         assert_eq!((kept.len(), kept.contains_key(&function(0))), (MAX_KEPT, false));
     }
 }
