@@ -8,12 +8,12 @@
 //! | rule | broken when |
 //! |---|---|
 //! | nothing is lost | a letter is neither delivered nor archived, whole, nor in one of the queues |
-//! | safe before deleted | a message was deleted that nobody had taken before |
+//! | safe before deleted | a message was let go, and its invocation had not been told that anybody has it |
 //! | whole | what arrived is not the letter, byte for byte, at its place |
 //! | one way out | a message has left twice, and nothing explains the first time |
 //! | no reason, no archive | a letter was archived whose retries did not fail, or before the last can have been due |
-//! | attempts are honest | more attempts than retries, or none before `exhausted` |
-//! | order | first deliveries of a FIFO group are not in the order of its letters |
+//! | attempts are honest | more attempts than retries, or fewer before `exhausted` than the receives allow |
+//! | order | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
 //! | no batch fails | the function answered with an error, or with ids that are not its batch's |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +33,10 @@ const A_SECOND: u64 = 1_000;
 /// What is expected of a letter.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Its FIFO group, where order is promised.
+    /// Its FIFO group.
     pub group: Option<String>,
+    /// Whether the order of its group is promised.
+    pub ordered: bool,
     /// Where it must end if no fault prevents it.
     pub end: End,
     /// The retries of its schedule.
@@ -97,6 +99,8 @@ pub enum What {
     Queued {
         /// The queue's name.
         queue: String,
+        /// The retries behind it by its mark.
+        spent: usize,
     },
     /// Handed over, for the so manieth time.
     Received {
@@ -191,6 +195,18 @@ pub enum Cause {
     Unheard,
     /// Lambda could not delete it.
     NotDeleted,
+}
+
+impl Fact {
+    /// Whether the letter is safe elsewhere from here on.
+    fn is_safe(&self) -> bool {
+        matches!(self.what, What::Sent { effect: Effect::Taken | Effect::Swallowed, .. })
+    }
+
+    /// Whether the function knows that it is.
+    fn is_known_safe(&self) -> bool {
+        self.is_safe() && matches!(self.what, What::Sent { told: Told::Done, .. })
+    }
 }
 
 impl Cause {
@@ -392,6 +408,7 @@ impl Ledger {
             }
         }
         self.judge_archive(who, delivered, &mut faults);
+        self.judge_marks(who, &mut faults);
         if !faults.is_empty() {
             let history = self.history(who);
             let violation = |what| Violation { what, who: Some(who), history: history.clone() };
@@ -415,7 +432,6 @@ impl Ledger {
             })
         };
         let mut left: Vec<&Fact> = Vec::new();
-        let mut safe_from: Option<usize> = None;
         for fact in facts {
             let What::Sent { place, effect, .. } = &fact.what else { continue };
             match effect {
@@ -427,13 +443,15 @@ impl Ledger {
                 }
                 Effect::None => continue,
             }
-            safe_from.get_or_insert(fact.order);
         }
         let deleted = facts.iter().find(|fact| matches!(fact.what, What::Deleted)).map(|fact| fact.order);
-        if let Some(deleted) = deleted
-            && safe_from.is_none_or(|safe| safe > deleted)
-        {
-            faults.push(format!("message {message} was deleted before anybody had taken it"));
+        for fact in facts.iter().filter(|fact| matches!(fact.what, What::Deleted | What::NotDeleted)) {
+            if !facts
+                .iter()
+                .any(|safe| safe.order < fact.order && safe.run == fact.run && safe.is_known_safe())
+            {
+                faults.push(format!("message {message} was let go before it was known to be safe"));
+            }
         }
         verdict.duplicates += left.len().saturating_sub(1);
         for (first, again) in left.iter().zip(left.iter().skip(1)) {
@@ -508,6 +526,51 @@ impl Ledger {
         }
     }
 
+    /// The retries that a message may have behind it at a fact: those by its mark, and one for each receive that made
+    /// an attempt, or that could make none since its invocation ended badly, it was held behind another of its group,
+    /// or it had no turn before the time for deliveries was over.
+    fn may_have_spent(&self, who: Who, at: &Fact) -> usize {
+        let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
+        let facts: Vec<_> = self.facts[who].iter().filter(before).collect();
+        let marked = facts.iter().find_map(|fact| match fact.what {
+            What::Queued { spent, .. } => Some(spent),
+            _ => None,
+        });
+        let attempted = |run: Run| {
+            let attempt = |what: &What| {
+                matches!(what, What::Sent { place: Place::Target, .. } | What::Unchecked { .. })
+            };
+            facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
+        };
+        let excused = |run: Run, received: &Fact| {
+            let Invocation { ending, last_delivery, .. } = &self.runs[run];
+            let end =
+                facts.iter().rev().find(|fact| fact.run == Some(run)).map_or(received.at, |fact| fact.at);
+            !matches!(ending, Ending::Heard | Ending::Open)
+                || end >= *last_delivery
+                || self.is_behind(who, received)
+        };
+        let receives = facts.iter().filter_map(|fact| match fact.what {
+            What::Received { .. } => Some((fact.run?, *fact)),
+            _ => None,
+        });
+        marked.unwrap_or_default()
+            + receives.filter(|(run, fact)| attempted(*run) || excused(*run, fact)).count()
+    }
+
+    /// Whether a letter was handed over behind another of its FIFO group.
+    fn is_behind(&self, who: Who, received: &Fact) -> bool {
+        let Some(group) = &self.plans[who].group else { return false };
+        let ahead = |fact: &Fact| {
+            let handed = fact.run == received.run && matches!(fact.what, What::Received { .. });
+            handed && fact.order < received.order
+        };
+        let others = self.plans.iter().zip(&self.facts);
+        others
+            .filter(|(plan, _)| plan.group.as_ref() == Some(group))
+            .any(|(_, facts)| facts.iter().any(ahead))
+    }
+
     /// Whether the archive had a reason to take it.
     fn judge_archive(&self, who: Who, delivered: bool, faults: &mut Vec<String>) {
         let facts = &self.facts[who];
@@ -555,6 +618,12 @@ impl Ledger {
                 let what = What::Unchecked { told: Told::Refused { for_good: true } };
                 facts.iter().any(|it| it.order < fact.order && it.what == what)
             };
+            if reason == "exhausted" {
+                let (spent, retries) = (self.may_have_spent(who, fact), self.plans[who].retries);
+                if spent < retries {
+                    faults.push(format!("exhausted after {spent} of {retries} retries"));
+                }
+            }
             let allowed = match reason.as_str() {
                 "exhausted" => before(false) && fact.at + A_SECOND >= arrived + self.plans[who].last_due,
                 "permanent" => before(true),
@@ -567,27 +636,58 @@ impl Ledger {
         }
     }
 
-    /// First deliveries of a group are in the order of its letters. A repetition is no violation, and a
-    /// letter that went to the archive leaves a gap.
-    fn judge_order(&self, verdict: &mut Verdict) {
-        let mut groups: BTreeMap<&str, Vec<(usize, Who)>> = BTreeMap::new();
-        for (who, plan) in self.plans.iter().enumerate() {
-            let Some(group) = &plan.group else { continue };
-            let first = self.facts[who].iter().find(|fact| {
-                matches!(fact.what, What::Sent { place: Place::Target, effect: Effect::Taken, .. })
-            });
-            if let Some(first) = first {
-                groups.entry(group).or_default().push((first.order, who));
+    /// A mark in the requeue counts no retries that were not made.
+    fn judge_marks(&self, who: Who, faults: &mut Vec<String>) {
+        let facts = &self.facts[who];
+        for (queued, moved) in facts.iter().zip(facts.iter().skip(1)) {
+            if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
+                (&queued.what, &moved.what)
+            {
+                let most = self.may_have_spent(who, moved);
+                if *spent > most {
+                    faults.push(format!(
+                        "moved with {spent} retries behind it, of which {most} can have been made"
+                    ));
+                }
             }
         }
-        for (group, mut deliveries) in groups {
-            deliveries.sort_unstable();
-            for ((_, one), (_, next)) in deliveries.iter().zip(deliveries.iter().skip(1)) {
-                if next < one {
+    }
+
+    /// Within a queue no letter of a group is attempted or archived while an earlier one of the group lies there, which
+    /// was neither delivered nor archived nor moved. Wherever each of them ends, their order is that of the group.
+    fn judge_order(&self, verdict: &mut Verdict) {
+        // The messages of a group in a queue, in its order: when each was safe first, and where its facts are.
+        let mut groups: BTreeMap<(&str, &str), Vec<(usize, Who, Message)>> = BTreeMap::new();
+        for (who, plan) in self.plans.iter().enumerate() {
+            let Some(group) = plan.group.as_ref().filter(|_| plan.ordered) else { continue };
+            for fact in &self.facts[who] {
+                if let What::Queued { queue, .. } = &fact.what {
+                    groups.entry((queue, group)).or_default().push((fact.order, who, fact.message));
+                }
+            }
+        }
+        for ((queue, group), mut messages) in groups {
+            messages.sort_unstable();
+            // The earlier message that was the last to be safe.
+            let mut ahead: Option<(usize, Who)> = None;
+            for (_, who, message) in messages {
+                let facts = || self.facts[who].iter().filter(|fact| fact.message == message);
+                let acted = facts().find(|fact| match &fact.what {
+                    What::Sent { place, effect, .. } => *place == Place::Target || *effect == Effect::Taken,
+                    _ => false,
+                });
+                if let (Some((safe, next)), Some(acted)) = (ahead, acted)
+                    && acted.order < safe
+                {
                     verdict.disorders += 1;
-                    let what = format!("letter {one} of group {group} has overtaken letter {next}");
-                    let history = [self.history(*next), self.history(*one)].concat();
-                    verdict.violations.push(Violation { what, who: Some(*one), history });
+                    let what =
+                        format!("letter {who} of group {group} has overtaken letter {next} in {queue}");
+                    let history = [self.history(next), self.history(who)].concat();
+                    verdict.violations.push(Violation { what, who: Some(who), history });
+                }
+                let safe = facts().find(|fact| fact.is_safe()).map_or(usize::MAX, |fact| fact.order);
+                if ahead.is_none_or(|(last, _)| safe > last) {
+                    ahead = Some((safe, who));
                 }
             }
         }

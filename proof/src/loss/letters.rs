@@ -338,7 +338,7 @@ impl Letter {
         }
     }
 
-    /// Whether a message in the requeue is this letter.
+    /// Whether a message in the requeue is this letter. The retries behind it by its mark are in the answer.
     ///
     /// # Errors
     ///
@@ -347,7 +347,7 @@ impl Letter {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group_id, &self.group)?;
         same("trace header", &entry.trace_header, &self.trace)?;
-        unmarked(&entry.attributes, &self.attributes).map(|_| None)
+        unmarked(&entry.attributes, &self.attributes)
     }
 
     /// Whether a message in an archive queue is this letter; the reason is in the answer, where the record came along.

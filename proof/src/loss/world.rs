@@ -188,7 +188,8 @@ impl World {
         let mut state = self.state();
         let fifo = self.terms.fifo;
         let plan = Plan {
-            group: group.clone().filter(|_| fifo && kind != Kind::Aside),
+            group: group.clone().filter(|_| fifo),
+            ordered: kind != Kind::Aside,
             end: kind.end(),
             retries: self.terms.retries,
             last_due: self.terms.last_due(),
@@ -208,7 +209,7 @@ impl World {
         message.source.clone_from(&letter.source);
         state.dlq.put(message, 0);
         let queue = state.dlq.name.clone();
-        state.ledger.fact(who, number, None, What::Queued { queue });
+        state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
         state.letters.push(letter);
     }
 
@@ -584,7 +585,7 @@ impl State {
                     handed.left += 1;
                 }
                 if place == Place::Requeue {
-                    self.requeue(entry, who);
+                    self.requeue(entry, who, spent.unwrap_or_default());
                 }
             }
             let told = course.told_of(disposition, for_good);
@@ -674,7 +675,7 @@ impl State {
     }
 
     /// A letter in the requeue is a new message.
-    fn requeue(&mut self, entry: &Entry, who: Who) {
+    fn requeue(&mut self, entry: &Entry, who: Who, spent: usize) {
         let number = self.number();
         let attributes = Arc::new(entry.attributes.clone());
         let mut message = Message::new(number, who, Arc::from(entry.body.as_str()), attributes, now());
@@ -682,7 +683,7 @@ impl State {
         let delay = u64::try_from(entry.delay.unwrap_or(0)).unwrap_or(0) * 1000;
         self.requeue.put(message, delay);
         let queue = self.requeue.name.clone();
-        self.ledger.fact(who, number, None, What::Queued { queue });
+        self.ledger.fact(who, number, None, What::Queued { queue, spent });
     }
 
     fn hide(&mut self, call: &Call, run: Run, course: Course) -> Response {
