@@ -22,7 +22,7 @@ pub const TRACE: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Line
 static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// How often the end of a process is looked for.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(25);
 
 /// One process of the function. It is killed when this is dropped.
 #[derive(Debug)]
@@ -175,6 +175,21 @@ impl Sandbox {
     /// Ends the process at once.
     pub fn kill(&mut self) {
         self.process.kill();
+    }
+
+    /// Stops the process, as Lambda does between invocations.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets the process go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let done = Command::new("kill").args([signal, &self.id.to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()), "kill {signal} does not work");
     }
 
     /// What can end the process while it works.

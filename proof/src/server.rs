@@ -1,9 +1,10 @@
 //! A web server on loopback, a thread per connection.
 
+use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::{ServerConnection, StreamOwned};
 
@@ -24,6 +25,7 @@ pub enum Reply {
 pub struct Server {
     address: SocketAddr,
     closed: Arc<AtomicBool>,
+    connections: Arc<Mutex<BTreeMap<usize, TcpStream>>>,
 }
 
 impl Server {
@@ -43,20 +45,35 @@ impl Server {
 
     fn accept(connection: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let server = Self { address: listener.local_addr().unwrap(), closed: Arc::default() };
+        let address = listener.local_addr().unwrap();
+        let server = Self { address, closed: Arc::default(), connections: Arc::default() };
         let (closed, connection) = (Arc::clone(&server.closed), Arc::new(connection));
+        let connections = Arc::clone(&server.connections);
         std::thread::spawn(move || {
-            for stream in listener.incoming() {
+            for (number, stream) in listener.incoming().enumerate() {
                 if closed.load(Ordering::Relaxed) {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
                 let _ = stream.set_nodelay(true);
-                let connection = Arc::clone(&connection);
-                std::thread::spawn(move || connection(stream));
+                if let Ok(same) = stream.try_clone() {
+                    connections.lock().unwrap_or_else(PoisonError::into_inner).insert(number, same);
+                }
+                let (connection, connections) = (Arc::clone(&connection), Arc::clone(&connections));
+                std::thread::spawn(move || {
+                    connection(stream);
+                    connections.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+                });
             }
         });
         server
+    }
+
+    /// Closes every connection, as a server does that was not heard of for long.
+    pub fn hang_up(&self) {
+        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 
     /// `127.0.0.1:<port>`.

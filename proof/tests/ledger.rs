@@ -289,6 +289,10 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
         let who = story.letter(End::Delivered, None);
         story.refused_often(who, 2);
         let run = story.run(who);
+        if ending == Ending::Heard {
+            let what = What::Hidden { seconds: 1, done: true, told: Told::Done };
+            story.ledger.fact(who, who, Some(run), what);
+        }
         story.end(who, run, ending, false);
         story.exhausted(who);
         story.wrong()
@@ -305,6 +309,8 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
             story.refused(head, run);
             let run = if together { run } else { story.ledger.begin(60_000) };
             story.ledger.fact(next, next, Some(run), What::Received { count: 1 });
+            let what = What::Hidden { seconds: 0, done: true, told: Told::Done };
+            story.ledger.fact(next, next, Some(run), what);
             story.end(head, run, Ending::Heard, false);
         }
         let run = story.run(head);

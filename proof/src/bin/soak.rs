@@ -20,6 +20,9 @@ const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100
 /// What can run alone.
 const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
+/// Runs a part; its tables, and whether every promise was kept.
+type Part = fn(&Arguments) -> (String, bool);
+
 /// Violations that are told of the soak.
 const MOST_TOLD: usize = 10;
 
@@ -47,15 +50,19 @@ fn main() -> ExitCode {
     let wanted = |part: &str| arguments.alone.as_deref().is_none_or(|alone| alone == part);
     let mut page = format!("{}\n", circumstances());
     let mut good = true;
-    if wanted("matrix") {
-        good &= run_matrix(&arguments, &mut page);
-    }
-    if wanted("replay") {
-        good &= run_replay(&arguments, &mut page);
-    }
-    if wanted("soak") {
-        good &= run_soak(&arguments, &mut page);
-    }
+    // All at the same time: most of it waits.
+    let arguments = &arguments;
+    std::thread::scope(|scope| {
+        let parts: [(&str, Part); 3] = [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
+        let parts = parts.into_iter().filter(|(part, _)| wanted(part));
+        let parts: Vec<_> = parts.map(|(_, run)| scope.spawn(move || run(arguments))).collect();
+        for part in parts {
+            let (text, is_good) = part.join().expect("a panic ends the process");
+            println!("{text}");
+            page.push_str(&text);
+            good &= is_good;
+        }
+    });
     if !good {
         println!("A promise was broken.");
         return ExitCode::FAILURE;
@@ -72,7 +79,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_matrix(arguments: &Arguments, page: &mut String) -> bool {
+fn run_matrix(arguments: &Arguments) -> (String, bool) {
     let began = Instant::now();
     let mut scenarios = matrix::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
@@ -87,12 +94,10 @@ fn run_matrix(arguments: &Arguments, page: &mut String) -> bool {
         matrix::table(&runs),
         matrix::nonsense()
     );
-    println!("{text}");
-    page.push_str(&text);
-    bad == 0 && !runs.is_empty()
+    (text, bad == 0 && !runs.is_empty())
 }
 
-fn run_replay(arguments: &Arguments, page: &mut String) -> bool {
+fn run_replay(arguments: &Arguments) -> (String, bool) {
     let began = Instant::now();
     let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
     let mut scenarios = replay::scenarios();
@@ -109,12 +114,10 @@ fn run_replay(arguments: &Arguments, page: &mut String) -> bool {
         replay::SELECTED,
         replay::table(&runs),
     );
-    println!("{text}");
-    page.push_str(&text);
-    bad == 0 && !runs.is_empty()
+    (text, bad == 0 && !runs.is_empty())
 }
 
-fn run_soak(arguments: &Arguments, page: &mut String) -> bool {
+fn run_soak(arguments: &Arguments) -> (String, bool) {
     let &Arguments { letters, seed, .. } = arguments;
     println!("{letters} letters, seed {seed}");
     let soak = Soak { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
@@ -123,15 +126,13 @@ fn run_soak(arguments: &Arguments, page: &mut String) -> bool {
     };
     let soaked = soak.run(tell);
     let text = format!("\n### Soak\n\nSeed {seed}.\n\n{}", soaked.text());
-    println!("{text}");
-    page.push_str(&text);
     for violation in soaked.verdict().violations.iter().take(MOST_TOLD) {
         println!("seed {seed}: {violation}");
     }
     if soaked.left > 0 {
         println!("seed {seed}: {} messages did not leave the queues", soaked.left);
     }
-    soaked.is_good()
+    (text, soaked.is_good())
 }
 
 impl Arguments {

@@ -70,6 +70,8 @@ pub enum Fault {
     KillBefore,
     /// kill -9 of the function, between effect and answer.
     KillAfter,
+    /// The process is frozen after its answer, its connections are closed, and it is thawed for the next event.
+    Freeze,
 }
 
 impl Outages {
@@ -130,8 +132,8 @@ impl Site {
     #[must_use]
     pub fn nonsense(self, fault: Fault, fifo: bool) -> Option<&'static str> {
         use Fault::{
-            BreakAfter, BreakBefore, Denied, KillAfter, KillBefore, Mute, Partial, PartialSender, Permanent,
-            Silent, Throttle, Unavailable,
+            BreakAfter, BreakBefore, Denied, Freeze, KillAfter, KillBefore, Mute, Partial, PartialSender,
+            Permanent, Silent, Throttle, Unavailable,
         };
         let reads = matches!(
             self,
@@ -142,9 +144,9 @@ impl Site {
             return Some("FIFO topics deliver to queues only, and rules cannot name web servers or streams");
         }
         match (self, fault) {
-            (Self::Answer, KillBefore | KillAfter | BreakAfter) | (Self::Delete, Unavailable | Partial) => {
-                None
-            }
+            (Self::Answer, KillBefore | KillAfter | BreakAfter | Freeze)
+            | (Self::Delete, Unavailable | Partial) => None,
+            (_, Freeze) => Some("Lambda freezes a process between its invocations"),
             (Self::Answer, _) => {
                 Some("Lambda takes the answer or does not hear it; it has no errors of its own")
             }
@@ -167,7 +169,7 @@ impl Site {
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Throttle,
         Self::Unavailable,
         Self::Denied,
@@ -180,6 +182,7 @@ impl Fault {
         Self::PartialSender,
         Self::KillBefore,
         Self::KillAfter,
+        Self::Freeze,
     ];
 
     /// As the figures name it.
@@ -198,6 +201,7 @@ impl Fault {
             Self::PartialSender => "entries fail, sender",
             Self::KillBefore => "kill before effect",
             Self::KillAfter => "kill after effect",
+            Self::Freeze => "frozen",
         }
     }
 

@@ -527,8 +527,8 @@ impl Ledger {
     }
 
     /// The retries that a message may have behind it at a fact: those by its mark, and one for each receive that made
-    /// an attempt, or that could make none since its invocation ended badly, it was held behind another of its group,
-    /// or it had no turn before the time for deliveries was over.
+    /// an attempt, or that could make none: its invocation ended badly, it was held behind another of its group, or it
+    /// was not begun in time.
     fn may_have_spent(&self, who: Who, at: &Fact) -> usize {
         let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts[who].iter().filter(before).collect();
@@ -542,13 +542,15 @@ impl Ledger {
             };
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
+        // A letter that was not begun in time is kept as it is.
+        let untouched = |run: Run| {
+            let touched = |what: &What| matches!(what, What::Hidden { .. } | What::Sent { .. });
+            !facts.iter().any(|fact| fact.run == Some(run) && touched(&fact.what))
+        };
         let excused = |run: Run, received: &Fact| {
-            let Invocation { ending, last_delivery, .. } = &self.runs[run];
-            let end =
-                facts.iter().rev().find(|fact| fact.run == Some(run)).map_or(received.at, |fact| fact.at);
-            !matches!(ending, Ending::Heard | Ending::Open)
-                || end >= *last_delivery
-                || self.is_behind(who, received)
+            let badly = !matches!(self.runs[run].ending, Ending::Heard | Ending::Open);
+            let kept = facts.iter().any(|fact| fact.run == Some(run) && fact.what == What::Kept);
+            badly || (kept && untouched(run)) || self.is_behind(who, received)
         };
         let receives = facts.iter().filter_map(|fact| match fact.what {
             What::Received { .. } => Some((fact.run?, *fact)),
@@ -636,9 +638,17 @@ impl Ledger {
         }
     }
 
-    /// A mark in the requeue counts no retries that were not made.
+    /// A mark counts no retries that were not made.
     fn judge_marks(&self, who: Who, faults: &mut Vec<String>) {
         let facts = &self.facts[who];
+        for fact in facts {
+            if let What::Sent { place: Place::Target, spent: Some(number), .. } = fact.what {
+                let most = self.may_have_spent(who, fact) + 1;
+                if number > most {
+                    faults.push(format!("attempt {most} at most, and its number is {number}"));
+                }
+            }
+        }
         for (queued, moved) in facts.iter().zip(facts.iter().skip(1)) {
             if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
                 (&queued.what, &moved.what)

@@ -13,14 +13,14 @@ use crate::wire::Raw;
 use crate::{Ended, Reply, Sandbox, Server};
 
 /// How often an empty queue is looked at.
-const POLL: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(50);
 
 /// One process of the function, with its own view of AWS.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) sandbox: Sandbox,
     pub(super) caller: Arc<Caller>,
-    _aws: Server,
+    aws: Server,
 }
 
 impl Process {
@@ -44,7 +44,13 @@ impl Process {
         let sandbox = Sandbox::start(binary, &variables(&address), log);
         let _ = caller.address.set(address);
         let _ = caller.killer.set(sandbox.killer());
-        Self { sandbox, caller, _aws: aws }
+        Self { sandbox, caller, aws }
+    }
+
+    /// Freezes the process; meanwhile AWS hangs up, which the process cannot see before it is thawed.
+    fn freeze(&self) {
+        self.sandbox.freeze();
+        self.aws.hang_up();
     }
 
     fn of(world: &Arc<World>) -> Self {
@@ -77,6 +83,7 @@ pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
 
 fn poll(world: &Arc<World>, feed: Feed, most: usize) {
     let mut process: Option<Process> = None;
+    let mut frozen = false;
     while !world.is_over() {
         let Some(batch) = world.receive(feed, most) else {
             std::thread::sleep(POLL);
@@ -85,6 +92,9 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
         let event = world.event(&batch);
         let running = process.get_or_insert_with(|| Process::of(world));
         running.caller.run.store(batch.run, Ordering::Relaxed);
+        if std::mem::take(&mut frozen) {
+            running.sandbox.thaw();
+        }
         let fault = world.fault(Site::Answer);
         if fault == Some(Fault::KillBefore) {
             let killer = running.sandbox.killer();
@@ -100,6 +110,10 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
         {
             world.complain(format!("the function does not start: {why}"));
             world.end();
+        }
+        if fault == Some(Fault::Freeze) && !gone {
+            running.freeze();
+            frozen = true;
         }
         if gone {
             // Lambda takes a new process after that; what this one still asks for comes before the end.

@@ -267,12 +267,17 @@ impl Scenario {
             | Fault::Partial
             | Fault::PartialSender
             | Fault::KillBefore
-            | Fault::KillAfter => 3,
+            | Fault::KillAfter
+            | Fault::Freeze => 3,
             Fault::Silent | Fault::Mute => 2 - usize::from(self.patient),
         };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from: 0, calls }];
         if self.exhausts() || matches!(self.site, Site::Requeue | Site::RequeueAttributes | Site::Hide) {
             all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 18 });
+        }
+        if self.fault == Fault::Freeze {
+            // Letters come back, so that a wasted attempt shows in the number of the next.
+            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 6 });
         }
         all
     }

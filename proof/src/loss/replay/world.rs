@@ -123,6 +123,7 @@ impl Site {
             _ if self == Self::Answer => {
                 matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::BreakAfter)
             }
+            Fault::Freeze => false,
             Fault::Partial | Fault::PartialSender => self == Self::Send,
             Fault::Mute | Fault::BreakAfter | Fault::KillAfter => self.writes(),
             _ => true,
