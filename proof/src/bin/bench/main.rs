@@ -1,6 +1,8 @@
 //! Measures the function as Lambda runs it: its calls, its speed, its memory, its start.
 //!
 //! `bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] [cost|speed|memory|start ...]`
+//!
+//! `bench [--function FILE] --alone limit` checks that the largest batches fit into the least memory, and measures nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,6 +29,9 @@ use run::Binaries;
 
 const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 
+/// The check of the largest batches, which runs only when it is asked for.
+const LIMIT: &str = "limit";
+
 fn main() -> ExitCode {
     proof::panics_are_failures();
     let mut binaries = Binaries {
@@ -42,7 +47,7 @@ fn main() -> ExitCode {
             "--alone" => binaries.bare = None,
             "--pipeline" => pipeline = Some(arguments.next().expect("--pipeline FILE")),
             "--write" => write = Some(arguments.next().expect("--write PAGE")),
-            part if PARTS.contains(&part) => parts.push(part.to_owned()),
+            part if PARTS.contains(&part) || part == LIMIT => parts.push(part.to_owned()),
             other => {
                 eprintln!(
                     "{other}: not known; bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] {PARTS:?}"
@@ -53,6 +58,12 @@ fn main() -> ExitCode {
     }
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|it| it == part);
     let mut tables: Vec<Table> = Vec::new();
+    if parts.iter().any(|part| part == LIMIT)
+        && let Err(faults) = memory::limit(&binaries.function)
+    {
+        eprintln!("{}", faults.join("\n"));
+        return ExitCode::FAILURE;
+    }
     if wanted("cost") {
         match cost::table(&binaries.function) {
             Ok(table) => tables.push(table),

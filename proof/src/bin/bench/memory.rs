@@ -78,6 +78,37 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
     [table, slopes]
 }
 
+/// The smallest memory that Lambda gives a function, MB.
+const SMALLEST: f64 = 128.0;
+
+/// Checks that the largest batches fit into the least memory; faults are those that do not. A process that needs more is
+/// killed by Lambda, and its batch comes back to be too large again.
+pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
+    let mut faults = Vec::new();
+    let ways = [
+        ("sent to a queue", json!({ "default": { "target": "origin" } })),
+        ("published to a topic", json!({ "default": { "target": "topic" } })),
+        ("archived", json!({ "default": { "action": "archive" } })),
+    ];
+    // 10,000 small letters are more bytes than an event may have, so this is more than Lambda hands over.
+    let events = SIZES.map(|(size, name)| {
+        let letters = LARGEST_EVENT / event(1, size, Sized::Body, 1).len();
+        (format!("{letters} letters of {name}"), event(letters, size, Sized::Body, 1))
+    });
+    let many = ("10,000 letters of 1 KB".to_owned(), event(10_000, 1_024, Sized::Body, 1));
+    for (name, event) in events.iter().chain([&many]) {
+        for (way, policy) in &ways {
+            let most = measure_event(binary, policy, event, 2).most;
+            let text = format!("{name}, {way}: {most:.1} MB at most");
+            println!("{text}");
+            if most > SMALLEST {
+                faults.push(format!("{text}, and {SMALLEST} MB are allowed"));
+            }
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
 impl Measured {
     fn times(&self) -> f64 {
         (self.most - self.idle) / self.event
@@ -85,12 +116,15 @@ impl Measured {
 }
 
 fn measure(binary: &Path, policy: &Value, letters: usize, size: usize) -> Measured {
+    measure_event(binary, policy, &event(letters, size, Sized::Body, 1), BATCHES)
+}
+
+fn measure_event(binary: &Path, policy: &Value, event: &str, batches: usize) -> Measured {
     let mut run = Run::of_function(binary, policy, LATENCY, 1);
     let memory = |run: &Run, figure| mebibytes(run.sandbox.memory(figure).expect("a running process"));
     let idle = memory(&run, "VmRSS");
-    let event = event(letters, size, Sized::Body, 1);
-    for _ in 0..BATCHES {
-        let (_, kept) = run.invoke(event.clone());
+    for _ in 0..batches {
+        let (_, kept) = run.invoke(event.to_owned());
         assert_eq!(kept, 0, "every letter goes");
     }
     Measured {
