@@ -92,7 +92,8 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
         let event = world.event(&batch);
         let running = process.get_or_insert_with(|| Process::of(world));
         running.caller.run.store(batch.run, Ordering::Relaxed);
-        if std::mem::take(&mut frozen) {
+        let thawed = std::mem::take(&mut frozen);
+        if thawed {
             running.sandbox.thaw();
         }
         let fault = world.fault(Site::Answer);
@@ -105,6 +106,9 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
             ended = Ended::Died;
         }
         let gone = matches!(ended, Ended::Died | Ended::TimedOut);
+        if gone && thawed && matches!(fault, None | Some(Fault::Freeze)) {
+            world.complain(format!("a process that was thawed does not answer: {ended:?}"));
+        }
         if ended == Ended::Died
             && let Some(why) = running.sandbox.broken()
         {

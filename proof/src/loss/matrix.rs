@@ -66,7 +66,8 @@ pub fn scenarios() -> Vec<Scenario> {
                 if site.nonsense(fault, fifo).is_some() {
                     continue;
                 }
-                let scenario = Scenario { site, fault, fifo, patient: false };
+                // A process that is thawed has the time to find that its connections are gone.
+                let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
                 all.push(scenario);
                 // A function is waited for as long as there is time, and a server for 15 s.
                 let own_timeout = !matches!(site, Site::InvokeAndWait | Site::Post | Site::Answer);

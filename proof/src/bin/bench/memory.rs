@@ -91,7 +91,7 @@ pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
         ("archived", json!({ "default": { "action": "archive" } })),
     ];
     // 10,000 small letters are more bytes than an event may have, so this is more than Lambda hands over.
-    let events = SIZES.map(|(size, name)| {
+    let events = [SIZES[0], SIZES[2]].map(|(size, name)| {
         let letters = LARGEST_EVENT / event(1, size, Sized::Body, 1).len();
         (format!("{letters} letters of {name}"), event(letters, size, Sized::Body, 1))
     });
