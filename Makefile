@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit faults stack figures bench soak lint format package build
+.PHONY: help demo local invoke which test unit faults stack figures bench soak sabotage lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ soak: ## The same with the release binary and many letters, in about ten minutes
 	cargo build --profile $(PROFILE) --bin sns-redrive
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
+
+# In a copy of the source, with what is compiled kept for the next time.
+sabotage: ## Break the software in known ways, which a proof must notice: [ONLY=name]
+	@$(PYTHON) .ci/sabotage.py $(ONLY)
 
 # fuzz/ is a workspace of its own, with a lock file that must follow the function's dependencies.
 # sam's linting writes its settings into the home directory and would report what it was used for.
