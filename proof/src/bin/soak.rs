@@ -57,7 +57,8 @@ fn main() -> ExitCode {
         let parts = parts.into_iter().filter(|(part, _)| wanted(part));
         let parts: Vec<_> = parts.map(|(_, run)| scope.spawn(move || run(arguments))).collect();
         for part in parts {
-            let (text, is_good) = part.join().expect("a panic ends the process");
+            // A panic ends the process.
+            let (text, is_good) = part.join().unwrap_or_default();
             println!("{text}");
             page.push_str(&text);
             good &= is_good;

@@ -145,7 +145,8 @@ impl Site {
         }
         match (self, fault) {
             (Self::Answer, KillBefore | KillAfter | BreakAfter | Freeze)
-            | (Self::Delete, Unavailable | Partial) => None,
+            | (Self::Delete, Unavailable | Partial)
+            | (Self::InvokeAndWait, Partial) => None,
             (_, Freeze) => Some("Lambda freezes a process between its invocations"),
             (Self::Answer, _) => {
                 Some("Lambda takes the answer or does not hear it; it has no errors of its own")
@@ -155,7 +156,6 @@ impl Site {
             }
             (Self::Delete, _) => Some("for the function a failed delete is a failed delete"),
             (_, Mute | BreakAfter | KillAfter) if reads => Some("a call that reads has no effect"),
-            (Self::InvokeAndWait, Partial) => None,
             (_, Partial | PartialSender) if single => Some("it is no batch"),
             (Self::Stream, PartialSender) => Some("Firehose does not say whose fault it is"),
             (

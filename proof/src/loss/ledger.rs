@@ -439,9 +439,8 @@ impl Ledger {
                 Effect::Swallowed if earlier(fact, *place) => verdict.swallowed += 1,
                 Effect::Swallowed => {
                     faults.push(format!("message {message} was swallowed as a repetition, and is none"));
-                    continue;
                 }
-                Effect::None => continue,
+                Effect::None => {}
             }
         }
         let deleted = facts.iter().find(|fact| matches!(fact.what, What::Deleted)).map(|fact| fact.order);
@@ -667,7 +666,7 @@ impl Ledger {
     /// was neither delivered nor archived nor moved. Wherever each of them ends, their order is that of the group.
     fn judge_order(&self, verdict: &mut Verdict) {
         // The messages of a group in a queue, in its order: when each was safe first, and where its facts are.
-        let mut groups: BTreeMap<(&str, &str), Vec<(usize, Who, Message)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, &str), Vec<_>> = BTreeMap::new();
         for (who, plan) in self.plans.iter().enumerate() {
             let Some(group) = plan.group.as_ref().filter(|_| plan.ordered) else { continue };
             for fact in &self.facts[who] {
