@@ -1,0 +1,281 @@
+//! The laws: what is true of every letter in every world.
+
+use std::collections::BTreeMap;
+
+use sim::Millis;
+
+use crate::lives::{Disturbed, Fact, Life, What, lives};
+use crate::live::{ARCHIVE, DLQ, Story};
+use crate::world::{How, SECOND, State, Target, World};
+
+/// A broken law, in words.
+pub type Judged = Result<(), String>;
+
+/// A point counts as reached one second early.
+const SLACK: Millis = SECOND;
+
+/// The laws, in the order in which they are judged.
+const LAWS: [fn(&Life<'_>) -> Judged; 8] = [
+    nobody_gets_what_he_did_not_ask_for,
+    nothing_is_removed_before_it_is_safe,
+    nothing_is_lost,
+    what_is_seen_near_its_end_leaves,
+    no_letter_ends_twice_without_a_cause,
+    no_attempt_comes_early_or_is_one_too_many,
+    no_letter_is_given_up_early,
+    undisturbed_letters_get_each_retry_once,
+];
+
+/// Judges a story.
+pub fn judge(world: &World, story: &Story) -> Judged {
+    let lives = lives(world, story);
+    for life in &lives {
+        LAWS.iter().try_for_each(|law| law(life))?;
+    }
+    groups_keep_their_order(world, &lives)
+}
+
+/// P5: a letter reaches the endpoint of its own subscription, where SNS confirms it, and nobody else.
+fn nobody_gets_what_he_did_not_ask_for(life: &Life<'_>) -> Judged {
+    for fact in &life.facts {
+        if let What::Astray { to } = &fact.what {
+            return life.broken(&format!("went astray to {to}"));
+        }
+    }
+    let confirmed = life.world.subscribers[life.subscriber].state == State::Confirmed;
+    let sent = life.count(|what| matches!(what, What::Called { .. } | What::Delivered | What::Published));
+    if !confirmed && sent > 0 {
+        return life.broken("was sent to a subscription that does not confirm it");
+    }
+    Ok(())
+}
+
+/// P1: a message is deleted only after its letter is delivered, archived or moved.
+fn nothing_is_removed_before_it_is_safe(life: &Life<'_>) -> Judged {
+    for (sent, message, _) in life.messages() {
+        let is_safe = |fact: &&Fact| match &fact.what {
+            What::Delivered | What::Published | What::Archived { .. } => true,
+            What::Sent { message: other, .. } => *other != message,
+            _ => false,
+        };
+        let safe = life.facts.iter().filter(|fact| fact.index > sent.index).find(is_safe);
+        let is_deletion = |fact: &&Fact| matches!(&fact.what, What::Deleted { message: it } if *it == message);
+        let deleted = life.facts.iter().find(is_deletion);
+        if deleted.is_some_and(|deleted| safe.is_none_or(|safe| safe.index > deleted.index)) {
+            return life.broken("was deleted before it was safe");
+        }
+    }
+    Ok(())
+}
+
+/// P1, P4: each letter is delivered or archived, unless the last margin of its queue was disturbed.
+fn nothing_is_lost(life: &Life<'_>) -> Judged {
+    if life.end().is_some() {
+        return Ok(());
+    }
+    let world = life.world;
+    let Some((last, message, queue)) = life.messages().pop() else { return life.broken("never came to the queue") };
+    let end = last.at + world.retention();
+    // An archive that is back gets a letter within half of the time that is left, and a batch may take its time.
+    let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
+    let enough = world.margin() / 8;
+    let back = world.archive_weather.iter().all(|outage| {
+        let (from, to) = (life.story.start + outage.from, life.story.start + outage.to);
+        to + world.margin() / 2 <= end || from >= end
+    });
+    let hangs = world.archive_weather.iter().any(|outage| outage.how == How::Hangs)
+        || world.subscribers.iter().flat_map(|one| &one.weather).any(|outage| outage.how == How::Hangs);
+    let in_time = if hangs { 2 * run } else { Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND };
+    let since = end - world.margin() - Millis::try_from(world.queue.visibility).unwrap() * SECOND - run;
+    let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
+    let disturbed = life.facts.iter().any(|fact| {
+        let what = match fact.what {
+            What::Disturbed { what } => what,
+            // A copy that another run gets makes the handle of the first one stale.
+            What::Duplicated { .. } => return fact.at >= since,
+            _ => return false,
+        };
+        // Whatever the archive's weather does is judged above.
+        let weather = what == Disturbed::Archive && world.trouble.archive_fails == 0;
+        fact.at >= since && !weather && !matches!(what, Disturbed::Read)
+    });
+    let excused = disturbed || off || !back || in_time > enough || queue != DLQ;
+    if excused { Ok(()) } else { life.broken(&format!("was lost as message {message}")) }
+}
+
+/// P1: whatever keeps a letter from its attempt, a run that sees it within the last margin lets it go.
+fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    for (sent, message, queue) in life.messages() {
+        let near = sent.at + world.retention() - world.margin() + SECOND + world.skew();
+        if queue != DLQ {
+            continue;
+        }
+        for run in life.runs_of(&message).filter(|run| run.began >= near) {
+            let Some(kept) = &run.kept else { continue };
+            let archive = life.story.disturbances.iter().any(|it| {
+                let by_run = it.call.caller == run.caller && (run.began..=run.ended).contains(&it.at);
+                by_run && (crate::live::is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
+            });
+            if kept.iter().any(|id| **id == *message) && !archive {
+                return life.broken(&format!("was kept by the run at {}", run.began - life.story.start));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nobody gets a letter twice, nor is it archived besides, without a cause for each.
+fn no_letter_ends_twice_without_a_cause(life: &Life<'_>) -> Judged {
+    let ends = life.count(|what| matches!(what, What::Delivered | What::Archived { .. }));
+    let causes = causes(life);
+    if ends > 1 + causes {
+        return life.broken(&format!("ended {ends} times, with {causes} causes"));
+    }
+    Ok(())
+}
+
+/// Returns how often something happened by which a letter may be handled once more.
+fn causes(life: &Life<'_>) -> usize {
+    let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete];
+    // A request that takes its time may be cut off while it has its effect.
+    let late = if life.disturbed(&[Disturbed::Slow]) > 0 { life.attempts().len() } else { 0 };
+    life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. })) + late
+}
+
+/// P2: no retry before its planned moment, and none beyond the last but for a disturbance each.
+fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let attempts = life.attempts();
+    let retries = usize::try_from(world.schedule.retries).unwrap();
+    let by = [Disturbed::Hide, Disturbed::Archive, Disturbed::Slow];
+    let causes = causes(life);
+    let forks = world.target == Target::Topic || world.requeue.is_some();
+    let most = retries * if forks { 1 + causes } else { 1 } + causes + life.disturbed(&by) + hops(life);
+    if attempts.len() > most {
+        return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
+    }
+    let messages = life.messages();
+    let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
+    if let Some(first) = attempts.first() {
+        let due = sent.at + world.wait(1).1;
+        if first.at < due - SLACK - world.skew() {
+            return life.broken(&format!("the first attempt is not due before {due}"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns how often a letter was received and hidden without an attempt.
+fn hops(life: &Life<'_>) -> usize {
+    let hidden = life.count(|what| matches!(what, What::Hidden { seconds: 1.., .. }));
+    let received = life.count(|what| matches!(what, What::Received { .. }));
+    received.min(hidden).saturating_sub(life.attempts().len())
+}
+
+/// P2, P4: `exhausted` only after the last retry's moment and as many attempts as the receives allow, `expiring` only
+/// near the end; and every other reason has its cause.
+fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let subscriber = &world.subscribers[life.subscriber];
+    let messages = life.messages();
+    for (fact, reason) in life.archived() {
+        let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
+        match reason {
+            "again" => {}
+            "exhausted" => {
+                let received = life.facts.iter().filter(|one| one.index < fact.index);
+                let received = received.filter(|one| matches!(one.what, What::Received { .. })).count();
+                let wasted = received.saturating_sub(before.len());
+                let retries = usize::try_from(world.schedule.retries).unwrap();
+                let least = retries.saturating_sub(wasted).max(1);
+                if before.len() < least {
+                    return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
+                }
+                if let [(sent, _, _)] = messages.as_slice() {
+                    let all: Millis = (1..=world.schedule.retries).map(|retry| world.wait(retry).1).sum();
+                    if fact.at < sent.at + all - SLACK - world.skew() {
+                        return life.broken("exhausted before its last retry was due");
+                    }
+                }
+            }
+            "expiring" => {
+                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.index < fact.index) else {
+                    continue;
+                };
+                // The requeue counts from the first arrival, and four days stand in for what is not known.
+                let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
+                let longest = (1..=world.schedule.retries).map(|retry| world.wait(retry).0).max().unwrap_or(0);
+                let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
+                let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
+                let put_off = 600 * SECOND;
+                let wait = longest.min(ceiling).max(timeout).max(put_off) + SECOND + world.skew();
+                if known && fact.at + wait < sent.at + world.retention() - world.margin() {
+                    return life.broken("expiring, though there was time");
+                }
+            }
+            "refused" if subscriber.state != State::Confirmed => {}
+            "permanent" if subscriber.weather.iter().any(|outage| outage.how == How::Never) => {}
+            reason => return life.broken(&format!("archived as {reason}")),
+        }
+    }
+    Ok(())
+}
+
+/// P2, undisturbed: as many attempts as the schedule has retries, each at its time.
+fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0;
+    if disturbed || world.fifo || world.rate.is_some() || world.requeue.is_some() || hops(life) > 0 {
+        return Ok(());
+    }
+    let attempts = life.attempts();
+    let retries = usize::try_from(world.schedule.retries).unwrap();
+    let archived: Vec<_> = life.archived().into_iter().map(|(_, reason)| reason).collect();
+    if archived == ["exhausted"] && attempts.len() != retries {
+        return life.broken(&format!("{} attempts of {retries}", attempts.len()));
+    }
+    if world.target == Target::Topic {
+        return Ok(());
+    }
+    for (retry, pair) in (2..).zip(attempts.windows(2)) {
+        let (longest, shortest) = world.wait(retry);
+        let window = Millis::try_from(world.mapping.window).unwrap() * SECOND;
+        // Others of the batch, or other batches, may take all of their time.
+        let busy = Millis::try_from(world.mapping.timeout).unwrap() * SECOND * 4;
+        let (least, most) = (pair[0].at + shortest - SLACK, pair[0].last + longest + window + busy + 2 * SECOND);
+        if !(least - 2 * world.skew()..=most + 2 * world.skew()).contains(&pair[1].at) {
+            return life.broken(&format!("retry {retry} is not on time"));
+        }
+    }
+    Ok(())
+}
+
+/// P6: within a group nothing is attempted or archived before what came before it has ended.
+fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
+    if !world.fifo {
+        return Ok(());
+    }
+    let mut groups: BTreeMap<(usize, u32), Vec<&Life<'_>>> = BTreeMap::new();
+    for life in lives {
+        groups.entry((life.subscriber, world.letters[life.letter].group)).or_default().push(life);
+    }
+    for group in groups.into_values() {
+        for (place, life) in group.iter().enumerate() {
+            let first = life.facts.iter().find(|fact| {
+                matches!(fact.what, What::Called { .. } | What::Delivered | What::Archived { .. })
+            });
+            let Some(first) = first else { continue };
+            for head in &group[..place] {
+                let gone = head.facts.iter().find(|fact| {
+                    matches!(fact.what, What::Delivered | What::Archived { .. } | What::Expired { .. })
+                });
+                if gone.is_none_or(|gone| gone.index > first.index) {
+                    let head = head.broken("was overtaken").unwrap_err();
+                    return life.broken(&format!("overtook its head\n{head}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,368 @@
+//! The lives of letters, read from the journal: a ledger of its own, which believes nothing that the function says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sim::{Call, Event, Fault, Millis, Record};
+
+use crate::live::{ARCHIVE, DLQ, REQUEUE, Run, Story, TOPIC, endpoint, is_to_archive, subscription, token};
+use crate::world::{Target, World};
+
+/// One letter: a published message that did not reach one subscription.
+pub struct Life<'s> {
+    pub world: &'s World,
+    pub story: &'s Story,
+    pub letter: usize,
+    pub subscriber: usize,
+    pub facts: Vec<Fact>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// The place in the journal.
+    pub index: usize,
+    pub at: Millis,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A queue of the function's took a message; the requeue's are sent by the function.
+    Sent { message: Arc<str>, queue: String },
+    Received { message: Arc<str>, count: u32 },
+    Hidden { message: Arc<str>, seconds: i64 },
+    Deleted { message: Arc<str> },
+    Duplicated { message: Arc<str> },
+    Expired { message: Arc<str> },
+    /// The function called the endpoint, or the topic, in this run.
+    Called { run: usize },
+    /// Its own endpoint took it, from the function or from SNS.
+    Delivered,
+    /// The topic took it.
+    Published,
+    /// An endpoint took it that is not its own.
+    Astray { to: String },
+    Archived { reason: String },
+    /// Something went wrong with a call or a batch of it.
+    Disturbed { what: Disturbed },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturbed {
+    /// The mapping received it, and the function did not run.
+    Throttled,
+    /// The function ran, and did not come to its end.
+    Died,
+    /// A delivery, an archiving or a move may have had an effect that nobody heard of.
+    Unheard,
+    Hide,
+    Delete,
+    Archive,
+    Read,
+    Slow,
+}
+
+/// One attempt: the calls of a run to the endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    pub index: usize,
+    pub at: Millis,
+    pub last: Millis,
+    pub run: usize,
+}
+
+/// Returns the life of every letter.
+pub fn lives<'s>(world: &'s World, story: &'s Story) -> Vec<Life<'s>> {
+    let mut reader = Reader::new(world, story);
+    for (index, record) in story.journal.iter().enumerate() {
+        reader.read(index, record);
+    }
+    reader.disturbances();
+    let letters = 0..world.letters.len();
+    let all = letters.flat_map(|letter| (0..world.subscribers.len()).map(move |one| (letter, one)));
+    all.map(|(letter, subscriber)| {
+        let mut facts = reader.facts.remove(&(letter, subscriber)).unwrap_or_default();
+        facts.sort_by_key(|fact| fact.index);
+        Life { world, story, letter, subscriber, facts }
+    })
+    .collect()
+}
+
+type Key = (usize, usize);
+
+struct Reader<'s> {
+    world: &'s World,
+    story: &'s Story,
+    facts: BTreeMap<Key, Vec<Fact>>,
+    messages: HashMap<Arc<str>, Key>,
+    handles: HashMap<Arc<str>, Arc<str>>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(world: &'s World, story: &'s Story) -> Self {
+        Self { world, story, facts: BTreeMap::new(), messages: HashMap::new(), handles: HashMap::new() }
+    }
+
+    fn note(&mut self, key: Key, index: usize, at: Millis, what: What) {
+        self.facts.entry(key).or_default().push(Fact { index, at, what });
+    }
+
+    /// Returns the letters whose text is in a body.
+    fn letters(&self, body: &str) -> Vec<Key> {
+        let letters = (0..self.world.letters.len()).filter(|letter| body.contains(&token(*letter)));
+        let of = |letter: usize| {
+            let all = 0..self.world.subscribers.len();
+            let named: Vec<_> = all.clone().filter(|one| body.contains(&subscription(*one))).collect();
+            // A published message names nobody.
+            let named = if named.is_empty() { all.collect() } else { named };
+            named.into_iter().map(move |one| (letter, one))
+        };
+        letters.flat_map(of).collect()
+    }
+
+    fn run_of(&self, caller: &str, index: usize) -> Option<usize> {
+        let is = |run: &Run| &*run.caller == caller && (run.from..run.to).contains(&index);
+        self.story.runs.iter().position(is)
+    }
+
+    fn read(&mut self, index: usize, record: &Record) {
+        let (at, by) = (record.at, &*record.by);
+        let of_function = by.strip_prefix("fn-").is_some();
+        match &record.event {
+            Event::Sent { queue, id, payload, .. } => {
+                let keys = self.letters(&payload.body);
+                let name = queue.strip_suffix(".fifo").unwrap_or(queue);
+                for key in keys {
+                    let what = match name {
+                        DLQ | REQUEUE => {
+                            self.messages.insert(Arc::clone(id), key);
+                            What::Sent { message: Arc::clone(id), queue: name.to_owned() }
+                        }
+                        ARCHIVE => {
+                            let record = payload.attributes.get("sns-redrive-archive");
+                            let record = record.map(|it| it.value.text()).unwrap_or_default();
+                            What::Archived { reason: reason(&record) }
+                        }
+                        "witness" if by == "sns" => continue,
+                        _ => self.arrived(key, queue),
+                    };
+                    self.note(key, index, at, what);
+                }
+            }
+            Event::Swallowed { name, body, .. } => {
+                for key in self.letters(body) {
+                    if &**name == self.world.name(ARCHIVE) {
+                        self.note(key, index, at, What::Archived { reason: "again".to_owned() });
+                    }
+                }
+            }
+            Event::Invoked { function, payload, .. } => {
+                for key in self.letters(payload) {
+                    let what = self.arrived(key, function);
+                    self.note(key, index, at, what);
+                }
+            }
+            Event::Streamed { stream, data } => {
+                for key in self.letters(&String::from_utf8_lossy(data)) {
+                    let what = self.arrived(key, stream);
+                    self.note(key, index, at, what);
+                }
+            }
+            Event::Published { message, .. } if of_function => {
+                for key in self.letters(message) {
+                    let asked = self.world.target == Target::Topic;
+                    let what = if asked { What::Published } else { What::Astray { to: TOPIC.to_owned() } };
+                    self.note(key, index, at, what);
+                }
+            }
+            Event::Stored { object, .. } => {
+                let lines = self.story.archived.iter().find(|(place, _)| place == object);
+                for line in lines.map(|(_, text)| text.as_str()).unwrap_or_default().lines() {
+                    for key in self.letters(line) {
+                        self.note(key, index, at, What::Archived { reason: reason(line) });
+                    }
+                }
+            }
+            Event::Called(call) if of_function => self.called(index, at, by, call),
+            Event::Received { id, count, handle, .. } => {
+                self.handles.insert(Arc::clone(handle), Arc::clone(id));
+                self.message(index, at, id, |message| What::Received { message, count: *count });
+            }
+            Event::Hidden { id, seconds, .. } => {
+                self.message(index, at, id, |message| What::Hidden { message, seconds: *seconds });
+            }
+            Event::Deleted { id, .. } => self.message(index, at, id, |message| What::Deleted { message }),
+            Event::Duplicated { id, .. } => {
+                self.message(index, at, id, |message| What::Duplicated { message });
+            }
+            Event::Expired { id, .. } => self.message(index, at, id, |message| What::Expired { message }),
+            Event::BatchEnded { kept, failed: Some(why), .. } if why == "throttled" => {
+                for id in kept {
+                    self.message(index, at, id, |_| What::Disturbed { what: Disturbed::Throttled });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn arrived(&self, (_, subscriber): Key, to: &str) -> What {
+        if endpoint(self.world, subscriber) == to { What::Delivered } else { What::Astray { to: to.to_owned() } }
+    }
+
+    fn message(&mut self, index: usize, at: Millis, id: &Arc<str>, what: impl Fn(Arc<str>) -> What) {
+        if let Some(key) = self.messages.get(id).copied() {
+            self.note(key, index, at, what(Arc::clone(id)));
+        }
+    }
+
+    /// Notes the attempts that a call makes.
+    fn called(&mut self, index: usize, at: Millis, by: &str, call: &Call) {
+        let Some(run) = self.run_of(by, index) else { return };
+        let topic = self.world.name(TOPIC);
+        for key in self.keys(call) {
+            let is_own = call.target == endpoint(self.world, key.1);
+            let sends = ["SendMessageBatch", "PublishBatch", "PutRecordBatch", "Invoke"];
+            let is_topic = self.world.target == Target::Topic && call.target == topic;
+            if sends.contains(&call.operation.as_str()) && (is_own || is_topic) {
+                self.note(key, index, at, What::Called { run });
+            }
+        }
+    }
+
+    /// Returns the letters that a call is about.
+    fn keys(&self, call: &Call) -> Vec<Key> {
+        let mut keys = self.letters(&String::from_utf8_lossy(&call.body));
+        for entry in &call.entries {
+            keys.extend(self.letters(&entry.body));
+            let id = entry.handle.as_deref().and_then(|handle| self.handles.get(handle));
+            keys.extend(id.and_then(|id| self.messages.get(id)));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Notes what went wrong.
+    fn disturbances(&mut self) {
+        for disturbance in &self.story.disturbances {
+            let call = &disturbance.call;
+            let by_function = call.caller.strip_prefix("fn-").is_some();
+            let index = self.story.journal.partition_point(|record| record.at <= disturbance.at);
+            let (slow, course) = split(&disturbance.fault);
+            let unheard = matches!(course, Fault::ResetAfter | Fault::HangAfter | Fault::CutAfter);
+            let mut what = Vec::new();
+            if slow {
+                what.push(Disturbed::Slow);
+            }
+            if course != Fault::Pass {
+                what.extend(match call.operation.as_str() {
+                    "DeleteMessageBatch" => Some(Disturbed::Delete),
+                    "ChangeMessageVisibilityBatch" => Some(Disturbed::Hide),
+                    _ if is_to_archive(self.world, call) => Some(Disturbed::Archive),
+                    "GetQueueAttributes" | "GetSubscriptionAttributes" => Some(Disturbed::Read),
+                    _ => None,
+                });
+            }
+            if unheard && by_function {
+                what.push(Disturbed::Unheard);
+            }
+            let keys = self.keys(call);
+            // A call that names no letter concerns all.
+            let keys = if keys.is_empty() { self.facts.keys().copied().collect() } else { keys };
+            for key in keys {
+                for what in &what {
+                    self.note(key, index, disturbance.at, What::Disturbed { what: *what });
+                }
+            }
+        }
+        for run in self.story.runs.iter().filter(|run| run.kept.is_none()) {
+            for id in &run.ids {
+                self.message(run.to, run.ended, id, |_| What::Disturbed { what: Disturbed::Died });
+            }
+        }
+    }
+}
+
+/// Returns whether a request waits, and its course then.
+fn split(fault: &Fault) -> (bool, Fault) {
+    match fault {
+        Fault::Slow(_, then) => (true, split(then).1),
+        other => (false, other.clone()),
+    }
+}
+
+/// Returns the reason in an archive's record.
+fn reason(record: &str) -> String {
+    let record: Value = serde_json::from_str(record).unwrap_or_default();
+    record["reason"].as_str().unwrap_or("unknown").to_owned()
+}
+
+impl Life<'_> {
+    pub fn attempts(&self) -> Vec<Attempt> {
+        let mut attempts: Vec<Attempt> = Vec::new();
+        for fact in &self.facts {
+            let What::Called { run } = fact.what else { continue };
+            match attempts.iter_mut().find(|attempt| attempt.run == run) {
+                Some(attempt) => attempt.last = fact.at,
+                None => attempts.push(Attempt { index: fact.index, at: fact.at, last: fact.at, run }),
+            }
+        }
+        attempts
+    }
+
+    /// Returns the archivings with their reasons.
+    pub fn archived(&self) -> Vec<(&Fact, &str)> {
+        let mut archived = Vec::new();
+        for fact in &self.facts {
+            if let What::Archived { reason } = &fact.what {
+                archived.push((fact, reason.as_str()));
+            }
+        }
+        archived
+    }
+
+    pub fn count(&self, is: impl Fn(&What) -> bool) -> usize {
+        self.facts.iter().filter(|fact| is(&fact.what)).count()
+    }
+
+    pub fn disturbed(&self, by: &[Disturbed]) -> usize {
+        self.count(|what| matches!(what, What::Disturbed { what } if by.contains(what)))
+    }
+
+    /// Returns the first fact after which the letter is safe: its endpoint or the archive has it.
+    pub fn end(&self) -> Option<&Fact> {
+        self.facts.iter().find(|fact| matches!(fact.what, What::Delivered | What::Archived { .. }))
+    }
+
+    /// Returns the messages that carried it.
+    pub fn messages(&self) -> Vec<(&Fact, Arc<str>, &str)> {
+        let mut messages = Vec::new();
+        for fact in &self.facts {
+            if let What::Sent { message, queue } = &fact.what {
+                messages.push((fact, Arc::clone(message), queue.as_str()));
+            }
+        }
+        messages
+    }
+
+    /// Returns the runs that a message was in.
+    pub fn runs_of<'a>(&'a self, message: &'a Arc<str>) -> impl Iterator<Item = &'a Run> {
+        self.story.runs.iter().filter(move |run| run.ids.contains(message))
+    }
+
+    /// Returns a broken law in words, with the letter's whole life.
+    pub fn broken(&self, what: &str) -> Result<(), String> {
+        let mut text = format!("letter {} of subscriber {}: {what}\n", self.letter, self.subscriber);
+        for Fact { index, at, what } in &self.facts {
+            let seconds = at - self.story.start;
+            writeln!(text, "  {index:>5} {:>10}.{:03} {what:?}", seconds / 1000, seconds % 1000).unwrap();
+        }
+        for run in &self.story.runs {
+            let began = run.began - self.story.start;
+            writeln!(text, "  run {} {}..{} {began} {:?}", run.caller, run.from, run.to, run.kept).unwrap();
+        }
+        Err(text)
+    }
+}

@@ -1,0 +1,375 @@
+//! A world: everything that one seed decides.
+
+use fastrand::Rng;
+use serde_json::json;
+use sim::Millis;
+use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING, expiry_margin};
+
+pub const SECOND: Millis = 1_000;
+pub const MINUTE: Millis = 60 * SECOND;
+pub const HOUR: Millis = 60 * MINUTE;
+
+/// The circumstances of a story; times count from its beginning, in milliseconds.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub seed: u64,
+    pub fifo: bool,
+    pub target: Target,
+    pub schedule: Schedule,
+    pub jitter: f64,
+    /// `maxReceivesPerSecond`.
+    pub rate: Option<u32>,
+    /// `MAX_HIDE_SECONDS`.
+    pub ceiling: u64,
+    pub queue: Queue,
+    pub mapping: Mapping,
+    /// The requeue, with the number of letters in flight that is taken for SQS's limit.
+    pub requeue: Option<u64>,
+    pub archive: ArchiveKind,
+    pub archive_weather: Vec<Outage>,
+    pub subscribers: Vec<Subscriber>,
+    pub letters: Vec<Plan>,
+    pub trouble: Trouble,
+    /// The one call of the function at which its instance dies, counted from 0, and whether the call has its effect.
+    pub cut_at: Option<(usize, bool)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Origin,
+    Topic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveKind {
+    Bucket,
+    Queue,
+}
+
+#[derive(Debug, Clone)]
+pub struct Queue {
+    /// Seconds.
+    pub retention: u64,
+    /// Seconds.
+    pub visibility: u64,
+    pub whole_group: bool,
+    /// How many of 10,000 receives or deletes leave a copy.
+    pub duplicates: u16,
+    /// How old readings are.
+    pub lag: Millis,
+}
+
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    pub batch: usize,
+    /// Seconds.
+    pub window: u64,
+    pub concurrency: usize,
+    /// Seconds: the function's timeout.
+    pub timeout: u64,
+    /// How far the clock of each instance is ahead; instances take them in turn.
+    pub skews: Vec<Millis>,
+    /// While it is off, each batch is throttled.
+    pub off: Vec<(Millis, Millis)>,
+}
+
+/// A subscription of the topic that fails at first.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    pub kind: Kind,
+    pub raw: bool,
+    /// What SNS says of the subscription once its letters are in the queue.
+    pub state: State,
+    pub weather: Vec<Outage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Queue,
+    Function,
+    Stream,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Confirmed,
+    /// It names another dead-letter queue.
+    Elsewhere,
+    Pending,
+    Gone,
+}
+
+/// A time in which a service does not do what it should.
+#[derive(Debug, Clone, Copy)]
+pub struct Outage {
+    pub from: Millis,
+    pub to: Millis,
+    pub how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Down,
+    Refused,
+    Throttled,
+    Denied,
+    Hangs,
+    /// It works, and nobody hears of it.
+    Mute,
+    /// Each entry of a batch fails.
+    EachFails,
+    /// It will never take this message.
+    Never,
+}
+
+/// One published message: a letter for each subscriber.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub at: Millis,
+    pub group: u32,
+}
+
+/// What goes wrong now and then, of 100 calls or batches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trouble {
+    /// Batches that Lambda throttles.
+    pub throttled: u8,
+    /// Calls of the function at which its instance dies.
+    pub cut: u8,
+    /// Calls that hide letters.
+    pub hide_fails: u8,
+    /// Deletions by the mapping.
+    pub delete_fails: u8,
+    /// Deliveries whose answer is lost.
+    pub lost: u8,
+    /// Calls that take some seconds.
+    pub slow: u8,
+    /// Calls that archive letters.
+    pub archive_fails: u8,
+    /// Calls that read the attributes of queues and subscriptions.
+    pub reads_fail: u8,
+}
+
+impl Outage {
+    pub fn is_on(&self, at: Millis) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}
+
+/// Returns the outage that is on.
+pub fn weather(all: &[Outage], at: Millis) -> Option<How> {
+    all.iter().find(|outage| outage.is_on(at)).map(|outage| outage.how)
+}
+
+impl World {
+    /// Returns the world of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let rng = &mut rng;
+        let fifo = rng.u8(..10) < 3;
+        let target = if !fifo && rng.u8(..10) == 0 { Target::Topic } else { Target::Origin };
+        let schedule = schedule(rng);
+        let retention = match rng.u8(..8) {
+            0 => rng.u64(300..1_800),
+            1 | 2 => rng.u64(1_800..86_400),
+            3 => 345_600,
+            _ => rng.u64(86_400..=1_209_600),
+        };
+        let margin = expiry_margin(retention);
+        let timeout = *pick(rng, &[20, 30, 60]);
+        let window = if fifo || rng.bool() { 0 } else { rng.u64(0..=(margin / 10).min(300)) };
+        let skew = |rng: &mut Rng| {
+            let most = Millis::try_from(margin * 100).unwrap().min(5 * SECOND);
+            rng.i64(-most..=most)
+        };
+        let calm = rng.u8(..3) == 0;
+        let skews = if calm { vec![0] } else { (0..3).map(|_| skew(rng)).collect() };
+        let mapping = Mapping {
+            batch: *pick(rng, if fifo { &[1, 3, 10] } else { &[1, 5, 10, 10] }),
+            window,
+            concurrency: *pick(rng, &[1, 2, 5]),
+            timeout,
+            skews,
+            off: if calm || rng.bool() { vec![] } else { vec![span(rng, 6 * HOUR, 12 * HOUR)] },
+        };
+        let requeue = (!fifo && rng.u8(..4) == 0).then(|| *pick(rng, &[10, 12, 120_000]));
+        let queue = Queue {
+            retention,
+            visibility: (timeout + window) * *pick(rng, &[1, 1, 6]) + u64::from(rng.bool()),
+            whole_group: rng.bool(),
+            duplicates: if calm { 0 } else { *pick(rng, &[0, 0, 300, 2_000]) },
+            lag: *pick(rng, &[0, MINUTE]),
+        };
+        let subscribers = match target {
+            Target::Topic => vec![subscriber(rng, fifo, true)],
+            // Two subscriptions that share a FIFO queue send it one message of one deduplication id.
+            Target::Origin => (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect(),
+        };
+        let spread = *pick(rng, &[0, MINUTE, HOUR]);
+        let groups = rng.u32(1..=2);
+        let mut letters: Vec<_> = (0..rng.usize(1..=6))
+            .map(|_| Plan { at: rng.i64(0..=spread), group: rng.u32(..groups) })
+            .collect();
+        letters.sort_by_key(|plan| plan.at);
+        let percent = |rng: &mut Rng, most: u8| if calm || rng.bool() { 0 } else { rng.u8(0..=most) };
+        let trouble = Trouble {
+            throttled: percent(rng, 40),
+            cut: percent(rng, 8),
+            hide_fails: percent(rng, 20),
+            delete_fails: percent(rng, 20),
+            lost: percent(rng, 15),
+            slow: percent(rng, 20),
+            archive_fails: percent(rng, 40),
+            // Four days are assumed of a queue that does not answer.
+            reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
+        };
+        Self {
+            seed,
+            fifo,
+            target,
+            jitter: *pick(rng, &[0.0, 0.0, 0.1, 1.0]),
+            rate: (rng.u8(..8) == 0).then(|| rng.u32(1..=3)),
+            ceiling: if rng.u8(..4) == 0 { rng.u64(600..4_000) } else { VISIBILITY_CEILING },
+            archive: if rng.u8(..3) == 0 { ArchiveKind::Queue } else { ArchiveKind::Bucket },
+            archive_weather: if calm { vec![] } else { archive_weather(rng, &schedule, retention) },
+            schedule,
+            queue,
+            mapping,
+            requeue,
+            subscribers,
+            letters,
+            trouble,
+            cut_at: None,
+        }
+    }
+
+    /// Returns a world of few calls, for a death at each of them.
+    pub fn small(seed: u64) -> Self {
+        let mut world = Self::of(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x5eed);
+        world.schedule = Schedule {
+            min: rng.u32(1..=30),
+            max: 60,
+            retries: rng.u32(1..=2),
+            no_delay: 0,
+            min_delay: 0,
+            max_delay: 0,
+            backoff: Backoff::Linear,
+        };
+        world.queue.retention = world.queue.retention.max(86_400);
+        world.letters.truncate(2);
+        world.subscribers.truncate(1);
+        world.trouble = Trouble::default();
+        world.mapping.off.clear();
+        world.queue.duplicates = 0;
+        world.archive_weather.clear();
+        world.rate = None;
+        world
+    }
+
+    /// Returns the redrive policy.
+    pub fn policy(&self) -> String {
+        let Schedule { min, max, retries, no_delay, min_delay, max_delay, backoff } = self.schedule;
+        let mut policy = json!({ "default": {
+            "target": if self.target == Target::Topic { "topic" } else { "origin" },
+            "deliveryPolicy": { "healthyRetryPolicy": {
+                "minDelayTarget": min, "maxDelayTarget": max, "numRetries": retries,
+                "numNoDelayRetries": no_delay, "numMinDelayRetries": min_delay,
+                "numMaxDelayRetries": max_delay, "backoffFunction": backoff.name(),
+            } },
+            "jitter": self.jitter,
+        } });
+        if let Some(rate) = self.rate {
+            policy["default"]["deliveryPolicy"]["throttlePolicy"] = json!({ "maxReceivesPerSecond": rate });
+        }
+        policy.to_string()
+    }
+
+    /// Returns the longest and the shortest wait before a retry.
+    pub fn wait(&self, retry: u32) -> (Millis, Millis) {
+        let wait = self.schedule.wait(retry, &Jitter::NONE).unwrap_or(0);
+        let longest = Millis::try_from(wait).unwrap() * SECOND;
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "some days")]
+        let shortest = (longest as f64 * (1.0 - self.jitter)) as Millis;
+        (longest, shortest)
+    }
+
+    /// Returns how far a clock is ahead at most, or behind.
+    pub fn skew(&self) -> Millis {
+        self.mapping.skews.iter().map(|skew| skew.abs()).max().unwrap_or(0)
+    }
+
+    /// Returns the time before the end of a letter's retention in which it is archived.
+    pub fn margin(&self) -> Millis {
+        Millis::try_from(expiry_margin(self.queue.retention)).unwrap() * SECOND
+    }
+
+    pub fn retention(&self) -> Millis {
+        Millis::try_from(self.queue.retention).unwrap() * SECOND
+    }
+
+    /// Returns the name of a queue or topic, by its kind.
+    pub fn name(&self, name: &str) -> String {
+        if self.fifo { format!("{name}.fifo") } else { name.to_owned() }
+    }
+}
+
+fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
+    &all[rng.usize(..all.len())]
+}
+
+fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
+    let from = rng.i64(0..begin);
+    (from, from + rng.i64(SECOND..length))
+}
+
+fn schedule(rng: &mut Rng) -> Schedule {
+    let (min, more) = match rng.u8(..4) {
+        0 => (rng.u32(1..=5), rng.u32(0..=20)),
+        1 | 2 => (rng.u32(1..=600), rng.u32(0..=7_200)),
+        _ => (rng.u32(3_600..=50_000), rng.u32(0..=40_000)),
+    };
+    let (no_delay, min_delay, max_delay) = (rng.u32(0..=2), rng.u32(0..=1), rng.u32(0..=1));
+    let retries = (no_delay + min_delay + max_delay + rng.u32(0..=3)).max(1);
+    let backoff = *pick(rng, &Backoff::ALL);
+    Schedule { min, max: min + more, retries, no_delay, min_delay, max_delay, backoff }
+}
+
+fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
+    let kind = if fifo { Kind::Queue } else { *pick(rng, &[Kind::Queue, Kind::Queue, Kind::Function, Kind::Stream]) };
+    let state = match rng.u8(..12) {
+        0 => State::Elsewhere,
+        1 => State::Pending,
+        2 => State::Gone,
+        _ => State::Confirmed,
+    };
+    let mut from = 0;
+    let mut weather = Vec::new();
+    for _ in 0..rng.u8(0..=2) {
+        let length = *pick(rng, &[MINUTE, HOUR, 24 * HOUR, 400 * HOUR]);
+        let to = from + rng.i64(SECOND..length);
+        let how = *pick(
+            rng,
+            &[How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute, How::EachFails, How::Never],
+        );
+        weather.push(Outage { from, to, how });
+        from = to + rng.i64(0..HOUR);
+    }
+    Subscriber { kind, raw: false, state: if topic { State::Confirmed } else { state }, weather }
+}
+
+/// The archive is down for a while, often when letters come to it: at the end of the schedule, or in the last margin.
+fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<Outage> {
+    let how = *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);
+    let end = Millis::try_from(retention).unwrap() * SECOND;
+    let margin = Millis::try_from(expiry_margin(retention)).unwrap() * SECOND;
+    let whole: u64 = (1..=schedule.retries).filter_map(|k| schedule.wait(k, &Jitter::NONE)).sum();
+    let whole = Millis::try_from(whole).unwrap() * SECOND;
+    let (from, to) = match rng.u8(..4) {
+        0 => return vec![],
+        1 => (end - margin, end - margin / 2),
+        2 => (0, (whole + rng.i64(0..4 * HOUR)).min(end - margin)),
+        _ => span(rng, 6 * HOUR, 6 * HOUR),
+    };
+    vec![Outage { from, to, how }]
+}
