@@ -9,6 +9,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_lambda_events::sqs::SqsEvent;
+use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use fastrand::Rng;
 use jiff::SignedDuration;
@@ -319,7 +320,7 @@ impl<'w> Life<'w> {
         let number = self.instances.get();
         self.instances.set(number + 1);
         let caller = Caller::new(&format!("fn-{number}"));
-        let clients = Clients::from_config(&self.config(&caller), false);
+        let clients = own_patience(Clients::from_config(&self.config(&caller), false));
         let skew = world.mapping.skews[number % world.mapping.skews.len()];
         let clock = {
             let clock = self.aws.clock().clone();
@@ -362,6 +363,24 @@ impl<'w> Life<'w> {
             _ => None,
         })
         .unwrap()
+    }
+}
+
+/// Gives clients retries of their own, as those of a process are: else all worlds would share what SDK's retries cost.
+fn own_patience(clients: Clients) -> Clients {
+    macro_rules! own {
+        ($client:ident, $sdk:ident) => {{
+            let partition = RetryPartition::custom("own").token_bucket(TokenBucket::default()).build();
+            let config = clients.$client.config().to_builder().retry_partition(partition);
+            $sdk::Client::from_conf(config.build())
+        }};
+    }
+    Clients {
+        sns: own!(sns, aws_sdk_sns),
+        sqs: own!(sqs, aws_sdk_sqs),
+        s3: own!(s3, aws_sdk_s3),
+        lambda: own!(lambda, aws_sdk_lambda),
+        firehose: own!(firehose, aws_sdk_firehose),
     }
 }
 

@@ -38,8 +38,13 @@ fn obey(worlds: impl Fn(u64) -> World + Sync, count: u64) {
                 return;
             }
             let world = worlds(seed);
+            let begun = std::time::Instant::now();
             let story = live(&world);
-            if let Err(why) = judge(&world, &story) {
+            let lived = begun.elapsed();
+            let judged = judge(&world, &story);
+            if std::env::var("TIMES").is_ok() { println!("TIME {seed} {lived:?} {:?} calls {} records {} runs {}", begun.elapsed(), story.calls, story.journal.len(), story.runs.len()); }
+            if let Err(why) = judged {
+                if std::env::var("GO_ON").is_ok() { println!("SEED={seed} {}", why.lines().next().unwrap()); continue; }
                 panic!("SEED={seed}\n{world:#?}\n{why}\nSEED={seed}");
             }
         }

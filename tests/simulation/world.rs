@@ -223,7 +223,7 @@ impl World {
             // Four days are assumed of a queue that does not answer.
             reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
         };
-        Self {
+        let mut world = Self {
             seed,
             fifo,
             target,
@@ -240,6 +240,24 @@ impl World {
             letters,
             trouble,
             cut_at: None,
+        };
+        if target == Target::Topic || world.requeue.is_some() {
+            world.fork_less();
+        }
+        world
+    }
+
+    /// Makes less of what sends a letter twice: where each copy fails and comes back, they are too many soon.
+    fn fork_less(&mut self) {
+        self.letters.truncate(3);
+        self.queue.duplicates = 0;
+        let Trouble { cut, lost, delete_fails, .. } = &mut self.trouble;
+        for percent in [cut, lost, delete_fails] {
+            *percent = (*percent).min(2);
+        }
+        if self.target == Target::Topic {
+            let all = self.subscribers.iter_mut().flat_map(|one| &mut one.weather);
+            all.filter(|outage| outage.how == How::Mute).for_each(|outage| outage.how = How::Down);
         }
     }
 
