@@ -233,14 +233,23 @@ impl<'s> Reader<'s> {
 
     /// Returns the letters that a call is about.
     fn keys(&self, call: &Call) -> Vec<Key> {
-        let mut keys = self.letters(&String::from_utf8_lossy(&call.body));
+        let mut keys = self.mentions(call);
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Returns them as often as the call names them: a batch may have a message and its duplicate.
+    fn mentions(&self, call: &Call) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for line in String::from_utf8_lossy(&call.body).lines() {
+            keys.extend(self.letters(line));
+        }
         for entry in &call.entries {
             keys.extend(self.letters(&entry.body));
             let id = entry.handle.as_deref().and_then(|handle| self.handles.get(handle));
             keys.extend(id.and_then(|id| self.messages.get(id)));
         }
-        keys.sort_unstable();
-        keys.dedup();
         keys
     }
 
@@ -268,7 +277,7 @@ impl<'s> Reader<'s> {
             if unheard && by_function {
                 what.push(Disturbed::Unheard);
             }
-            let keys = self.keys(call);
+            let keys = self.mentions(call);
             // A call that names no letter concerns all.
             let keys = if keys.is_empty() { self.facts.keys().copied().collect() } else { keys };
             for key in keys {
