@@ -78,7 +78,7 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
     let end = last.at + world.retention();
     // An archive that is back gets a letter within half of the time that is left, and a batch may take its time.
     let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
-    let enough = world.margin() / 8;
+    let enough = world.margin() / 4;
     let back = world.archive_weather.iter().all(|outage| {
         let (from, to) = (life.story.start + outage.from, life.story.start + outage.to);
         to + world.margin() / 2 <= end || from >= end
@@ -243,12 +243,21 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     if world.target == Target::Topic || hops(life) > 0 {
         return Ok(());
     }
+    // Others of the batch, or other batches, may take all of their time.
+    let late = Millis::try_from(world.mapping.window + 4 * world.mapping.timeout + 2).unwrap() * SECOND;
+    if archived == ["expiring"] {
+        let waits = (1..=world.schedule.retries).scan(0, |time, retry| {
+            *time += world.wait(retry).0 + late;
+            Some(*time)
+        });
+        let least = waits.take_while(|time| *time < world.retention() - world.margin()).count();
+        if attempts.len() < least {
+            return life.broken(&format!("expiring after {} attempts of {least}", attempts.len()));
+        }
+    }
     for (retry, pair) in (2..).zip(attempts.windows(2)) {
         let (longest, shortest) = world.wait(retry);
-        let window = Millis::try_from(world.mapping.window).unwrap() * SECOND;
-        // Others of the batch, or other batches, may take all of their time.
-        let busy = Millis::try_from(world.mapping.timeout).unwrap() * SECOND * 4;
-        let (least, most) = (pair[0].at + shortest - SLACK, pair[0].last + longest + window + busy + 2 * SECOND);
+        let (least, most) = (pair[0].at + shortest - SLACK, pair[0].last + longest + late);
         if !(least - 2 * world.skew()..=most + 2 * world.skew()).contains(&pair[1].at) {
             return life.broken(&format!("retry {retry} is not on time"));
         }

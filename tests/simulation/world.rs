@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use serde_json::json;
-use sim::Millis;
+use sim::{Millis, arn};
 use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING, expiry_margin};
 
 pub const SECOND: Millis = 1_000;
@@ -244,7 +244,34 @@ impl World {
         if target == Target::Topic || world.requeue.is_some() {
             world.fork_less();
         }
+        if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
+            world.subscribers[0].raw = true;
+        }
+        if rng.u8(..10) == 0 {
+            world.come_to_the_brink(rng);
+        }
         world
+    }
+
+    /// Lets the archive come back in the middle of a last margin that is shorter than an invocation may be.
+    fn come_to_the_brink(&mut self, rng: &mut Rng) {
+        self.queue.retention = rng.u64(620..1_600);
+        self.queue.duplicates = 0;
+        (self.mapping.timeout, self.mapping.window) = (60, 0);
+        self.mapping.skews = vec![0];
+        self.mapping.off.clear();
+        self.queue.visibility = *pick(rng, &[60, 360]);
+        (self.requeue, self.rate) = (None, None);
+        self.trouble = Trouble::default();
+        for plan in &mut self.letters {
+            plan.at = 0;
+        }
+        let how = *pick(rng, &[How::Down, How::Refused, How::Throttled, How::Denied]);
+        self.archive_weather = vec![Outage { from: 0, to: self.retention() - self.margin() / 2, how }];
+        let to = 2 * self.retention();
+        for one in &mut self.subscribers {
+            one.weather = vec![Outage { from: 0, to, how: How::Down }];
+        }
     }
 
     /// Makes less of what sends a letter twice: where each copy fails and comes back, they are too many soon.
@@ -297,6 +324,11 @@ impl World {
             } },
             "jitter": self.jitter,
         } });
+        if let [one] = self.subscribers.as_slice()
+            && one.raw
+        {
+            policy["default"]["subscription"] = format!("{}:subscription-0", arn("sns", &self.name("orders"))).into();
+        }
         if let Some(rate) = self.rate {
             policy["default"]["deliveryPolicy"]["throttlePolicy"] = json!({ "maxReceivesPerSecond": rate });
         }
