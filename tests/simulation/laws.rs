@@ -11,6 +11,9 @@ use crate::world::{How, SECOND, State, Target, World};
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
 
+/// How many letters ended how.
+pub type Tally = BTreeMap<String, usize>;
+
 /// A point counts as reached one second early.
 const SLACK: Millis = SECOND;
 
@@ -26,13 +29,26 @@ const LAWS: [fn(&Life<'_>) -> Judged; 8] = [
     undisturbed_letters_get_each_retry_once,
 ];
 
-/// Judges a story.
-pub fn judge(world: &World, story: &Story) -> Judged {
+/// Judges a story, and counts how its letters ended.
+pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
     let lives = lives(world, story);
+    let mut tally = Tally::new();
     for life in &lives {
         LAWS.iter().try_for_each(|law| law(life))?;
+        let end = match life.end().map(|end| &end.what) {
+            Some(What::Delivered) => "delivered",
+            Some(What::Archived { reason }) => reason,
+            _ => "lost in a margin that was disturbed",
+        };
+        *tally.entry(end.to_owned()).or_default() += 1;
+        let is_calm = life.count(|what| matches!(what, What::Disturbed { .. })) == 0;
+        let marks = [("undisturbed", is_calm), ("received without an attempt", hops(life) > 0)];
+        for (mark, _) in marks.iter().filter(|(_, is)| *is) {
+            *tally.entry((*mark).to_owned()).or_default() += 1;
+        }
     }
-    groups_keep_their_order(world, &lives)
+    groups_keep_their_order(world, &lives)?;
+    Ok(tally)
 }
 
 /// P5: a letter reaches the endpoint of its own subscription, where SNS confirms it, and nobody else.
@@ -74,7 +90,7 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
         return Ok(());
     }
     let world = life.world;
-    let Some((last, message, queue)) = life.messages().pop() else { return life.broken("never came to the queue") };
+    let Some((last, message, _)) = life.messages().pop() else { return life.broken("never came to the queue") };
     let end = last.at + world.retention();
     // An archive that is back gets a letter within half of the time that is left, and a batch may take its time.
     let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
@@ -99,7 +115,7 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
         let weather = what == Disturbed::Archive && world.trouble.archive_fails == 0;
         fact.at >= since && !weather && !matches!(what, Disturbed::Read)
     });
-    let excused = disturbed || off || !back || in_time > enough || queue != DLQ;
+    let excused = disturbed || off || !back || in_time > enough;
     if excused { Ok(()) } else { life.broken(&format!("was lost as message {message}")) }
 }
 

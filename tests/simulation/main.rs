@@ -10,10 +10,12 @@ mod live;
 mod lives;
 mod world;
 
+use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use laws::judge;
-use live::live;
+use laws::{Tally, judge};
+use live::{Story, live};
 use world::World;
 
 /// Worlds that are lived through where nobody says how many.
@@ -23,47 +25,43 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// Judges these worlds, on every processor.
-fn obey(worlds: impl Fn(u64) -> World + Sync, count: u64) {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..count,
-    };
-    let next = AtomicU64::new(seeds.start);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let world = worlds(seed);
-            let begun = std::time::Instant::now();
-            let story = live(&world);
-            let lived = begun.elapsed();
-            let judged = judge(&world, &story);
-            if std::env::var("TIMES").is_ok() { println!("TIME {seed} {lived:?} {:?} calls {} records {} runs {}", begun.elapsed(), story.calls, story.journal.len(), story.runs.len()); }
-            if let Err(why) = judged {
-                if std::env::var("GO_ON").is_ok() { println!("SEED={seed} {}", why.lines().next().unwrap()); continue; }
-                panic!("SEED={seed}\n{world:#?}\n{why}\nSEED={seed}");
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
+/// Returns the seeds of so many worlds, or the one that `SEED` names.
+fn seeds(count: u64) -> Range<u64> {
+    number("SEED").map_or(0..count, |seed| seed..seed + 1)
+}
+
+/// Lives through a world and judges it; returns how its letters ended.
+fn obey(world: &World, story: &Story) -> Tally {
+    judge(world, story).unwrap_or_else(|why| panic!("SEED={}\n{world:#?}\n{why}SEED={}", world.seed, world.seed))
 }
 
 #[test]
 fn random_worlds_obey_the_laws() {
-    obey(World::of, number("WORLDS").unwrap_or(WORLDS));
+    let worlds = number("WORLDS").unwrap_or(WORLDS);
+    let seeds = seeds(worlds);
+    let next = AtomicU64::new(seeds.start);
+    let tally = Mutex::new(Tally::new());
+    let work = || {
+        while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
+            let world = World::of(seed);
+            for (end, count) in obey(&world, &live(&world)) {
+                *tally.lock().unwrap().entry(end).or_default() += count;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..std::thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work)));
+    });
+    let tally = tally.into_inner().unwrap();
+    println!("{tally:#?}");
+    let ends = ["delivered", "exhausted", "expiring", "refused", "permanent", "undisturbed"];
+    let missing = ends.iter().find(|end| !tally.contains_key(**end));
+    assert!(worlds < WORLDS || number("SEED").is_some() || missing.is_none(), "no letter is {missing:?}");
 }
 
 #[test]
 fn two_runs_of_a_seed_have_the_same_journal() {
-    for seed in 0..number("WORLDS").unwrap_or(WORLDS) / 20 {
+    for seed in seeds(number("WORLDS").unwrap_or(WORLDS) / 10) {
         let world = World::of(seed);
         assert_eq!(live(&world).digest, live(&world).digest, "SEED={seed}");
     }
@@ -71,16 +69,12 @@ fn two_runs_of_a_seed_have_the_same_journal() {
 
 #[test]
 fn an_instance_may_die_at_every_call() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut world = World::small(seed);
-        let calls = live(&world).calls;
-        for call in 0..calls {
-            for after in [false, true] {
-                world.cut_at = Some((call, after));
-                let story = live(&world);
-                if let Err(why) = judge(&world, &story) {
-                    panic!("small world {seed}, call {call}, after its effect: {after}\n{world:#?}\n{why}");
-                }
+        for call in 0..live(&world).calls {
+            for has_effect in [false, true] {
+                world.cut_at = Some((call, has_effect));
+                obey(&world, &live(&world));
             }
         }
     }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde_json::json;
 use sim::{Millis, arn};
-use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING, expiry_margin};
+use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
 
 pub const SECOND: Millis = 1_000;
 pub const MINUTE: Millis = 60 * SECOND;
@@ -362,6 +362,11 @@ impl World {
     pub fn name(&self, name: &str) -> String {
         if self.fifo { format!("{name}.fifo") } else { name.to_owned() }
     }
+}
+
+/// Returns the promised margin before the end of a retention, both in seconds: an hour, or a 24th of less than a day.
+fn expiry_margin(retention: u64) -> u64 {
+    (retention / 24).min(3_600)
 }
 
 fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
