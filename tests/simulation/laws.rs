@@ -100,15 +100,18 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
         to + world.margin() / 2 <= end || from >= end
     });
     let hangs = world.archive_weather.iter().any(|outage| outage.how == How::Hangs)
-        || world.subscribers.iter().flat_map(|one| &one.weather).any(|outage| outage.how == How::Hangs);
+        || world.subscribers.iter().flat_map(|one| &one.weather).any(|outage| outage.how == How::Hangs)
+        || world.trouble.lookups_hang > 0;
     let in_time = if hangs { 2 * run } else { Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND };
     let since = end - world.margin() - Millis::try_from(world.queue.visibility).unwrap() * SECOND - run;
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
     let disturbed = life.facts.iter().any(|fact| {
         let what = match fact.what {
-            What::Disturbed { what } => what,
+            // A run that dies near the end has hidden its letters for its own time only.
+            What::Disturbed { what: Disturbed::Died } if comes_back(life, fact, end - 2 * run) => return false,
             // A copy that another run gets makes the handle of the first one stale.
             What::Duplicated { .. } => return fact.at >= since,
+            What::Disturbed { what } => what,
             _ => return false,
         };
         // Whatever the archive's weather does is judged above.
@@ -117,6 +120,16 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
     });
     let excused = disturbed || off || !back || in_time > enough;
     if excused { Ok(()) } else { life.broken(&format!("was lost as message {message}")) }
+}
+
+/// Returns whether a run that died had hidden the letter until a moment before this one.
+fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
+    let run = life.story.runs.iter().find(|run| run.kept.is_none() && run.to == died.index);
+    run.is_some_and(|run| {
+        life.facts.iter().filter(|fact| (run.from..run.to).contains(&fact.index)).any(|fact| {
+            matches!(fact.what, What::Hidden { seconds, .. } if fact.at + seconds * SECOND < before)
+        })
+    })
 }
 
 /// P1: whatever keeps a letter from its attempt, a run that sees it within the last margin lets it go.
@@ -164,12 +177,14 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let world = life.world;
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
-    let by = [Disturbed::Hide, Disturbed::Archive, Disturbed::Slow];
+    let by = [Disturbed::Hide, Disturbed::Slow];
+    // An instance remembers what the archive did not take; each other one makes the last attempt again.
+    let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
     let causes = causes(life);
     let forks = world.target == Target::Topic || world.requeue.is_some();
     // A clock that is ahead names a moment for the requeue that the letter's first receive comes before.
     let ahead = if world.skew() > SLACK { life.messages().len().saturating_sub(1) } else { 0 };
-    let most = retries * if forks { 1 + causes } else { 1 } + causes + life.disturbed(&by) + hops(life) + ahead;
+    let most = retries * if forks { 1 + causes } else { 1 } + causes + life.disturbed(&by) + hops(life) + ahead + others;
     if attempts.len() > most {
         return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
     }
@@ -205,7 +220,9 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 let received = received.filter(|one| matches!(one.what, What::Received { .. })).count();
                 let wasted = received.saturating_sub(before.len());
                 let retries = usize::try_from(world.schedule.retries).unwrap();
-                let least = retries.saturating_sub(wasted).max(1);
+                // A subscription that could not be looked up is a failed attempt, of which the endpoint hears nothing.
+                let unseen = life.disturbed(&[Disturbed::Read]);
+                let least = retries.saturating_sub(wasted).max(1).saturating_sub(unseen);
                 if before.len() < least {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }

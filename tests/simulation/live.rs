@@ -482,6 +482,9 @@ impl Hook {
             return weather(&world.archive_weather, at).or(fails).map_or(Fault::Pass, |how| fault(how, call));
         }
         let reads = ["GetQueueAttributes", "GetSubscriptionAttributes", "ListSubscriptions"];
+        if call.operation == "GetSubscriptionAttributes" && self.chance(trouble.lookups_hang) {
+            return Fault::HangBefore;
+        }
         if reads.contains(&call.operation.as_str()) {
             return if self.chance(trouble.reads_fail) { Fault::Unavailable } else { Fault::Pass };
         }
@@ -517,6 +520,7 @@ fn fault(how: How, call: &Call) -> Fault {
         How::Throttled => Fault::Throttle,
         How::Denied => Fault::Denied,
         How::Hangs => Fault::HangBefore,
+        How::Slow => Fault::Pass.after(Duration::from_secs(9)),
         How::Mute => Fault::ResetAfter,
         How::EachFails if call.entries.is_empty() => Fault::Unavailable,
         How::EachFails => {

@@ -1,6 +1,6 @@
 //! The lives of letters, read from the journal: a ledger of its own, which believes nothing that the function says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -354,6 +354,13 @@ impl Life<'_> {
             }
         }
         messages
+    }
+
+    /// Returns how many instances of the function have had it, at least one.
+    pub fn instances(&self) -> usize {
+        let messages: BTreeSet<_> = self.messages().into_iter().map(|(_, message, _)| message).collect();
+        let runs = self.story.runs.iter().filter(|run| run.ids.iter().any(|id| messages.contains(id)));
+        runs.map(|run| &run.caller).collect::<BTreeSet<_>>().len().max(1)
     }
 
     /// Returns the runs that a message was in.

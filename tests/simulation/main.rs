@@ -69,13 +69,20 @@ fn two_runs_of_a_seed_have_the_same_journal() {
 
 #[test]
 fn an_instance_may_die_at_every_call() {
-    for seed in seeds(20) {
-        let mut world = World::small(seed);
+    let (few, late) = (seeds(20).map(World::small), seeds(10).map(World::late));
+    for mut world in few.chain(late) {
         for call in 0..live(&world).calls {
             for has_effect in [false, true] {
                 world.cut_at = Some((call, has_effect));
                 obey(&world, &live(&world));
             }
         }
+    }
+}
+
+#[test]
+fn slow_groups_near_their_end_obey_the_laws() {
+    for world in seeds(20).map(World::slow) {
+        obey(&world, &live(&world));
     }
 }

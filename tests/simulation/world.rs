@@ -114,6 +114,8 @@ pub enum How {
     Throttled,
     Denied,
     Hangs,
+    /// It takes nine seconds.
+    Slow,
     /// It works, and nobody hears of it.
     Mute,
     /// Each entry of a batch fails.
@@ -148,6 +150,8 @@ pub struct Trouble {
     pub archive_fails: u8,
     /// Calls that read the attributes of queues and subscriptions.
     pub reads_fail: u8,
+    /// Calls that ask SNS about a subscription and are never answered.
+    pub lookups_hang: u8,
 }
 
 impl Outage {
@@ -222,6 +226,7 @@ impl World {
             archive_fails: percent(rng, 40),
             // Four days are assumed of a queue that does not answer.
             reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
+            lookups_hang: if rng.u8(..4) == 0 { percent(rng, 60) } else { 0 },
         };
         let mut world = Self {
             seed,
@@ -247,7 +252,7 @@ impl World {
         if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
             world.subscribers[0].raw = true;
         }
-        if rng.u8(..10) == 0 {
+        if rng.u8(..8) == 0 {
             world.come_to_the_brink(rng);
         }
         world
@@ -262,10 +267,10 @@ impl World {
         self.mapping.off.clear();
         self.queue.visibility = *pick(rng, &[60, 360]);
         (self.requeue, self.rate) = (None, None);
-        self.trouble = Trouble::default();
-        for plan in &mut self.letters {
-            plan.at = 0;
-        }
+        self.trouble = Trouble { lookups_hang: *pick(rng, &[0, 0, 100]), ..Trouble::default() };
+        // A group comes as a whole, so that all behind its head come to their end with it.
+        self.mapping.batch = self.mapping.batch.max(5);
+        self.letters.iter_mut().for_each(|plan| *plan = Plan { at: 0, group: 0 });
         let how = *pick(rng, &[How::Down, How::Refused, How::Throttled, How::Denied]);
         self.archive_weather = vec![Outage { from: 0, to: self.retention() - self.margin() / 2, how }];
         let to = 2 * self.retention();
@@ -309,6 +314,45 @@ impl World {
         world.queue.duplicates = 0;
         world.archive_weather.clear();
         world.rate = None;
+        world
+    }
+
+    /// Returns a small world whose letters come to their last attempt shortly before the margin of their end, in a queue
+    /// that would hide them for longer than that.
+    pub fn late(seed: u64) -> Self {
+        let mut world = Self::small(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x1a7e);
+        world.queue.retention = rng.u64(14_400..86_400);
+        let margin = expiry_margin(world.queue.retention);
+        world.queue.visibility = 2 * margin;
+        (world.mapping.timeout, world.mapping.window) = (20, 0);
+        world.mapping.skews = vec![0];
+        let wait = u32::try_from(world.queue.retention - margin - rng.u64(5..60)).unwrap();
+        world.schedule = Schedule { min: wait, max: wait, retries: 2, ..world.schedule };
+        (world.requeue, world.jitter, world.ceiling) = (None, 0.0, VISIBILITY_CEILING);
+        for one in &mut world.subscribers {
+            one.weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Down }];
+        }
+        world
+    }
+
+    /// Returns a world whose group comes to its last attempts shortly before the margin of its end, at an endpoint so slow
+    /// that a run has time for two or three letters of ten.
+    pub fn slow(seed: u64) -> Self {
+        let mut world = Self::late(seed);
+        world.fifo = true;
+        (world.target, world.rate) = (Target::Origin, None);
+        world.mapping.batch = 10;
+        world.letters = vec![Plan { at: 0, group: 0 }; 10];
+        let end = world.retention();
+        let weather = vec![
+            Outage { from: 0, to: end / 2, how: How::Down },
+            Outage { from: end / 2, to: Millis::MAX, how: How::Slow },
+        ];
+        world.subscribers = vec![Subscriber { kind: Kind::Queue, raw: false, state: State::Confirmed, weather }];
+        let margin = expiry_margin(world.queue.retention);
+        let wait = u32::try_from(world.queue.retention - margin - seed % 20).unwrap();
+        world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
         world
     }
 
