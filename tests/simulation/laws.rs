@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sim::Millis;
 
-use crate::lives::{Disturbed, Fact, Life, What, lives};
 use crate::live::{ARCHIVE, DLQ, Story};
+use crate::lives::{Disturbed, Fact, Life, What, lives};
 use crate::world::{How, SECOND, State, Target, World};
 
 /// A broken law, in words.
@@ -75,7 +75,8 @@ fn nothing_is_removed_before_it_is_safe(life: &Life<'_>) -> Judged {
             _ => false,
         };
         let safe = life.facts.iter().filter(|fact| fact.index > sent.index).find(is_safe);
-        let is_deletion = |fact: &&Fact| matches!(&fact.what, What::Deleted { message: it } if *it == message);
+        let is_deletion =
+            |fact: &&Fact| matches!(&fact.what, What::Deleted { message: it } if *it == message);
         let deleted = life.facts.iter().find(is_deletion);
         if deleted.is_some_and(|deleted| safe.is_none_or(|safe| safe.index > deleted.index)) {
             return life.broken("was deleted before it was safe");
@@ -90,7 +91,9 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
         return Ok(());
     }
     let world = life.world;
-    let Some((last, message, _)) = life.messages().pop() else { return life.broken("never came to the queue") };
+    let Some((last, message, _)) = life.messages().pop() else {
+        return life.broken("never came to the queue");
+    };
     let end = last.at + world.retention();
     // An archive that is back gets a letter within half of the time that is left, and a batch may take its time.
     let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
@@ -102,13 +105,16 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
     let hangs = world.archive_weather.iter().any(|outage| outage.how == How::Hangs)
         || world.subscribers.iter().flat_map(|one| &one.weather).any(|outage| outage.how == How::Hangs)
         || world.trouble.lookups_hang > 0;
-    let in_time = if hangs { 2 * run } else { Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND };
+    let in_time =
+        if hangs { 2 * run } else { Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND };
     let since = end - world.margin() - Millis::try_from(world.queue.visibility).unwrap() * SECOND - run;
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
     let disturbed = life.facts.iter().any(|fact| {
         let what = match fact.what {
             // A run that dies near the end has hidden its letters for its own time only.
-            What::Disturbed { what: Disturbed::Died } if comes_back(life, fact, end - 2 * run) => return false,
+            What::Disturbed { what: Disturbed::Died } if comes_back(life, fact, end - 2 * run) => {
+                return false;
+            }
             // A copy that another run gets makes the handle of the first one stale.
             What::Duplicated { .. } => return fact.at >= since,
             What::Disturbed { what } => what,
@@ -126,9 +132,9 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
 fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
     let run = life.story.runs.iter().find(|run| run.kept.is_none() && run.to == died.index);
     run.is_some_and(|run| {
-        life.facts.iter().filter(|fact| (run.from..run.to).contains(&fact.index)).any(|fact| {
-            matches!(fact.what, What::Hidden { seconds, .. } if fact.at + seconds * SECOND < before)
-        })
+        life.facts.iter().filter(|fact| (run.from..run.to).contains(&fact.index)).any(
+            |fact| matches!(fact.what, What::Hidden { seconds, .. } if fact.at + seconds * SECOND < before),
+        )
     })
 }
 
@@ -144,7 +150,8 @@ fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
             let Some(kept) = &run.kept else { continue };
             let archive = life.story.disturbances.iter().any(|it| {
                 let by_run = it.call.caller == run.caller && (run.began..=run.ended).contains(&it.at);
-                by_run && (crate::live::is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
+                by_run
+                    && (crate::live::is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
             });
             if kept.iter().any(|id| **id == *message) && !archive {
                 return life.broken(&format!("was kept by the run at {}", run.began - life.story.start));
@@ -184,7 +191,12 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let forks = world.target == Target::Topic || world.requeue.is_some();
     // A clock that is ahead names a moment for the requeue that the letter's first receive comes before.
     let ahead = if world.skew() > SLACK { life.messages().len().saturating_sub(1) } else { 0 };
-    let most = retries * if forks { 1 + causes } else { 1 } + causes + life.disturbed(&by) + hops(life) + ahead + others;
+    let most = retries * if forks { 1 + causes } else { 1 }
+        + causes
+        + life.disturbed(&by)
+        + hops(life)
+        + ahead
+        + others;
     if attempts.len() > most {
         return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
     }
@@ -234,12 +246,14 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 }
             }
             "expiring" => {
-                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.index < fact.index) else {
+                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.index < fact.index)
+                else {
                     continue;
                 };
                 // The requeue counts from the first arrival, and four days stand in for what is not known.
                 let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
-                let longest = (1..=world.schedule.retries).map(|retry| world.wait(retry).0).max().unwrap_or(0);
+                let longest =
+                    (1..=world.schedule.retries).map(|retry| world.wait(retry).0).max().unwrap_or(0);
                 let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
                 let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
                 let put_off = 600 * SECOND;

@@ -92,7 +92,8 @@ pub fn live(world: &World) -> Story {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     // The SDK's jitter is part of the world.
     fastrand::seed(world.seed);
-    runtime.unwrap().block_on(Life::new(world).live())
+    // The account's clock is the runtime's only if it begins within.
+    runtime.unwrap().block_on(async { Life::new(world).live().await })
 }
 
 struct Life<'w> {
@@ -160,7 +161,8 @@ impl<'w> Life<'w> {
             shuffled: !world.fifo,
             ..QueueSettings::default()
         };
-        let other = QueueSettings { retention: 100 * 86_400, content_based: true, ..QueueSettings::default() };
+        let other =
+            QueueSettings { retention: 100 * 86_400, content_based: true, ..QueueSettings::default() };
         self.aws.act("world", |it, _| {
             it.sqs.create(&world.name(DLQ), queue.clone());
             it.sqs.create(&world.name(REQUEUE), queue);
@@ -187,13 +189,7 @@ impl<'w> Life<'w> {
         let dlq = self.mapping(DLQ);
         let requeue = self.mapping(REQUEUE);
         let run = |batch| Box::pin(self.invoke(batch));
-        let all = async {
-            tokio::join!(
-                self.publish(),
-                dlq.run(run),
-                requeue.run(run)
-            )
-        };
+        let all = async { tokio::join!(self.publish(), dlq.run(run), requeue.run(run)) };
         let _ = tokio::time::timeout(Duration::from_millis(u64::try_from(end).unwrap()), all).await;
         self.story()
     }
@@ -520,7 +516,7 @@ fn fault(how: How, call: &Call) -> Fault {
         How::Throttled => Fault::Throttle,
         How::Denied => Fault::Denied,
         How::Hangs => Fault::HangBefore,
-        How::Slow => Fault::Pass.after(Duration::from_secs(9)),
+        How::Slow => Fault::Pass.after(Duration::from_millis(7_500)),
         How::Mute => Fault::ResetAfter,
         How::EachFails if call.entries.is_empty() => Fault::Unavailable,
         How::EachFails => {

@@ -30,23 +30,46 @@ pub struct Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A queue of the function's took a message; the requeue's are sent by the function.
-    Sent { message: Arc<str>, queue: String },
-    Received { message: Arc<str>, count: u32 },
-    Hidden { message: Arc<str>, seconds: i64 },
-    Deleted { message: Arc<str> },
-    Duplicated { message: Arc<str> },
-    Expired { message: Arc<str> },
+    Sent {
+        message: Arc<str>,
+        queue: String,
+    },
+    Received {
+        message: Arc<str>,
+        count: u32,
+    },
+    Hidden {
+        message: Arc<str>,
+        seconds: i64,
+    },
+    Deleted {
+        message: Arc<str>,
+    },
+    Duplicated {
+        message: Arc<str>,
+    },
+    Expired {
+        message: Arc<str>,
+    },
     /// The function called the endpoint, or the topic, in this run.
-    Called { run: usize },
+    Called {
+        run: usize,
+    },
     /// Its own endpoint took it, from the function or from SNS.
     Delivered,
     /// The topic took it.
     Published,
     /// An endpoint took it that is not its own.
-    Astray { to: String },
-    Archived { reason: String },
+    Astray {
+        to: String,
+    },
+    Archived {
+        reason: String,
+    },
     /// Something went wrong with a call or a batch of it.
-    Disturbed { what: Disturbed },
+    Disturbed {
+        what: Disturbed,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +231,11 @@ impl<'s> Reader<'s> {
     }
 
     fn arrived(&self, (_, subscriber): Key, to: &str) -> What {
-        if endpoint(self.world, subscriber) == to { What::Delivered } else { What::Astray { to: to.to_owned() } }
+        if endpoint(self.world, subscriber) == to {
+            What::Delivered
+        } else {
+            What::Astray { to: to.to_owned() }
+        }
     }
 
     fn message(&mut self, index: usize, at: Millis, id: &Arc<str>, what: impl Fn(Arc<str>) -> What) {

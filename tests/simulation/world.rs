@@ -114,7 +114,7 @@ pub enum How {
     Throttled,
     Denied,
     Hangs,
-    /// It takes nine seconds.
+    /// It takes seven seconds and a half.
     Slow,
     /// It works, and nobody hears of it.
     Mute,
@@ -207,7 +207,9 @@ impl World {
         let subscribers = match target {
             Target::Topic => vec![subscriber(rng, fifo, true)],
             // Two subscriptions that share a FIFO queue send it one message of one deduplication id.
-            Target::Origin => (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect(),
+            Target::Origin => {
+                (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect()
+            }
         };
         let spread = *pick(rng, &[0, MINUTE, HOUR]);
         let groups = rng.u32(1..=2);
@@ -337,7 +339,7 @@ impl World {
     }
 
     /// Returns a world whose group comes to its last attempts shortly before the margin of its end, at an endpoint so slow
-    /// that a run has time for two or three letters of ten.
+    /// that a run has time for two letters of ten.
     pub fn slow(seed: u64) -> Self {
         let mut world = Self::late(seed);
         world.fifo = true;
@@ -349,7 +351,8 @@ impl World {
             Outage { from: 0, to: end / 2, how: How::Down },
             Outage { from: end / 2, to: Millis::MAX, how: How::Slow },
         ];
-        world.subscribers = vec![Subscriber { kind: Kind::Queue, raw: false, state: State::Confirmed, weather }];
+        world.subscribers =
+            vec![Subscriber { kind: Kind::Queue, raw: false, state: State::Confirmed, weather }];
         let margin = expiry_margin(world.queue.retention);
         let wait = u32::try_from(world.queue.retention - margin - seed % 20).unwrap();
         world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
@@ -371,7 +374,8 @@ impl World {
         if let [one] = self.subscribers.as_slice()
             && one.raw
         {
-            policy["default"]["subscription"] = format!("{}:subscription-0", arn("sns", &self.name("orders"))).into();
+            policy["default"]["subscription"] =
+                format!("{}:subscription-0", arn("sns", &self.name("orders"))).into();
         }
         if let Some(rate) = self.rate {
             policy["default"]["deliveryPolicy"]["throttlePolicy"] = json!({ "maxReceivesPerSecond": rate });
@@ -435,7 +439,11 @@ fn schedule(rng: &mut Rng) -> Schedule {
 }
 
 fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
-    let kind = if fifo { Kind::Queue } else { *pick(rng, &[Kind::Queue, Kind::Queue, Kind::Function, Kind::Stream]) };
+    let kind = if fifo {
+        Kind::Queue
+    } else {
+        *pick(rng, &[Kind::Queue, Kind::Queue, Kind::Function, Kind::Stream])
+    };
     let state = match rng.u8(..12) {
         0 => State::Elsewhere,
         1 => State::Pending,
@@ -449,7 +457,16 @@ fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
         let to = from + rng.i64(SECOND..length);
         let how = *pick(
             rng,
-            &[How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute, How::EachFails, How::Never],
+            &[
+                How::Down,
+                How::Refused,
+                How::Throttled,
+                How::Denied,
+                How::Hangs,
+                How::Mute,
+                How::EachFails,
+                How::Never,
+            ],
         );
         weather.push(Outage { from, to, how });
         from = to + rng.i64(0..HOUR);
@@ -459,7 +476,8 @@ fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
 
 /// The archive is down for a while, often when letters come to it: at the end of the schedule, or in the last margin.
 fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<Outage> {
-    let how = *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);
+    let how =
+        *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);
     let end = Millis::try_from(retention).unwrap() * SECOND;
     let margin = Millis::try_from(expiry_margin(retention)).unwrap() * SECOND;
     let whole: u64 = (1..=schedule.retries).filter_map(|k| schedule.wait(k, &Jitter::NONE)).sum();
