@@ -239,7 +239,7 @@ impl<'w> Life<'w> {
             self.aws.act("publisher", |it, cx| it.publish(cx, &self.world.name(TOPIC), &entry)).unwrap();
             self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Subscribes everybody, as they are while SNS delivers or as the function finds them.
@@ -316,7 +316,7 @@ impl<'w> Life<'w> {
         let number = self.instances.get();
         self.instances.set(number + 1);
         let caller = Caller::new(&format!("fn-{number}"));
-        let clients = own_patience(Clients::from_config(&self.config(&caller), false));
+        let clients = own_patience(&Clients::from_config(&self.config(&caller), false));
         let skew = world.mapping.skews[number % world.mapping.skews.len()];
         let clock = {
             let clock = self.aws.clock().clone();
@@ -363,7 +363,7 @@ impl<'w> Life<'w> {
 }
 
 /// Gives clients retries of their own, as those of a process are: else all worlds would share what SDK's retries cost.
-fn own_patience(clients: Clients) -> Clients {
+fn own_patience(clients: &Clients) -> Clients {
     macro_rules! own {
         ($client:ident, $sdk:ident) => {{
             let partition = RetryPartition::custom("own").token_bucket(TokenBucket::default()).build();

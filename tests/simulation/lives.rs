@@ -176,7 +176,7 @@ impl<'s> Reader<'s> {
             }
             Event::Swallowed { name, body, .. } => {
                 for key in self.letters(body) {
-                    if &**name == self.world.name(ARCHIVE) {
+                    if **name == self.world.name(ARCHIVE) {
                         self.note(key, index, at, What::Archived { reason: "again".to_owned() });
                     }
                 }

@@ -2,7 +2,7 @@
 //! simulated account, weeks in a moment.
 //!
 //! `WORLDS` says how many worlds; `SEED` names one of them, to see it again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![allow(unreachable_pub, reason = "one program")]
 
 mod laws;
