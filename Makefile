@@ -59,11 +59,13 @@ bench: ## Calls, speed, memory and start of the release binary, after some minut
 	target/release/bench --pipeline target/release/pipeline.txt $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000
+WORLDS ?= 20000
 PROFILE ?= release
-soak: ## The same with the release binary and many letters, in about ten minutes: [LETTERS=100000] [SEED=7] [PROFILE=dev] [PAGE=docs/figures.md]
+soak: ## The same with the release binary and many letters, and many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
 	cargo build --profile $(PROFILE) --bin sns-redrive
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
+	WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws
 
 # In a copy of the source, with what is compiled kept for the next time.
 sabotage: ## Break the software in known ways, which a proof must notice: [ONLY=name]
