@@ -137,7 +137,8 @@ impl Dispatcher {
         let mut under_way = FuturesUnordered::new();
         loop {
             let now = self.origin.elapsed();
-            for (request, begin) in dispatch.poll(now, &mut self.call_times()) {
+            let begun = dispatch.poll(now, &mut self.call_times());
+            for (request, begin) in begun {
                 if begin == Begin::Now {
                     let payloads: Vec<_> = requests[request].iter().map(|index| waiting[*index]).collect();
                     // Boxed, so that those who wait take no room.

@@ -79,14 +79,17 @@ impl Dispatch {
     pub fn poll(&mut self, now: Duration, calls: &mut CallTimes) -> Vec<(usize, Begin)> {
         let mut begun = Vec::new();
         while self.under_way < CONCURRENT_REQUESTS {
-            let due =
-                |queue: &VecDeque<usize>| queue.front().is_some_and(|one| self.requests[*one].turn <= now);
-            let next = if due(&self.others) {
-                self.others.pop_front()
-            } else if self.singles_under_way < CONCURRENT_SINGLES && due(&self.singles) {
-                self.singles.pop_front()
-            } else {
-                None
+            let due = |one: &&usize| self.requests[**one].turn <= now;
+            let other = self.others.front().filter(due).copied();
+            let has_place = self.singles_under_way < CONCURRENT_SINGLES;
+            let single = self.singles.front().filter(|_| has_place).filter(due).copied();
+            // Whose turn came first, so that a crowd of one kind does not keep the other waiting.
+            let earlier = |one: usize| (self.requests[one].turn, one);
+            let next = match (other, single) {
+                (Some(other), Some(single)) if earlier(single) < earlier(other) => self.singles.pop_front(),
+                (Some(_), _) => self.others.pop_front(),
+                (None, Some(_)) => self.singles.pop_front(),
+                (None, None) => None,
             };
             let Some(request) = next else { break };
             if self.begins(request, now, calls) {
@@ -176,8 +179,8 @@ mod tests {
 
     #[test]
     fn so_many_are_under_way_and_no_more() {
-        let requests =
-            (0..40).map(|number| function(number, 0)).chain((0..150).map(|number| queue(number, 0)));
+        let queues = (0..150).map(|number| queue(number, 0));
+        let requests = queues.chain((0..40).map(|number| function(number, 0)));
         let mut dispatch = Dispatch::new(requests.collect(), window(60), Duration::ZERO);
         let first = begun(&mut dispatch, 0);
         assert_eq!(first.len(), CONCURRENT_REQUESTS);
@@ -185,11 +188,19 @@ mod tests {
             dispatch.ended(request);
         }
         let second = begun(&mut dispatch, 0);
-        let singles = second.iter().filter(|request| **request < 40).count();
+        let singles = second.iter().filter(|request| **request >= 150).count();
         assert_eq!((second.len(), singles), (50 + CONCURRENT_SINGLES, CONCURRENT_SINGLES));
         assert_eq!(begun(&mut dispatch, 0), [] as [usize; 0]);
-        dispatch.ended(second.into_iter().find(|request| *request < 40).unwrap());
+        dispatch.ended(second.into_iter().find(|request| *request >= 150).unwrap());
         assert_eq!(begun(&mut dispatch, 0).len(), 1);
+    }
+
+    #[test]
+    fn a_crowd_of_one_kind_does_not_keep_the_other_waiting() {
+        let crowd = (0..200).map(|number| queue(number, 5));
+        let requests = crowd.chain([function(0, 4)]).collect();
+        let mut dispatch = Dispatch::new(requests, window(60), Duration::ZERO);
+        assert!(begun(&mut dispatch, 5).contains(&200));
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub(super) struct Moving {
 /// The deferred letters of a round, while it is decided where they wait.
 #[derive(Debug)]
 pub(super) struct Placing {
-    estimate: InFlightEstimate,
+    /// Letters that will be in flight, being hidden for a while.
+    in_flight: u64,
     /// Letters that stay where they are, without those that nobody could move.
     hidden: usize,
     pub(super) moving: Vec<Moving>,
@@ -51,7 +52,7 @@ impl Placing {
         deferred: Vec<(usize, Deferral)>,
         now: Timestamp,
     ) -> Self {
-        let (mut moving, mut hidden) = (Vec::new(), 0);
+        let (mut moving, mut hidden, mut in_flight) = (Vec::new(), 0, 0);
         for (index, deferral) in deferred {
             let case = &cases[index];
             let place = match case.letter.sqs.queue.is_fifo() {
@@ -64,12 +65,14 @@ impl Placing {
                 Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
                 Place::Hidden => {
                     hidden += 1;
-                    estimate.hide(u64::from(deferral.hide > 0), now);
+                    let waits = u64::from(deferral.hide > 0);
+                    in_flight += waits;
+                    estimate.hide(waits, now);
                 }
             }
         }
         let to_move = moving.len();
-        Self { estimate, hidden, moving, to_move }
+        Self { in_flight, hidden, moving, to_move }
     }
 
     /// Leaves out what the requeue would not keep for as long as it waits, by its own first arrival.
@@ -132,8 +135,9 @@ impl Placing {
         queue: &Arn,
         now: Timestamp,
     ) -> Option<Notice> {
-        let mut estimate = self.estimate;
-        estimate.hide(self.to_move as u64, now);
+        // What the queue has said meanwhile counts.
+        let mut estimate = knowledge.estimate(config, queue);
+        estimate.hide(self.in_flight + self.to_move as u64, now);
         let tight = estimate.is_tight() && (self.to_move > 0 || (queue.is_fifo() && self.hidden > 0));
         let notice = if tight { knowledge.warn(config, queue, &estimate) } else { None };
         knowledge.estimates.insert(queue.clone(), estimate);

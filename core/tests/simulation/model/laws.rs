@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use redrive_core::batch::MAX_DELAY;
 use redrive_core::policy::{ArchiveReason, expiry_margin};
 
 use super::journal::{Fact, Message, What};
@@ -76,12 +77,25 @@ impl Life<'_> {
         self.facts.iter().filter(|fact| matches!(fact.what, What::Moved { .. })).count()
     }
 
-    /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO
-    /// queues delay none; where its next retry is due within the second of slack, it is made then, and the
-    /// next point counts from there.
+    /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
+    /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
+    /// due within the second of slack, it is made then, and the next point counts from there.
     fn earliest(&self, number: u32) -> Millis {
-        let aside = if self.world.dlq.fifo { i64::try_from(self.moves()).unwrap() } else { 0 };
-        self.point(number) - SLACK * (1 + aside)
+        let moves = i64::try_from(self.moves()).unwrap();
+        let early = if self.world.dlq.fifo {
+            moves
+        } else {
+            let waits = self.plan().spent + 1..=number;
+            moves.min(i64::try_from(waits.filter(|k| self.leaves_a_second(*k)).count()).unwrap())
+        };
+        self.point(number) - SLACK * (1 + early)
+    }
+
+    /// Whether so little of a wait is left after moves of the longest delay that it falls into the second of slack.
+    fn leaves_a_second(&self, k: u32) -> bool {
+        let (wait, delay) = (self.wait(k), seconds(MAX_DELAY));
+        let latency = self.world.mapping.late.end() + self.world.mapping.takes;
+        wait > delay && wait % delay <= SLACK + (wait / delay + 1) * latency
     }
 
     fn plan(&self) -> &super::world::Plan {
