@@ -286,12 +286,17 @@ pub enum Notice {
 
 /// The results of archiving or hiding so many letters. What was not answered has failed.
 pub(super) fn results(answer: Answer, count: usize) -> Vec<Result<(), Failure>> {
-    let mut results = match answer {
+    let results = match answer {
         Answer::Archived(results) | Answer::Hidden(results) => results,
         _ => Vec::new(),
     };
-    results.resize_with(count, || Err(no_answer()));
-    results
+    whole(results, count, || Err(no_answer()))
+}
+
+/// Completes the answers for so many letters: what is missing counts as not done.
+pub(super) fn whole<T>(mut answers: Vec<T>, count: usize, missing: impl FnMut() -> T) -> Vec<T> {
+    answers.resize_with(count, missing);
+    answers
 }
 
 /// The failure of what was not answered.

@@ -109,14 +109,6 @@ impl Longest {
     }
 }
 
-/// What each of so many requests to functions and web servers may take, if all are to be made in the whole time:
-/// each place among those under way makes several in a row. Where it makes only one, half of the time must do, since
-/// that one may wait for its turn.
-pub(super) fn share(whole: Duration, requests: usize) -> Duration {
-    let in_a_row = requests.div_ceil(super::dispatch::CONCURRENT_SINGLES).max(2);
-    whole / u32::try_from(in_a_row).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,15 +174,6 @@ mod tests {
         assert_eq!(after(&[(8, Ended::Unknown, 0)], began), None);
         let seen = after(&[(2, Ended::Ran, 0)], began);
         assert_eq!(after(&[(2, Ended::Ran, 0), (8, Ended::Unknown, 5)], began), seen);
-    }
-
-    #[test]
-    fn the_time_is_shared_by_the_calls_that_a_place_makes_in_a_row() {
-        for (requests, expected) in
-            [(0, 12), (1, 12), (16, 12), (17, 12), (32, 12), (33, 8), (48, 8), (160, 2)]
-        {
-            assert_eq!(share(SECOND * 24, requests).as_secs(), expected, "{requests}");
-        }
     }
 
     #[test]

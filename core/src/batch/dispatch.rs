@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::calls::{CallTimes, share};
+use super::calls::CallTimes;
 use super::time::Window;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
@@ -138,6 +138,14 @@ fn goes_alone(to: &Endpoint) -> bool {
     }
 }
 
+/// The time that each of so many requests to functions and web servers may take, if all are to be made in the whole time:
+/// each place among those under way makes several in a row. Where it makes only one, half of the time must do, since
+/// that one may wait for its turn.
+fn share(whole: Duration, requests: usize) -> Duration {
+    let in_a_row = requests.div_ceil(CONCURRENT_SINGLES).max(2);
+    whole / u32::try_from(in_a_row).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +216,15 @@ mod tests {
         let mut dispatch = Dispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
         assert_eq!(dispatch.poll(SECOND * 58, &mut CallTimes::default()), [(1, Begin::TooLate)]);
+    }
+
+    #[test]
+    fn the_time_is_shared_by_the_calls_that_a_place_makes_in_a_row() {
+        for (requests, expected) in
+            [(0, 12), (1, 12), (16, 12), (17, 12), (32, 12), (33, 8), (48, 8), (160, 2)]
+        {
+            assert_eq!(share(SECOND * 24, requests).as_secs(), expected, "{requests}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, no_answer};
+use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, no_answer, whole};
 use super::case::{Case, Disposition};
 use super::order::Order;
 use super::resolve::{refusal_at_sight, subscriptions};
@@ -108,7 +108,7 @@ impl Batch<'_> {
     pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer) -> Stage {
         let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
-        let answers = answers.into_iter().chain(std::iter::repeat_with(|| Err(no_answer())));
+        let answers = whole(answers, asked.len(), || Err(no_answer()));
         for (index, answer) in asked.into_iter().zip(answers) {
             let case = &mut self.cases[index];
             match answer {

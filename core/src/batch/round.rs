@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::action::{
     Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification, no_answer,
+    whole,
 };
 use super::case::{Case, Disposition};
 use super::place::{Placing, deferred};
@@ -71,8 +72,7 @@ impl Batch<'_> {
     /// Letters that SNS did not sign are refused; a certificate that cannot be had is a failed attempt.
     pub(super) fn verified(&mut self, mut passed: Due, asked: Due, answer: Answer, now: Now) -> Stage {
         let answers = if let Answer::Verified(answers) = answer { answers } else { Vec::new() };
-        let unanswered = || Verification::Unknown(Sent::NotStarted);
-        let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
+        let answers = whole(answers, asked.len(), || Verification::Unknown(Sent::NotStarted));
         for ((index, retry), answer) in asked.into_iter().zip(answers) {
             match answer {
                 Verification::Genuine => passed.push((index, retry)),
@@ -177,7 +177,7 @@ impl Batch<'_> {
         let attempts = if let Answer::Delivered(attempts) = answer { attempts } else { Vec::new() };
         let unanswered =
             || Attempt { sent: Ok(Sent::Failed(no_answer())), took: Duration::ZERO, unmarked: false };
-        let attempts = attempts.into_iter().chain(std::iter::repeat_with(unanswered));
+        let attempts = whole(attempts, sent.len(), unanswered);
         for ((index, retry), attempt) in sent.into_iter().zip(attempts) {
             if attempt.unmarked {
                 self.notices.push(Notice::Unmarked(Arc::clone(&self.cases[index].letter)));

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use model::figures;
 use model::laws::{self, Judged};
-use model::outage::{BUILT_IN, Outage};
+use model::outage::Outage;
 use model::world::{Story, World};
 use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
 use model::{MINUTE, SECOND};
@@ -240,7 +240,7 @@ fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_gr
     let mut all = vec![vec![12]; 24];
     all[0] = (1..=12).collect();
     (all[10], all[20]) = (vec![10, 11, 12], vec![10, 11, 12]);
-    assert_eq!(group(24, 10, BUILT_IN), all);
+    assert_eq!(group(24, 10, Schedule::BUILT_IN), all);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 //! and there are as many fewer of them.
 
 use redrive_core::batch::IN_FLIGHT_LIMIT;
-use redrive_core::policy::{Backoff, Schedule, VISIBILITY_CEILING};
+use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
 use super::queue::Settings;
@@ -17,16 +17,7 @@ use super::{HOUR, MINUTE, Millis, SECOND};
 pub const BATCH: u64 = 1_000;
 pub const BATCH_TAKES: Millis = SECOND;
 
-/// The built-in policy's schedule.
-pub const BUILT_IN: Schedule = Schedule {
-    min: 60,
-    max: 21_600,
-    retries: 12,
-    no_delay: 1,
-    min_delay: 2,
-    max_delay: 2,
-    backoff: Backoff::Exponential,
-};
+/// The built-in policy's jitter.
 pub const BUILT_IN_JITTER: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +82,7 @@ impl Outage {
         };
         let world = World {
             seed: 1,
-            schedule: BUILT_IN,
+            schedule: Schedule::BUILT_IN,
             jitter: BUILT_IN_JITTER,
             ceiling: VISIBILITY_CEILING,
             dlq: queue.clone(),

@@ -5,7 +5,6 @@ use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
 use redrive_core::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
-use super::outage::BUILT_IN;
 use super::queue::Settings;
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
@@ -211,7 +210,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
     let arrives = |who: usize| i64::try_from(who).unwrap() * apart;
     World {
         seed: 1,
-        schedule: BUILT_IN,
+        schedule: Schedule::BUILT_IN,
         jitter: 0.1,
         ceiling: VISIBILITY_CEILING,
         dlq: queue.clone(),
