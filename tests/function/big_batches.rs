@@ -85,20 +85,18 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
 }
 
-/// A slow target and little time: what could not be begun stays as it was. Fewer letters than elsewhere here, so that
-/// a busy machine spends the time on waiting for the target too, and not on reading letters.
-#[tokio::test]
+/// A slow target and little time: what could not be begun stays as it was. Of 2.4 s for deliveries the first half is for
+/// beginning them, so of the third hundred requests none is begun, at 1.4 s. Time stands still while the machine works.
+#[tokio::test(start_paused = true)]
 async fn what_the_time_does_not_reach_is_handed_back_untouched() {
     let world = World::new(&[]).with_time(Duration::from_secs(3));
     world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::Slow(Duration::from_millis(500)),
+        "SendMessageBatch" => Reply::Slow(Duration::from_millis(700)),
         _ => Reply::Accept,
     });
-    let all = 3_000;
-    let ran = world.run(&posts(all)).await;
+    let ran = world.run(&posts(3_000)).await;
     let (delivered, untouched) = (count(&ran, "delivered"), count(&ran, "failed"));
-    assert_eq!((delivered + untouched, ran.kept.len()), (all, untouched));
-    assert!(delivered > 0 && untouched > 0, "{delivered} delivered, {untouched} left");
+    assert_eq!((delivered, untouched, ran.kept.len()), (2_000, 1_000, 1_000));
     let sent: BTreeSet<_> =
         world.cloud.entries("SendMessageBatch").into_iter().map(|entry| entry.body).collect();
     assert_eq!(sent.len(), delivered, "nothing was begun of the others");
