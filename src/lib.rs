@@ -67,4 +67,4 @@ pub mod settings;
 pub mod signature;
 pub mod telemetry;
 
-pub use redrive_core::{arn, batch, endpoint, failure, letter, policy};
+pub use redrive_core::{arn, batch, endpoint, failure, letter, policy, waiting};

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision |
+//! | [`waiting`] | the list of waiting letters, and the keys of what operators and the function share |
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`] | ARNs, parsed once |
@@ -22,3 +23,4 @@ pub mod endpoint;
 pub mod failure;
 pub mod letter;
 pub mod policy;
+pub mod waiting;

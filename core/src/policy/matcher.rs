@@ -69,7 +69,19 @@ impl Matcher {
 
     /// The first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Result<Option<usize>, Unmatchable> {
-        let Some(patterns) = &self.patterns else { return Ok(None) };
+        Ok(self.matching(letter)?.into_iter().min())
+    }
+
+    /// All whose pattern matches, in their order.
+    pub(super) fn all(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
+        let mut all = self.matching(letter)?;
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    fn matching(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
+        let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
         let view = view(letter, |field| self.names(field));
         let steps = |paths: &Vec<Vec<String>>| {
             let leaves = paths.iter().map(|path| leaves(&view, path).max(1));
@@ -78,8 +90,7 @@ impl Matcher {
         if self.paths.iter().any(|paths| steps(paths) > MAX_STEPS) {
             return Err(Unmatchable);
         }
-        let matches = patterns.matches_for_event(view.to_string().as_bytes());
-        Ok(matches.map_err(|_| Unmatchable)?.into_iter().min())
+        patterns.matches_for_event(view.to_string().as_bytes()).map_err(|_| Unmatchable)
     }
 
     /// Whether any pattern is about a field. Most are not about the message, which may be large and would be

@@ -1,0 +1,128 @@
+//! The document of orders: reading and writing.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
+use crate::policy::fields::{Fault, Faults, Fields};
+use crate::policy::matcher::Matcher;
+
+/// The longest id, `by` and `why`, characters.
+const MAX_TEXT: usize = 1_000;
+
+impl Orders {
+    /// Reads a document.
+    ///
+    /// # Errors
+    ///
+    /// [`BadOrders`] with every fault and the path to it. A document of a newer version is one fault.
+    pub fn parse(json: &[u8]) -> Result<Self, BadOrders> {
+        let whole = |problem: String| BadOrders(vec![Fault { path: String::new(), problem }]);
+        if json.len() > MAX_ORDERS_BYTES {
+            let size = json.len();
+            return Err(whole(format!("must be at most {MAX_ORDERS_BYTES} bytes long, not {size}")));
+        }
+        let document: Value =
+            serde_json::from_slice(json).map_err(|error| whole(format!("not JSON: {error}")))?;
+        let version = document.get("version");
+        if version.and_then(Value::as_u64) != Some(ORDERS_VERSION) {
+            let mut problem = format!("must be {ORDERS_VERSION}");
+            if let Some(version) = version {
+                let _ = write!(problem, ", not {version}: a newer version of the tools may have written it");
+            }
+            return Err(BadOrders(vec![Fault { path: "version".to_owned(), problem }]));
+        }
+        let faults = Faults::default();
+        let orders = read(&document, &faults);
+        let faults = faults.into_inner();
+        if faults.is_empty() { Ok(orders) } else { Err(BadOrders(faults)) }
+    }
+
+    /// Makes a document of these orders.
+    ///
+    /// # Errors
+    ///
+    /// [`BadOrders`], as in [`Orders::parse`].
+    pub fn of(orders: &[Order]) -> Result<Self, BadOrders> {
+        Self::parse(written(orders).as_bytes())
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        written(&self.orders)
+    }
+}
+
+fn written(orders: &[Order]) -> String {
+    format!("{:#}\n", json!({ "version": ORDERS_VERSION, "orders": orders }))
+}
+
+fn read(document: &Value, faults: &Faults) -> Orders {
+    let fields = Fields::new(faults, "", document);
+    let _ = fields.value("version");
+    let (mut orders, mut matcher) = (Vec::<Order>::new(), Matcher::default());
+    if fields.value("orders").is_none() {
+        fields.note("orders", "is missing: a list of orders, which may be empty");
+    }
+    for (index, value) in fields.list("orders").unwrap_or_default().iter().enumerate() {
+        let given = Fields::new(faults, format!("orders[{index}]"), value);
+        let order = read_order(&given);
+        if orders.iter().any(|other| other.id == order.id) {
+            given.note("id", format!("{:?} is the id of another order", order.id));
+        }
+        if let Err(problem) = matcher.add(index, &order.pattern) {
+            given.note("match", problem);
+        }
+        given.finish();
+        orders.push(order);
+    }
+    fields.finish();
+    Orders { orders, matcher }
+}
+
+fn read_order(given: &Fields<'_>) -> Order {
+    let actions = OrderAction::ALL.map(|action| (action.name(), action));
+    let action = given.choice("do", &actions);
+    if given.value("do").is_none() {
+        given.note("do", "is missing: hold, retry or archive");
+    }
+    let order = Order {
+        id: text(given, "id"),
+        action: action.unwrap_or(OrderAction::Hold),
+        pattern: given.value("match").cloned().unwrap_or_default(),
+        arrived_before: moment(given, "arrivedBefore"),
+        arrived_after: moment(given, "arrivedAfter"),
+        at: moment(given, "at").unwrap_or_default(),
+        until: moment(given, "until"),
+        by: text(given, "by"),
+        why: text(given, "why"),
+    };
+    if given.value("at").is_none() {
+        given.note("at", "is missing: when the order begins, such as 2026-11-01T12:00:00Z");
+    }
+    if order.until.is_some_and(|until| until <= order.at) {
+        given.note("until", "must be later than at");
+    }
+    order
+}
+
+/// A text that must be there.
+fn text(given: &Fields<'_>, key: &'static str) -> String {
+    let text = given.text(key).unwrap_or_default();
+    if given.value(key).is_none() || text.is_empty() || text.chars().count() > MAX_TEXT {
+        given.note(key, format!("must be a text of 1 to {MAX_TEXT} characters"));
+    }
+    text.to_owned()
+}
+
+fn moment(given: &Fields<'_>, key: &'static str) -> Option<Timestamp> {
+    let text = given.text(key)?;
+    let moment = text.parse().ok();
+    if moment.is_none() {
+        given.note(key, format!("must be a moment such as 2026-11-01T12:00:00Z, not {text:?}"));
+    }
+    moment
+}

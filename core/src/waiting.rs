@@ -1,0 +1,118 @@
+//! The list of waiting letters: what an invocation has hidden for long, so that an operator can wake it.
+//!
+//! The list is advice, never state. Nothing is decided by it, and a line may be stale, missing or there twice. An
+//! invocation that hides letters for more than [`LISTED_ABOVE`] seconds writes one object with a line of JSON for each.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use crate::arn::Arn;
+
+/// Letters that are hidden for no longer than this come back by themselves soon enough, seconds.
+pub const LISTED_ABOVE: u64 = 120;
+
+/// A letter that was hidden, by the knowledge of the invocation that hid it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingLetter {
+    /// The letter's id.
+    pub letter_id: String,
+    /// SQS's id of the message.
+    pub message_id: String,
+    /// The handle of the receive after which it was hidden. It must never be logged.
+    pub receipt_handle: String,
+    /// The queue that it lies in.
+    pub queue_arn: Arn,
+    /// Its topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic_arn: Option<String>,
+    /// Its subscription.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription_arn: Option<String>,
+    /// Where a retry goes: an ARN, or a URL without its query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The rule that it falls under.
+    pub rule: String,
+    /// The code of the failure that it waits after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The retry that comes next.
+    pub retry: WaitingRetry,
+    /// When the letter first arrived.
+    pub since: Timestamp,
+    /// When its retry is due.
+    pub due: Timestamp,
+}
+
+/// The retry that a letter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingRetry {
+    /// Its number.
+    pub number: u32,
+    /// How many the schedule has.
+    pub of: u32,
+}
+
+/// Without the receipt handle.
+impl fmt::Debug for WaitingLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitingLetter")
+            .field("letter_id", &self.letter_id)
+            .field("message_id", &self.message_id)
+            .field("queue_arn", &self.queue_arn)
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of the document of orders below a `CONTROL` prefix.
+#[must_use]
+pub fn orders_key(prefix: &str) -> String {
+    format!("{}orders.json", folder(prefix))
+}
+
+/// The key of an ended order.
+#[must_use]
+pub fn ended_order_key(prefix: &str, id: &str) -> String {
+    format!("{}orders/{id}.json", folder(prefix))
+}
+
+/// What the keys of a queue's waiting letters begin with.
+#[must_use]
+pub fn waiting_prefix(prefix: &str, queue: &Arn) -> String {
+    format!("{}waiting/queue={}/", folder(prefix), queue.resource())
+}
+
+/// `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.jsonl`; times are UTC.
+#[must_use]
+pub fn waiting_key(prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
+    let utc = now.to_zoned(TimeZone::UTC);
+    let (hour, time) = (utc.strftime("%Y-%m-%dT%H"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
+    format!("{}hour={hour}/{time}-{request_id}.jsonl", waiting_prefix(prefix, queue))
+}
+
+fn folder(prefix: &str) -> String {
+    let prefix = prefix.trim_matches('/');
+    if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_below_the_prefix_by_queue_and_hour() {
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+        let now = "2026-11-01T23:59:58.9Z".parse().unwrap();
+        assert_eq!(
+            waiting_key("/dead-control/", &queue, now, "req-1"),
+            "dead-control/waiting/queue=orders-dlq/hour=2026-11-01T23/20261101T235958.900Z-req-1.jsonl"
+        );
+        assert_eq!(orders_key(""), "orders.json");
+        assert_eq!(ended_order_key("a/b", "7"), "a/b/orders/7.json");
+    }
+}
