@@ -16,7 +16,7 @@ use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::archive::Record;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
-    At, Control, Given, Manifest, Parts, Replay, ReplayError, Request, Select, Source, Status,
+    At, Control, Input, Manifest, Parts, Replay, ReplayError, Request, Select, Source, Status,
 };
 
 /// The progress bar's length in characters.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     }
     let policy = args.policy.as_deref().map(|file| read_policy(Some(file), console)).transpose()?;
     let source = match &args.from {
-        Some(file) => Source::Given(records(&read_file(file, console)?)?),
+        Some(file) => Source::Input(records(&read_file(file, console)?)?),
         None => Source::Archive,
     };
     let clients = aws::clients(&args.connection, console).await?;
@@ -106,7 +106,7 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
 
 /// Records as `archive show --json` writes them, one a line. One whose message is not what its digest says, or
 /// that has no digest, was edited.
-fn records(text: &str) -> Result<Vec<Given>, Failed> {
+fn records(text: &str) -> Result<Vec<Input>, Failed> {
     let text = text.trim_end();
     match text.lines().next().map(str::trim) {
         None => bad("no record is given"),
@@ -115,7 +115,7 @@ fn records(text: &str) -> Result<Vec<Given>, Failed> {
     }
 }
 
-fn record(line: &str) -> Given {
+fn record(line: &str) -> Input {
     #[derive(Deserialize)]
     struct Shown {
         digest: Option<String>,
@@ -157,7 +157,7 @@ fn failed(error: ReplayError, interrupted: bool) -> Failed {
 /// Whether every letter that was asked for is sent, or could be.
 fn is_whole(manifest: &Manifest) -> bool {
     let counts = &manifest.counts;
-    let readable = counts.unreadable == 0 && counts.unfit.is_empty();
+    let readable = counts.unreadable == 0 && counts.not_replayable.is_empty();
     match manifest.status {
         Status::DryRun => readable,
         Status::Done => readable && manifest.sent >= counts.selected,
@@ -207,7 +207,7 @@ fn summary(manifest: &Manifest) -> String {
             say(what, format!("{text}{note}"));
         }
     }
-    for (why, number) in &counts.unfit {
+    for (why, number) in &counts.not_replayable {
         say("left out", format!("{}: {}", count(*number, "letter"), harmless(why)));
     }
     if let Some(why) = &manifest.why {

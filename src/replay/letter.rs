@@ -26,7 +26,7 @@ impl fmt::Display for At {
 
 /// Why a letter cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfit {
+pub enum NotReplayable {
     /// It has ten attributes, and the mark would be the eleventh.
     Unmarkable,
     /// With the mark it is larger than a message may be.
@@ -41,7 +41,7 @@ pub enum Unfit {
     NoTarget,
 }
 
-impl Unfit {
+impl NotReplayable {
     /// The name in counts.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Unfit {
 
 /// A letter that can be sent.
 #[derive(Debug)]
-pub(super) struct Fit {
+pub(super) struct Replayable {
     pub(super) at: At,
     pub(super) record: Record,
     pub(super) letter: Letter,

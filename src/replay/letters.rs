@@ -5,7 +5,7 @@ use std::slice;
 
 use jiff::Timestamp;
 
-use super::letter::{At, Fit, Unfit};
+use super::letter::{At, NotReplayable, Replayable};
 use super::request::Request;
 use super::store::Ledgers;
 use crate::archive::{Archived, Found as Walked, Identity, Record, Unread, Walk, WhyUnread};
@@ -21,18 +21,18 @@ pub enum Source {
     /// The archive.
     Archive,
     /// These records.
-    Given(Vec<Given>),
+    Input(Vec<Input>),
 }
 
 /// A record that was given, with whether it was edited; or what is wrong with its line.
-pub type Given = Result<(Record, bool), String>;
+pub type Input = Result<(Record, bool), String>;
 
 /// One step through the selection.
 #[derive(Debug)]
 pub(super) enum Found {
     /// To be sent.
-    Fit(Box<Fit>),
-    Unfit(At, Unfit),
+    Replayable(Box<Replayable>),
+    NotReplayable(At, NotReplayable),
     /// A line that is no record.
     Bad(At, String),
     /// An object, or the list of them; there may be letters in it.
@@ -43,7 +43,7 @@ pub(super) enum Found {
 
 /// What decides which letters are sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct Config<'a> {
     pub(super) request: &'a Request,
     pub(super) requeue: &'a Arn,
     pub(super) policy: Option<&'a Policy>,
@@ -51,7 +51,7 @@ pub(super) struct Terms<'a> {
 
 /// Goes through the letters of a source.
 pub(super) struct Letters<'a> {
-    terms: Terms<'a>,
+    config: Config<'a>,
     from: From<'a>,
     known: Ledgers,
     met: HashSet<Identity>,
@@ -59,17 +59,17 @@ pub(super) struct Letters<'a> {
 
 enum From<'a> {
     Archive(Box<Walk<'a>>),
-    Given(std::iter::Zip<std::ops::RangeFrom<u64>, slice::Iter<'a, Given>>),
+    Input(std::iter::Zip<std::ops::RangeFrom<u64>, slice::Iter<'a, Input>>),
 }
 
 impl<'a> Letters<'a> {
     /// `known` are those that replays have sent.
-    pub(super) fn new(terms: Terms<'a>, source: &'a Source, walk: Walk<'a>, known: Ledgers) -> Self {
+    pub(super) fn new(config: Config<'a>, source: &'a Source, walk: Walk<'a>, known: Ledgers) -> Self {
         let from = match source {
             Source::Archive => From::Archive(Box::new(walk)),
-            Source::Given(records) => From::Given((1..).zip(records.iter())),
+            Source::Input(records) => From::Input((1..).zip(records.iter())),
         };
-        Self { terms, from, known, met: HashSet::new() }
+        Self { config, from, known, met: HashSet::new() }
     }
 
     /// The next, `None` at the end.
@@ -88,7 +88,7 @@ impl<'a> Letters<'a> {
                     });
                 }
             },
-            From::Given(records) => {
+            From::Input(records) => {
                 let (line, given) = records.next()?;
                 let at = At { key: String::new(), line: Some(line) };
                 match given {
@@ -113,34 +113,34 @@ impl<'a> Letters<'a> {
             return Found::Double;
         }
         if self.known.in_doubt.contains(&identity) {
-            return Found::Unfit(at, Unfit::InDoubt);
+            return Found::NotReplayable(at, NotReplayable::InDoubt);
         }
         // Only what lay in the requeue says by its mark where it comes from.
-        let origins = self.terms.policy.map_or(Origins::none(), Policy::origins);
-        let mut letter = Letter::received(message, Trust { requeue: Some(self.terms.requeue), origins });
-        match self.terms.unfit(&mut letter, edited) {
-            Some(unfit) => Found::Unfit(at, unfit),
-            None => Found::Fit(Box::new(Fit { at, record, letter, edited })),
+        let origins = self.config.policy.map_or(Origins::none(), Policy::origins);
+        let mut letter = Letter::received(message, Trust { requeue: Some(self.config.requeue), origins });
+        match self.config.not_replayable(&mut letter, edited) {
+            Some(not_replayable) => Found::NotReplayable(at, not_replayable),
+            None => Found::Replayable(Box::new(Replayable { at, record, letter, edited })),
         }
     }
 }
 
-impl Terms<'_> {
+impl Config<'_> {
     /// Why a letter cannot be replayed, if it cannot.
-    fn unfit(&self, letter: &mut Letter, edited: bool) -> Option<Unfit> {
+    fn not_replayable(&self, letter: &mut Letter, edited: bool) -> Option<NotReplayable> {
         if letter.sqs.queue.is_fifo() != self.requeue.is_fifo() {
-            return Some(Unfit::OtherKind);
+            return Some(NotReplayable::OtherKind);
         }
         if letter.dead_letter_queue() == self.requeue {
-            return Some(Unfit::NotMoved);
+            return Some(NotReplayable::NotMoved);
         }
         // No mark is longer than one of the latest time.
         let mark = letter.mark_for_replay(Timestamp::MAX, self.request.to.clone(), edited);
         let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, self.requeue, 0) else {
-            return Some(Unfit::Unmarkable);
+            return Some(NotReplayable::Unmarkable);
         };
         if message.size() > MAX_MESSAGE_BYTES {
-            return Some(Unfit::TooLarge);
+            return Some(NotReplayable::TooLarge);
         }
         // Its rule is asked as it will be when the letter lies in the requeue.
         let before = letter.mark.replace(mark);
@@ -152,6 +152,6 @@ impl Terms<'_> {
             })
         });
         letter.mark = before;
-        nowhere.then_some(Unfit::NoTarget)
+        nowhere.then_some(NotReplayable::NoTarget)
     }
 }

@@ -83,7 +83,7 @@ pub struct Counts {
     /// Lines and objects that cannot be read.
     pub unreadable: u64,
     /// Letters that cannot be replayed, by the reason.
-    pub unfit: BTreeMap<String, u64>,
+    pub not_replayable: BTreeMap<String, u64>,
 }
 
 impl Status {

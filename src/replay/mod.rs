@@ -44,8 +44,8 @@ mod store;
 
 pub use control::Control;
 pub use error::ReplayError;
-pub use letter::{At, Unfit};
-pub use letters::{Given, Source};
+pub use letter::{At, NotReplayable};
+pub use letters::{Input, Source};
 pub use manifest::{Counts, Manifest, Status, StepResult};
 pub use request::{DEFAULT_RAMP, Request, Select};
 pub use run::{Parts, Replay};

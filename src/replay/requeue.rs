@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::letter::Fit;
+use super::letter::Replayable;
 use super::manifest::Manifest;
 use crate::arn::Arn;
 use crate::batch::{Order, Sent};
@@ -34,11 +34,11 @@ pub(super) struct Requeue {
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// SQS has them.
-    pub(super) sent: Vec<Fit>,
+    pub(super) sent: Vec<Replayable>,
     /// SQS would not have them, and never will.
-    pub(super) refused: Vec<(Fit, Failure)>,
+    pub(super) refused: Vec<(Replayable, Failure)>,
     /// To be sent again, in their order; with whether SQS may have them already.
-    pub(super) left: Vec<(Fit, bool)>,
+    pub(super) left: Vec<(Replayable, bool)>,
     /// What kept them out.
     pub(super) failure: Option<Failure>,
 }
@@ -48,13 +48,13 @@ impl Requeue {
     ///
     /// In a FIFO queue the letters of a group go one after the other, each when SQS has the one before, since
     /// requests under way together may arrive in any order.
-    pub(super) async fn send(&self, batch: Vec<Fit>, manifest: &Manifest, now: Timestamp) -> Answers {
+    pub(super) async fn send(&self, batch: Vec<Replayable>, manifest: &Manifest, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
-        let mut order: Order = Order::new(batch.iter().map(|fit| self.group(fit)));
+        let mut order: Order = Order::new(batch.iter().map(|replayable| self.group(replayable)));
         let mut fates: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
         while let Some(mut round) = order.next_round() {
             round.retain(|index| order.blocked(*index).is_none());
-            let letters: Vec<&Fit> = round.iter().map(|index| &batch[*index]).collect();
+            let letters: Vec<&Replayable> = round.iter().map(|index| &batch[*index]).collect();
             let answers = self.send_at_once(&letters, manifest, now, until).await;
             for (index, sent) in round.into_iter().zip(answers) {
                 if sent != Sent::Accepted && !is_refused(&sent) {
@@ -64,34 +64,34 @@ impl Requeue {
             }
         }
         let mut answers = Answers::default();
-        for (fit, disposition) in batch.into_iter().zip(fates) {
-            answers.add(fit, disposition);
+        for (replayable, disposition) in batch.into_iter().zip(fates) {
+            answers.add(replayable, disposition);
         }
         answers
     }
 
     /// The group that keeps a letter in order. A standard queue has no order.
-    fn group<'f>(&self, fit: &'f Fit) -> Option<&'f str> {
-        self.arn.is_fifo().then(|| fit.letter.sqs.group_id().unwrap_or_default())
+    fn group<'f>(&self, replayable: &'f Replayable) -> Option<&'f str> {
+        self.arn.is_fifo().then(|| replayable.letter.sqs.group_id().unwrap_or_default())
     }
 
     async fn send_at_once(
         &self,
-        letters: &[&Fit],
+        letters: &[&Replayable],
         manifest: &Manifest,
         now: Timestamp,
         until: Instant,
     ) -> Vec<Sent> {
         let to = Endpoint::Queue(self.arn.clone());
         let mut payloads = Vec::with_capacity(letters.len());
-        for fit in letters {
-            let mark = fit.letter.mark_for_replay(now, manifest.request.to.clone(), fit.edited);
+        for replayable in letters {
+            let mark = replayable.letter.mark_for_replay(now, manifest.request.to.clone(), replayable.edited);
             // Only what can be marked was selected.
-            let Ok(message) = OutgoingMessage::for_requeue(&fit.letter, &mark, &self.arn, 0) else {
+            let Ok(message) = OutgoingMessage::for_requeue(&replayable.letter, &mark, &self.arn, 0) else {
                 return vec![Sent::Refused("cannot be marked"); letters.len()];
             };
             let deduplication_id =
-                message.deduplication_id.is_some().then(|| deduplication_id(manifest, fit));
+                message.deduplication_id.is_some().then(|| deduplication_id(manifest, replayable));
             payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
         let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
@@ -127,22 +127,22 @@ impl Requeue {
 }
 
 impl Answers {
-    fn add(&mut self, fit: Fit, disposition: Sent) {
+    fn add(&mut self, replayable: Replayable, disposition: Sent) {
         match disposition {
-            Sent::Accepted => self.sent.push(fit),
+            Sent::Accepted => self.sent.push(replayable),
             Sent::Failed(failure) if failure.class == FailureClass::Permanent => {
-                self.refused.push((fit, failure));
+                self.refused.push((replayable, failure));
             }
             Sent::Failed(failure) => {
                 // Where no answer came, the letter may have been taken.
-                self.left.push((fit, failure.class == FailureClass::Transient));
+                self.left.push((replayable, failure.class == FailureClass::Transient));
                 self.failure.get_or_insert(failure);
             }
             // There was no time, or one before it in its group did not go.
             Sent::NotStarted | Sent::Refused(_) => {
                 let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
                 self.failure.get_or_insert_with(late);
-                self.left.push((fit, false));
+                self.left.push((replayable, false));
             }
         }
     }
@@ -154,9 +154,11 @@ fn is_refused(sent: &Sent) -> bool {
 
 /// A letter that is sent again after a crash is swallowed for five minutes; one of another replay is not, nor
 /// one that has the same letter id, as copies of one message at several subscribers have.
-fn deduplication_id(manifest: &Manifest, fit: &Fit) -> String {
+fn deduplication_id(manifest: &Manifest, replayable: &Replayable) -> String {
     let mut hash = Sha256::new();
-    for part in [manifest.id.as_str(), fit.record.queue_arn.as_str(), &fit.record.message.message_id] {
+    for part in
+        [manifest.id.as_str(), replayable.record.queue_arn.as_str(), &replayable.record.message.message_id]
+    {
         hash.update(part);
         hash.update([0]);
     }

@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use super::error::{ReplayError, failed};
-use super::letters::{Letters, Source, Terms};
+use super::letters::{Config, Letters, Source};
 use super::request::Request;
 use super::requeue::Requeue;
 use super::store::Store;
@@ -37,8 +37,8 @@ impl Resources {
         selection: &'a Selection,
     ) -> Result<Letters<'a>, ReplayError> {
         let known = self.store.ledgers(own, request.again).await.map_err(failed("reading the ledgers"))?;
-        let terms = Terms { request, requeue: &self.requeue.arn, policy: job.policy };
-        Ok(Letters::new(terms, job.source, self.walk(selection), known))
+        let config = Config { request, requeue: &self.requeue.arn, policy: job.policy };
+        Ok(Letters::new(config, job.source, self.walk(selection), known))
     }
 
     /// A walk through the archive.

@@ -88,7 +88,7 @@ impl Replay {
         if request.cut_off.is_some_and(|cut_off| cut_off > self.resources.clock.now()) {
             return wrong("cutOff: must not lie in the future");
         }
-        if matches!(source, Source::Given(_)) && *request != request.of_given() {
+        if matches!(source, Source::Input(_)) && *request != request.of_given() {
             return wrong("select, cutOff: choose letters of the archive, but records are given");
         }
         let job = Job { source, policy, control };
@@ -230,10 +230,10 @@ impl Replay {
             let found = watching(Box::pin(letters.next()), lock.as_deref_mut(), job.control).await?;
             let Some(found) = found.ok_or(ReplayError::NotCounted)? else { break };
             match found {
-                Found::Fit(fit) => {
+                Found::Replayable(replayable) => {
                     counts.selected += 1;
                     if queues.len() < MAX_QUEUES {
-                        queues.insert(fit.letter.dead_letter_queue().clone());
+                        queues.insert(replayable.letter.dead_letter_queue().clone());
                     }
                 }
                 Found::Double => counts.doubles += 1,
@@ -246,9 +246,9 @@ impl Replay {
                     counts.unreadable += 1;
                     job.control.left_out(&at, &WhyUnread::Call(failure).to_string());
                 }
-                Found::Unfit(at, unfit) => {
-                    *counts.unfit.entry(unfit.name().to_owned()).or_default() += 1;
-                    job.control.left_out(&at, unfit.why());
+                Found::NotReplayable(at, not_replayable) => {
+                    *counts.not_replayable.entry(not_replayable.name().to_owned()).or_default() += 1;
+                    job.control.left_out(&at, not_replayable.why());
                 }
             }
             if counts.selected > MAX_SELECTED {
@@ -269,7 +269,7 @@ impl Replay {
         let mut hash = Sha256::new();
         let asked = (&request.select, &request.to, request.again, self.resources.requeue.arn.as_str());
         hash.update(serde_json::to_string(&asked).unwrap_or_default());
-        if let Source::Given(records) = source {
+        if let Source::Input(records) = source {
             for (record, _) in records.iter().flatten() {
                 hash.update(record.queue_arn.as_str());
                 hash.update(record.message.digest().unwrap_or_default());

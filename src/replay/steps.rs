@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::control::{NAP, Pace, watching};
 use super::error::{ReplayError, failed};
-use super::letter::Fit;
+use super::letter::Replayable;
 use super::letters::{Found, Letters};
 use super::lock::Lock;
 use super::manifest::{Manifest, Status, StepResult};
@@ -42,7 +42,7 @@ pub(super) struct Run<'r, 'l> {
     /// The manifest's in the bucket; none before it is written.
     pub(super) etag: Option<String>,
     /// Letters that the requeue has not taken, first to be sent next.
-    pub(super) backlog: VecDeque<Fit>,
+    pub(super) backlog: VecDeque<Replayable>,
     /// Batches in a row that the requeue has not taken whole.
     pub(super) trouble: u32,
     /// A part of the archive that could not be read.
@@ -99,56 +99,62 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    async fn next_batch(&mut self, letters: &mut Letters<'_>, most: u64) -> Result<Vec<Fit>, ReplayError> {
+    async fn next_batch(
+        &mut self,
+        letters: &mut Letters<'_>,
+        most: u64,
+    ) -> Result<Vec<Replayable>, ReplayError> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while (batch.len() as u64) < most && bytes < MAX_BATCH_BYTES && !self.job.control.stop() {
-            let fit = if let Some(fit) = self.backlog.pop_front() {
-                fit
+            let replayable = if let Some(replayable) = self.backlog.pop_front() {
+                replayable
             } else {
                 let found =
                     watching(Box::pin(letters.next()), Some(&mut *self.lock), self.job.control).await?;
                 let Some(found) = found else { break };
                 match found {
-                    Some(Found::Fit(fit)) => *fit,
+                    Some(Found::Replayable(replayable)) => *replayable,
                     Some(Found::Unread(_, failure)) => {
                         self.unread = Some(failure);
                         continue;
                     }
                     // These were counted when the replay began.
-                    Some(Found::Unfit(..) | Found::Bad(..) | Found::Double | Found::AlreadyReplayed) => {
+                    Some(
+                        Found::NotReplayable(..) | Found::Bad(..) | Found::Double | Found::AlreadyReplayed,
+                    ) => {
                         self.lock.keep().await?;
                         continue;
                     }
                     None => break,
                 }
             };
-            bytes += fit.letter.sqs.body.len();
-            batch.push(fit);
+            bytes += replayable.letter.sqs.body.len();
+            batch.push(replayable);
         }
         Ok(batch)
     }
 
     /// Sends a batch. Its ledger says before that its letters are being sent, and after it what became of them.
-    async fn send(&mut self, batch: Vec<Fit>) -> Result<(), ReplayError> {
+    async fn send(&mut self, batch: Vec<Replayable>) -> Result<(), ReplayError> {
         self.manifest.batches += 1;
-        let sending: Vec<_> = batch.iter().map(|fit| entry(fit, State::Sending)).collect();
+        let sending: Vec<_> = batch.iter().map(|replayable| entry(replayable, State::Sending)).collect();
         let etag = self.record(&sending, Condition::Absent).await?;
         self.lock.keep().await?;
         let answers = self.resources.requeue.send(batch, &self.manifest, self.resources.clock.now()).await;
         let Answers { sent, refused, left, failure } = answers;
-        let mut entries: Vec<_> = sent.iter().map(|fit| entry(fit, State::Sent)).collect();
-        for (fit, failure) in &refused {
-            self.job.control.left_out(&fit.at, &format!("refused by SQS: {}", failure.code));
-            entries.push(entry(fit, State::Refused));
+        let mut entries: Vec<_> = sent.iter().map(|replayable| entry(replayable, State::Sent)).collect();
+        for (replayable, failure) in &refused {
+            self.job.control.left_out(&replayable.at, &format!("refused by SQS: {}", failure.code));
+            entries.push(entry(replayable, State::Refused));
         }
         let doubtful = left.iter().filter(|(_, doubtful)| *doubtful);
-        entries.extend(doubtful.map(|(fit, _)| entry(fit, State::Sending)));
+        entries.extend(doubtful.map(|(replayable, _)| entry(replayable, State::Sending)));
         self.record(&entries, Condition::Is(&etag)).await?;
         self.manifest.sent += sent.len() as u64;
         self.manifest.refused += refused.len() as u64;
         self.manifest.repeated += (entries.len() - sent.len() - refused.len()) as u64;
-        for (fit, _) in left.into_iter().rev() {
-            self.backlog.push_front(fit);
+        for (replayable, _) in left.into_iter().rev() {
+            self.backlog.push_front(replayable);
         }
         self.save().await?;
         self.after(failure).await;
@@ -256,12 +262,12 @@ impl Run<'_, '_> {
     }
 }
 
-fn entry(fit: &Fit, state: State) -> Entry {
+fn entry(replayable: &Replayable, state: State) -> Entry {
     Entry {
-        queue_arn: fit.record.queue_arn.as_str().to_owned(),
-        message_id: fit.record.message.message_id.clone(),
-        letter_id: fit.letter.id.as_str().to_owned(),
-        edited: fit.edited,
+        queue_arn: replayable.record.queue_arn.as_str().to_owned(),
+        message_id: replayable.record.message.message_id.clone(),
+        letter_id: replayable.letter.id.as_str().to_owned(),
+        edited: replayable.edited,
         state,
     }
 }

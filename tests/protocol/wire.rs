@@ -72,7 +72,7 @@ pub fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Ra
 
 /// Writes an answer.
 pub fn write(stream: &mut impl Write, answer: &Response) -> std::io::Result<()> {
-    let mut text = format!("HTTP/1.1 {} Told\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+    let mut text = format!("HTTP/1.1 {} Status\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
     for (name, value) in &answer.headers {
         text.extend([name, ": ", value, "\r\n"]);
     }

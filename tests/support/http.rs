@@ -152,20 +152,20 @@ impl Server {
             match answer {
                 Answer::Status(204) => put(stream, "HTTP/1.1 204 No Content\r\n\r\n"),
                 Answer::Status(status) | Answer::Late(_, status) => {
-                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                    put(stream, &format!("HTTP/1.1 {status} Status\r\nContent-Length: 2\r\n\r\nok"));
                 }
                 Answer::StatusAndClose(status) => {
-                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 2\r\n\r\nok"));
+                    put(stream, &format!("HTTP/1.1 {status} Status\r\nContent-Length: 2\r\n\r\nok"));
                     return;
                 }
                 Answer::Bytes(bytes) => put(stream, &bytes),
                 Answer::Endless(status) => {
-                    put(stream, &format!("HTTP/1.1 {status} Told\r\n\r\n"));
+                    put(stream, &format!("HTTP/1.1 {status} Status\r\n\r\n"));
                     while stream.write_all(&[b'x'; 1024]).is_ok() {}
                     return;
                 }
                 Answer::Stalled(status) => {
-                    put(stream, &format!("HTTP/1.1 {status} Told\r\nContent-Length: 9\r\n\r\nok"));
+                    put(stream, &format!("HTTP/1.1 {status} Status\r\nContent-Length: 9\r\n\r\nok"));
                     wait_for_end(stream);
                     return;
                 }

@@ -49,7 +49,7 @@ async fn that_redirect_are_not_followed() {
     for status in [301, 302, 303, 307, 308] {
         let elsewhere = Server::answering(200);
         let location = format!("{}/orders", elsewhere.url());
-        let answer = format!("HTTP/1.1 {status} Told\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+        let answer = format!("HTTP/1.1 {status} Status\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
         let server = Server::scripted(move |_| Answer::Bytes(answer.clone()));
         let world = world_of(&json!({}), "http", &server.url());
         let ran = world.run([&Post::envelope("a")]).await;

@@ -31,7 +31,7 @@ async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_wen
     let other = json!({ "select": { "queue": "orders-dlq" }, "ramp": [100] });
     let operator = console.operator();
     let done = console.run_by(&operator, other.clone()).await.unwrap();
-    assert_eq!((done.sent, done.counts.unfit["inDoubt"]), (0, 5));
+    assert_eq!((done.sent, done.counts.not_replayable["inDoubt"]), (0, 5));
     let told = "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl:1 may have been sent by a replay that \
                 was cut off: go on with that one first, or replay it again";
     assert_eq!(operator.left_out.into_inner().unwrap()[0], told);
@@ -136,12 +136,12 @@ proptest! {
     ) {
         block_on(async {
             let (console, _, request) = set_up(&plan);
-            let edited: Vec<Given> = edited.iter().map(|letter| {
+            let edited: Vec<Input> = edited.iter().map(|letter| {
                 let mut record = record_at(&post(*letter), NOW);
                 record.message.body = format!("{letter} edited");
                 Ok((record, true))
             }).collect();
-            let sources = [Source::Archive, Source::Given(edited)];
+            let sources = [Source::Archive, Source::Input(edited)];
             let requests = [request, json!({ "ramp": plan.ramp, "settleSeconds": 0 })];
             let ends = [(false, 1000, false), (true, 1000, false)];
             for (given, nth, taken) in turns.iter().chain(&ends) {

@@ -48,7 +48,7 @@ async fn the_answer_is_the_manifest_and_the_same_lies_in_the_archive() {
             "threshold": 10, "settleSeconds": 60, "again": false, "resume": false },
         "cutOff": "2026-11-01T12:59:55Z",
         "status": "done",
-        "counts": { "selected": 3, "doubles": 0, "alreadyReplayed": 0, "unreadable": 0, "unfit": {} },
+        "counts": { "selected": 3, "doubles": 0, "alreadyReplayed": 0, "unreadable": 0, "notReplayable": {} },
         "sent": 3, "refused": 0, "repeated": 0,
         "step": 0, "stepBegan": "2026-11-01T13:00:00Z", "batchesBeforeStep": 0, "waitingBeforeStep": 0,
         "queues": [DLQ],
@@ -62,7 +62,11 @@ async fn a_dry_run_counts_by_the_functions_own_policy() {
     let (answer, sent) = with(&ACTIVE, json!({ "replay": { "dryRun": true } })).await;
     let answer = answer.unwrap();
     assert_eq!((&answer["status"], sent), (&json!("dryRun"), 0));
-    assert_eq!(answer["counts"]["unfit"], json!({ "noTarget": 3 }), "raw letters have no target by default");
+    assert_eq!(
+        answer["counts"]["notReplayable"],
+        json!({ "noTarget": 3 }),
+        "raw letters have no target by default"
+    );
     let (answer, sent) = with(&ACTIVE, json!({ "replay": { "to": WORKER, "ramp": [100] } })).await;
     assert_eq!((&answer.unwrap()["sent"], sent), (&json!(3), 3));
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Given> {
+fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Input> {
     let edit = |id: &str| {
         let mut record = record_at(&plain(id), NOW);
         record.message.body = format!("{id}, edited");
@@ -16,7 +16,7 @@ async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
     given.push(Ok((record_at(&plain("b"), NOW), false)));
     given.push(Err("is not JSON".to_owned()));
     let operator = console.operator();
-    let done = console.replay().run(&wish(json!({})), &Source::Given(given), None, &operator).await.unwrap();
+    let done = console.replay().run(&wish(json!({})), &Source::Input(given), None, &operator).await.unwrap();
     assert_eq!((done.sent, done.counts.unreadable), (2, 1));
     assert_eq!(console.bodies(), ["a, edited", "b"]);
     let marks: Vec<_> = console.sent().iter().map(|entry| mark_of(entry)["edited"].clone()).collect();

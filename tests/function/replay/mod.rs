@@ -26,7 +26,7 @@ use sns_redrive::function::{Answer, Function};
 use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
-    At, Control, Given, Manifest, Parts, Replay, ReplayError, Request, Source, Status,
+    At, Control, Input, Manifest, Parts, Replay, ReplayError, Request, Source, Status,
 };
 use sns_redrive::settings::Settings;
 use support::{
@@ -131,8 +131,8 @@ impl Console {
         self.replay().run(&wish(request), &Source::Archive, None, operator).await
     }
 
-    async fn run_given(&self, given: Vec<Given>, request: Value) -> Result<Manifest, ReplayError> {
-        self.replay().run(&wish(request), &Source::Given(given), None, &self.operator()).await
+    async fn run_given(&self, given: Vec<Input>, request: Value) -> Result<Manifest, ReplayError> {
+        self.replay().run(&wish(request), &Source::Input(given), None, &self.operator()).await
     }
 
     /// What the requeue has taken.

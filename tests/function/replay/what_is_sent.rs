@@ -87,7 +87,7 @@ async fn only_what_is_selected_and_not_what_is_archived_or_stored_after_the_cut_
 async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
     let console = Console { requeue: DLQ, ..Console::with_letters(3) };
     let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.sent, done.counts.unfit), (0, [("notMoved".to_owned(), 3)].into()));
+    assert_eq!((done.sent, done.counts.not_replayable), (0, [("notMoved".to_owned(), 3)].into()));
     assert_eq!(console.cloud.calls("SendMessageBatch"), []);
 }
 
@@ -107,8 +107,11 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     let done = console.run_by(&operator, json!({})).await.unwrap();
     assert_eq!(console.bodies(), ["good"]);
     assert_eq!((done.status, done.sent, done.counts.unreadable), (Status::Done, 1, 1));
-    let unfit = [("otherKind", 1), ("tooLarge", 1), ("unmarkable", 1)];
-    assert_eq!(done.counts.unfit, unfit.map(|(name, count)| (name.to_owned(), count)).into());
+    let not_replayable = [("otherKind", 1), ("tooLarge", 1), ("unmarkable", 1)];
+    assert_eq!(
+        done.counts.not_replayable,
+        not_replayable.map(|(name, count)| (name.to_owned(), count)).into()
+    );
     let key = "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl";
     assert_eq!(
         operator.left_out.into_inner().unwrap(),
@@ -146,6 +149,6 @@ async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
         let mut expected = sent.to_vec();
         expected.sort_unstable();
         assert_eq!(sent_ids, expected, "to {to}");
-        assert_eq!(done.counts.unfit.values().sum::<u64>(), without_target, "to {to}");
+        assert_eq!(done.counts.not_replayable.values().sum::<u64>(), without_target, "to {to}");
     }
 }

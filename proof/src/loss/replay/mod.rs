@@ -258,8 +258,9 @@ impl Scenario {
 /// Whether nothing was left out that another replay could send.
 fn is_whole(manifest: &Value) -> bool {
     let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
-    let unfit = manifest["counts"]["unfit"].as_object().is_none_or(|all| all.values().all(none));
-    unfit && none(&manifest["counts"]["unreadable"]) && none(&manifest["refused"])
+    let all_replayable =
+        manifest["counts"]["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
+    all_replayable && none(&manifest["counts"]["unreadable"]) && none(&manifest["refused"])
 }
 
 impl Run {
