@@ -9,6 +9,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision |
 //! | [`waiting`] | the list of waiting letters, and the keys of what operators and the function share |
@@ -17,6 +18,7 @@
 //! | [`arn`] | ARNs, parsed once |
 //! | [`failure`] | what a failure means for a letter |
 
+pub mod archive_notice;
 pub mod arn;
 pub mod batch;
 pub mod endpoint;

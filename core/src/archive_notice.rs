@@ -1,0 +1,425 @@
+//! Notices of archived letters: which letters are counted, when a notice is due, and how it reads.
+//!
+//! A notice says how many letters of which kind were archived. It never has anything of what a letter says.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::arn::Arn;
+use crate::batch::{Outcome, Report};
+use crate::policy::ArchiveReason;
+
+/// The shortest time between two notices of an instance, whether SNS took the first or not.
+const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+
+/// The most kinds that are counted apart. Letters of further kinds are only counted.
+const KINDS: usize = 100;
+
+/// The most kinds that a notice lists. With each in every form a notice stays below half of SNS's 256 KiB.
+/// <https://docs.aws.amazon.com/general/latest/gr/sns.html#limits_sns>
+const LISTED: usize = 20;
+
+/// The longest ARN that is listed. SNS's own are shorter, but who writes a letter writes the ARNs in it.
+const LONGEST_ARN: usize = 400;
+
+/// The protocols whose subscribers are programs. They get JSON.
+const PROGRAMS: [&str; 5] = ["sqs", "lambda", "firehose", "http", "email-json"];
+
+/// The archived letters that one instance has not told of yet.
+#[derive(Debug)]
+pub struct ArchiveNotices {
+    topic: Arn,
+    untold: Option<ArchiveNotice>,
+    tried: Option<Timestamp>,
+}
+
+/// A message about archived letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveNotice {
+    kinds: BTreeMap<Kind, u64>,
+    /// Letters of kinds for which there was no room.
+    others: u64,
+    /// No letter was archived before.
+    since: Timestamp,
+    /// No letter was archived after.
+    until: Timestamp,
+}
+
+/// The letters that a notice counts together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    topic_arn: Option<Arn>,
+    subscription_arn: Option<Arn>,
+    #[serde(serialize_with = "name")]
+    reason: ArchiveReason,
+    error_code: Option<String>,
+}
+
+impl ArchiveNotices {
+    /// Of an instance that has not told anything yet; `topic` is the one that hears of them.
+    #[must_use]
+    pub fn new(topic: Arn) -> Self {
+        Self { topic, untold: None, tried: None }
+    }
+
+    /// The topic that hears of archived letters.
+    #[must_use]
+    pub fn topic(&self) -> &Arn {
+        &self.topic
+    }
+
+    /// Counts what was archived in an invocation of this time.
+    ///
+    /// Letters of the notices' own topic are left out: each would be the cause of the next.
+    pub fn count(&mut self, reports: &[Report], began: Timestamp, now: Timestamp) {
+        for report in reports {
+            let Outcome::Archived(reason) = report.outcome else { continue };
+            if report.letter.topic() == Some(&self.topic) {
+                continue;
+            }
+            let listed = |arn: &&Arn| arn.as_str().len() <= LONGEST_ARN;
+            let kind = Kind {
+                topic_arn: report.letter.topic().filter(listed).cloned(),
+                subscription_arn: report.letter.subscription().filter(listed).cloned(),
+                reason,
+                error_code: report.failure.as_ref().map(|failure| failure.code.clone()),
+            };
+            let untold = self.untold.get_or_insert_with(|| ArchiveNotice::empty(began, now));
+            untold.add(kind, 1);
+            untold.until = now;
+        }
+    }
+
+    /// Takes the notice that is due, if one is.
+    pub fn due(&mut self, now: Timestamp) -> Option<ArchiveNotice> {
+        // A clock that was put back must not end the notices.
+        let waits = |tried: Timestamp| now.duration_since(tried).abs() < PAUSE;
+        if self.untold.is_none() || self.tried.is_some_and(waits) {
+            return None;
+        }
+        self.tried = Some(now);
+        self.untold.take()
+    }
+
+    /// Puts back a notice that was not sent: its letters are told of with the next.
+    pub fn put_back(&mut self, notice: ArchiveNotice) {
+        match &mut self.untold {
+            None => self.untold = Some(notice),
+            Some(untold) => untold.add_all(notice),
+        }
+    }
+}
+
+impl ArchiveNotice {
+    fn empty(since: Timestamp, until: Timestamp) -> Self {
+        Self { kinds: BTreeMap::new(), others: 0, since, until }
+    }
+
+    fn add(&mut self, kind: Kind, letters: u64) {
+        if self.kinds.len() < KINDS || self.kinds.contains_key(&kind) {
+            *self.kinds.entry(kind).or_default() += letters;
+        } else {
+            self.others += letters;
+        }
+    }
+
+    fn add_all(&mut self, other: Self) {
+        other.kinds.into_iter().for_each(|(kind, letters)| self.add(kind, letters));
+        self.others += other.others;
+        self.since = self.since.min(other.since);
+        self.until = self.until.max(other.until);
+    }
+
+    /// How many letters it tells of.
+    #[must_use]
+    pub fn letters(&self) -> u64 {
+        self.kinds.values().sum::<u64>() + self.others
+    }
+
+    /// The subject of an email: ASCII, at most 100 characters, as SNS demands.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+    #[must_use]
+    pub fn subject(&self) -> String {
+        let mut reasons = self.kinds.keys().map(|kind| kind.reason);
+        let first = reasons.next().filter(|first| self.others == 0 && reasons.all(|reason| reason == *first));
+        let reason = first.map_or(String::new(), |reason| format!(": {}", reason.name()));
+        format!("sns-redrive archived {}{reason}", letters(self.letters()))
+    }
+
+    /// The message in every form, for a `MessageStructure` of `json`. `archive` is where the letters are:
+    /// `s3://bucket/prefix`, or the ARN of a queue.
+    #[must_use]
+    pub fn message(&self, archive: &str) -> String {
+        let text = self.text(archive);
+        let data = self.data(archive).to_string();
+        let mut forms = json!({ "default": text, "sms": self.subject(), "https": self.chat(&text, archive) });
+        PROGRAMS.iter().for_each(|protocol| forms[*protocol] = Value::from(data.as_str()));
+        forms.to_string()
+    }
+
+    /// The kinds with the most letters, and how many letters are of others.
+    fn listed(&self) -> Vec<(&Kind, u64)> {
+        let mut kinds: Vec<_> = self.kinds.iter().map(|(kind, letters)| (kind, *letters)).collect();
+        kinds.sort_by_key(|(_, letters)| Reverse(*letters));
+        kinds.truncate(LISTED);
+        kinds
+    }
+
+    /// How many letters are of kinds that are not listed.
+    fn unlisted(&self) -> u64 {
+        self.letters() - self.listed().iter().map(|(_, letters)| letters).sum::<u64>()
+    }
+
+    /// The form for people.
+    fn text(&self, archive: &str) -> String {
+        let (since, until) = (seconds(self.since), seconds(self.until));
+        let were = if self.letters() == 1 { "was" } else { "were" };
+        let mut text =
+            format!("{} {were} archived between {since} and {until}.\n\n", letters(self.letters()));
+        for (kind, count) in self.listed() {
+            let code = kind.error_code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
+            let of = kind.subscription_arn.as_ref().or(kind.topic_arn.as_ref());
+            let of = of.map_or("no known topic", Arn::as_str);
+            text += &format!("{count:>6}  {}{code}, {of}\n", kind.reason.name());
+        }
+        if self.unlisted() > 0 {
+            text += &format!("{:>6}  of other kinds\n", self.unlisted());
+        }
+        text += &format!("\nThe archive is {archive}.");
+        if let Some(command) = self.command(archive) {
+            text += &format!(" To see the letters:\n{command}");
+        }
+        text + "\n"
+    }
+
+    /// The form for programs.
+    fn data(&self, archive: &str) -> Value {
+        let kinds = self.listed().into_iter().map(|(kind, letters)| {
+            let mut kind = json!(kind);
+            kind["letters"] = json!(letters);
+            kind
+        });
+        json!({
+            "version": 1,
+            "type": "letters-archived",
+            "letters": self.letters(),
+            "since": seconds(self.since),
+            "until": seconds(self.until),
+            "archive": archive,
+            "command": self.command(archive),
+            "kinds": kinds.collect::<Value>(),
+            "otherLetters": self.unlisted(),
+        })
+    }
+
+    /// The form for chat channels, in AWS's own format for them. The text is code there, so that nothing in it is taken
+    /// for markup.
+    /// <https://docs.aws.amazon.com/chatbot/latest/adminguide/custom-notifs.html>
+    fn chat(&self, text: &str, archive: &str) -> String {
+        json!({
+            "version": "1.0",
+            "source": "custom",
+            "content": {
+                "textType": "client-markdown",
+                "title": self.subject(),
+                "description": format!("```\n{text}```"),
+            },
+            "metadata": {
+                "summary": self.subject(),
+                "eventType": "letters-archived",
+                "additionalContext": {
+                    "letters": self.letters().to_string(),
+                    "since": seconds(self.since),
+                    "until": seconds(self.until),
+                    "archive": archive,
+                },
+            },
+        })
+        .to_string()
+    }
+
+    /// The command that shows the letters. An archive in a queue has none.
+    fn command(&self, archive: &str) -> Option<String> {
+        let since = seconds(self.since);
+        archive
+            .starts_with("s3://")
+            .then(|| format!("redrivectl archive show --archive {archive} --since {since}"))
+    }
+}
+
+fn letters(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "letter" } else { "letters" })
+}
+
+/// A time without the parts of its second.
+fn seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+fn name<S: serde::Serializer>(reason: &ArchiveReason, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(reason.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const ARCHIVE: &str = "s3://graveyard/dead-letters";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_793_534_400 + seconds).unwrap()
+    }
+
+    fn kind(reason: ArchiveReason, code: Option<&str>) -> Kind {
+        let subscription = format!("{TOPIC}:0a1b").parse().ok();
+        let error_code = code.map(str::to_owned);
+        Kind { topic_arn: TOPIC.parse().ok(), subscription_arn: subscription, reason, error_code }
+    }
+
+    fn unknown() -> Kind {
+        let kind = kind(ArchiveReason::Unrecognised, None);
+        Kind { topic_arn: None, subscription_arn: None, ..kind }
+    }
+
+    fn notice(kinds: &[(Kind, u64)]) -> ArchiveNotice {
+        let mut notice = ArchiveNotice::empty(at(0), at(59));
+        kinds.iter().for_each(|(kind, letters)| notice.add(kind.clone(), *letters));
+        notice
+    }
+
+    fn notices() -> ArchiveNotices {
+        ArchiveNotices::new(TOPIC.parse().unwrap())
+    }
+
+    fn archive(notices: &mut ArchiveNotices, letters: u64, time: i64) {
+        let mut notice = ArchiveNotice::empty(at(time), at(time));
+        notice.add(kind(ArchiveReason::Exhausted, Some("Http503")), letters);
+        notices.put_back(notice);
+    }
+
+    #[test]
+    fn the_first_notice_goes_at_once_and_the_next_a_minute_later_with_all_that_is_left() {
+        let mut notices = notices();
+        assert_eq!(notices.due(at(0)), None, "nothing was archived");
+        archive(&mut notices, 1, 0);
+        assert_eq!(notices.due(at(0)).map(|notice| notice.letters()), Some(1));
+        archive(&mut notices, 2, 1);
+        archive(&mut notices, 3, 59);
+        assert_eq!(notices.due(at(59)), None);
+        let next = notices.due(at(60)).unwrap();
+        assert_eq!((next.letters(), next.since, next.until), (5, at(1), at(59)));
+        assert_eq!(notices.due(at(1_000)), None, "all is told");
+    }
+
+    #[test]
+    fn a_notice_that_was_not_sent_is_tried_again_after_the_minute_with_what_came_since() {
+        let mut notices = notices();
+        archive(&mut notices, 1, 0);
+        let unsent = notices.due(at(0)).unwrap();
+        archive(&mut notices, 2, 30);
+        notices.put_back(unsent);
+        assert_eq!(notices.due(at(59)), None);
+        let next = notices.due(at(60)).unwrap();
+        assert_eq!((next.letters(), next.since, next.until), (3, at(0), at(30)));
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_holds_no_notice_back() {
+        let mut notices = notices();
+        archive(&mut notices, 1, 0);
+        assert!(notices.due(at(0)).is_some());
+        archive(&mut notices, 1, 0);
+        assert!(notices.due(at(-3_600)).is_some());
+    }
+
+    #[test]
+    fn people_read_how_many_of_which_kind_since_when_and_how_to_see_them() {
+        let exhausted = kind(ArchiveReason::Exhausted, Some("Http503"));
+        let two = notice(&[(unknown(), 2), (exhausted.clone(), 10)]);
+        assert_eq!(
+            two.text(ARCHIVE),
+            "12 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
+             10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:orders:0a1b\n     \
+             2  unrecognised, no known topic\n\n\
+             The archive is s3://graveyard/dead-letters. To see the letters:\n\
+             redrivectl archive show --archive s3://graveyard/dead-letters --since 2026-11-01T12:00:00Z\n"
+        );
+        assert_eq!(two.subject(), "sns-redrive archived 12 letters");
+        let one = notice(&[(exhausted, 1)]);
+        assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:graveyard";
+        assert!(one.text(queue).ends_with(&format!("The archive is {queue}.\n")), "{}", one.text(queue));
+    }
+
+    #[test]
+    fn programs_read_the_same_as_json() {
+        let notice = notice(&[(unknown(), 2), (kind(ArchiveReason::Exhausted, Some("Http503")), 10)]);
+        assert_eq!(
+            notice.data(ARCHIVE),
+            json!({
+                "version": 1,
+                "type": "letters-archived",
+                "letters": 12,
+                "since": "2026-11-01T12:00:00Z",
+                "until": "2026-11-01T12:00:59Z",
+                "archive": ARCHIVE,
+                "command": format!("redrivectl archive show --archive {ARCHIVE} --since 2026-11-01T12:00:00Z"),
+                "kinds": [
+                    {
+                        "letters": 10,
+                        "topicArn": TOPIC,
+                        "subscriptionArn": format!("{TOPIC}:0a1b"),
+                        "reason": "exhausted",
+                        "errorCode": "Http503",
+                    },
+                    {
+                        "letters": 2,
+                        "topicArn": null,
+                        "subscriptionArn": null,
+                        "reason": "unrecognised",
+                        "errorCode": null,
+                    },
+                ],
+                "otherLetters": 0,
+            })
+        );
+    }
+
+    #[test]
+    fn each_protocol_gets_the_form_that_its_subscribers_can_read() {
+        let notice = notice(&[(unknown(), 2)]);
+        let forms: Value = serde_json::from_str(&notice.message(ARCHIVE)).unwrap();
+        let form = |protocol: &str| forms[protocol].as_str().unwrap_or_else(|| panic!("{protocol}: {forms}"));
+        assert_eq!(form("default"), notice.text(ARCHIVE));
+        assert_eq!(form("sms"), "sns-redrive archived 2 letters: unrecognised");
+        for protocol in PROGRAMS {
+            assert_eq!(form(protocol), notice.data(ARCHIVE).to_string(), "{protocol}");
+        }
+        let chat: Value = serde_json::from_str(form("https")).unwrap();
+        assert_eq!([&chat["version"], &chat["source"]], ["1.0", "custom"]);
+        assert_eq!(chat["content"]["description"], format!("```\n{}```", notice.text(ARCHIVE)));
+    }
+
+    #[test]
+    fn many_kinds_stay_within_the_limits_of_sns_and_no_letter_is_left_uncounted() {
+        let mut notice = ArchiveNotice::empty(at(0), at(59));
+        for id in 0..300 {
+            let subscription = format!("{:x<LONGEST_ARN$}", format!("{TOPIC}:{id}-")).parse::<Arn>().ok();
+            assert!(subscription.is_some());
+            let kind = kind(ArchiveReason::UndeliverableProtocol, Some("x"));
+            notice.add(Kind { topic_arn: subscription.clone(), subscription_arn: subscription, ..kind }, 1);
+        }
+        assert_eq!((notice.kinds.len(), notice.others, notice.letters()), (KINDS, 200, 300));
+        assert_eq!((notice.listed().len(), notice.unlisted()), (LISTED, 280));
+        assert!(notice.text(ARCHIVE).contains("\n   280  of other kinds\n"));
+        let length = notice.message(ARCHIVE).len();
+        assert!(length < 128 * 1024, "{length} bytes");
+        assert!(notice.subject().len() <= 100);
+    }
+}
