@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures_util::FutureExt;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::arn::Arn;
-use crate::batch::{Mode, response};
+use crate::batch::{Mode, Report, response};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::endpoint::HttpUrl;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::BadEvent;
+use crate::notices::Notices;
 use crate::redrive::{Invocation, Parts, Redrive};
 use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
 use crate::settings::{ArchiveAt, Settings};
@@ -30,6 +32,7 @@ use crate::telemetry::{self, Run};
 pub struct Function {
     redrive: Redrive,
     replay: Result<Replay, &'static str>,
+    notices: Option<Notices>,
     namespace: String,
     clock: Clock,
     metrics_to: Sink,
@@ -76,6 +79,8 @@ impl Function {
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
         let reach = if settings.allow_loopback_http { Reach::Private } else { Reach::Public };
         let requeue = settings.requeue.clone();
+        let place = settings.archive.to_string();
+        let notices = settings.notice_topic.map(|topic| Notices::new(clients.sns.clone(), topic, place));
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             ArchiveAt::Queue(queue) => Archive::Queue { dispatcher: Dispatcher::new(&clients, reach), queue },
@@ -97,6 +102,7 @@ impl Function {
         Self {
             redrive: Redrive::new(parts),
             replay,
+            notices,
             namespace: settings.metrics_namespace,
             clock,
             metrics_to,
@@ -186,14 +192,27 @@ impl Function {
         for report in &reports {
             telemetry::letter(report, request_id);
         }
+        let notices_failed = self.tell(&reports, began, invocation).await;
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
             let in_flight = self.redrive.in_flight(queue);
-            let run = Run { queue, in_flight, request_id, began, now: self.clock.now() };
+            let now = self.clock.now();
+            let run = Run { queue, in_flight, request_id, began, now, notices_failed };
             let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }
         Ok(response(&reports))
+    }
+
+    /// Tells the topic for it of archived letters. Returns how many notices failed, where there is such a topic.
+    async fn tell(&self, reports: &[Report], began: Timestamp, invocation: Invocation<'_>) -> Option<u64> {
+        let left = invocation.deadline.saturating_duration_since(Instant::now());
+        let told = self.notices.as_ref()?.tell(reports, began, self.clock.now(), left).await;
+        Some(
+            told.inspect_err(|not_sent| telemetry::notice_not_sent(invocation.request_id, not_sent))
+                .is_err()
+                .into(),
+        )
     }
 }
 

@@ -34,6 +34,7 @@
 //! | [`telemetry`] | reports become log lines and metrics |
 //! | [`replay`] | from the archive back into delivery |
 //! | [`archive`] | letters that cannot be saved, and the record's format |
+//! | [`notices`] | the topic that hears of archived letters |
 //! | [`signature`] | whether SNS wrote a letter |
 //! | [`lookup`] | queues and subscriptions: asked once, kept for a while, given up at a deadline |
 //! | [`delivery`] | retries on their way, a file for each kind of endpoint; hiding |
@@ -45,6 +46,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision |
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
@@ -61,10 +63,11 @@ pub mod clock;
 pub mod delivery;
 pub mod function;
 pub mod lookup;
+pub mod notices;
 pub mod redrive;
 pub mod replay;
 pub mod settings;
 pub mod signature;
 pub mod telemetry;
 
-pub use redrive_core::{arn, batch, endpoint, failure, letter, policy, waiting};
+pub use redrive_core::{archive_notice, arn, batch, endpoint, failure, letter, policy, waiting};

@@ -24,6 +24,8 @@ pub struct Settings {
     pub mode: Mode,
     /// `METRICS_NAMESPACE`.
     pub metrics_namespace: String,
+    /// `NOTICE_TOPIC_ARN`.
+    pub notice_topic: Option<Arn>,
     /// `MAX_CONCURRENCY`.
     pub max_concurrency: u32,
     /// `ALLOW_LOOPBACK_HTTP`.
@@ -46,6 +48,16 @@ pub enum ArchiveAt {
     },
     /// The ARN of a queue.
     Queue(Arn),
+}
+
+impl Display for ArchiveAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::S3 { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
+            Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Self::Queue(arn) => write!(f, "{arn}"),
+        }
+    }
 }
 
 /// One setting that cannot be used.
@@ -80,13 +92,14 @@ impl BadSettings {
 }
 
 /// Every variable with its default, as README and template give them; `None` where there is none.
-pub const VARIABLES: [(&str, Option<&str>); 10] = [
+pub const VARIABLES: [(&str, Option<&str>); 11] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
     ("REQUEUE_ARN", None),
     ("REDRIVE_MODE", Some("active")),
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
+    ("NOTICE_TOPIC_ARN", None),
     ("MAX_CONCURRENCY", Some("1")),
     ("ALLOW_LOOPBACK_HTTP", Some("false")),
     ("IN_FLIGHT_LIMIT", Some("120000")),
@@ -117,6 +130,7 @@ impl Settings {
             requeue: note(&mut faults, requeue(&given), None),
             mode: note(&mut faults, mode(&given), Mode::Observe),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
+            notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
             in_flight_limit: note(&mut faults, number(&given, "IN_FLIGHT_LIMIT", 10, 10_000_000), 10),
@@ -241,6 +255,15 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
     Ok(namespace)
 }
 
+/// A FIFO topic has no subscribers who are people, and would want a group and an id for each notice.
+fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
+    const NAME: &str = "NOTICE_TOPIC_ARN";
+    let Some(text) = given(NAME) else { return Ok(None) };
+    let topic = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Topic && !arn.is_fifo());
+    let problem = || fault(NAME, format!("must be the ARN of a standard topic, not {text:?}"));
+    topic.ok_or_else(problem).map(Some)
+}
+
 /// A whole number within limits.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
 fn number<N>(
@@ -327,6 +350,18 @@ mod tests {
     }
 
     #[test]
+    fn notices_go_to_a_topic_only() {
+        let arn = |service: &str| format!("arn:aws:{service}:eu-central-1:123456789012:notices");
+        let read = |text: &str| read(&[("ARCHIVE", "s3://bucket"), ("NOTICE_TOPIC_ARN", text)]);
+        assert_eq!(read(&arn("sns")).unwrap().notice_topic, arn("sns").parse().ok());
+        assert_eq!(read("").unwrap().notice_topic, None);
+        for text in [arn("sqs"), arn("sns") + ":0a1b", "notices".to_owned()] {
+            let fault = format!("must be the ARN of a standard topic, not {text:?}");
+            assert_eq!(read(&text).unwrap_err(), format!("bad settings: NOTICE_TOPIC_ARN: {fault}"));
+        }
+    }
+
+    #[test]
     fn all_faults_are_reported_together_with_their_variables() {
         let faults = read(&[
             ("REDRIVE_POLICY", r#"{"default": {"jitter": 2}, "rulse": []}"#),
@@ -334,6 +369,7 @@ mod tests {
             ("REQUEUE_ARN", "requeue"),
             ("REDRIVE_MODE", "dry"),
             ("METRICS_NAMESPACE", "AWS/SQS"),
+            ("NOTICE_TOPIC_ARN", "arn:aws:sns:eu-central-1:123456789012:notices.fifo"),
             ("MAX_CONCURRENCY", "0"),
             ("ALLOW_LOOPBACK_HTTP", "yes"),
             ("IN_FLIGHT_LIMIT", "9"),
@@ -350,6 +386,8 @@ mod tests {
              REDRIVE_MODE: must be active or observe, not \"dry\"; \
              METRICS_NAMESPACE: must be at most 255 letters, digits and . _ - / # : and not begin with AWS/, \
              not \"AWS/SQS\"; \
+             NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
+             not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \
              MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
              ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\"; \
              IN_FLIGHT_LIMIT: must be a whole number from 10 to 10000000, not \"9\"; \

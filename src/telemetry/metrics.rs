@@ -73,6 +73,8 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     archive_refusals: u64,
     #[metrics(unit = Count)]
+    notices_failed: Option<u64>,
+    #[metrics(unit = Count)]
     failures_throttling: u64,
     #[metrics(unit = Count)]
     failures_transient: u64,
@@ -103,12 +105,14 @@ pub struct Run<'a> {
     pub began: Timestamp,
     /// The present, at its end.
     pub now: Timestamp,
+    /// Notices of archived letters that were not sent, where a topic hears of them at all.
+    pub notices_failed: Option<u64>,
 }
 
 /// Counts the reports of one invocation.
 #[must_use]
 pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, in_flight, request_id, began, now } = run;
+    let Run { queue, in_flight, request_id, began, now, notices_failed } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
@@ -145,6 +149,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         archived_returned: archived(ArchiveReason::Returned),
         archived_loop: archived(ArchiveReason::Loop),
         archive_refusals: count(&Report::is_refused_by_archive),
+        notices_failed,
         failures_throttling: failed(FailureClass::Throttling),
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),

@@ -22,6 +22,7 @@ pub use output::write;
 
 use crate::batch::Notice;
 use crate::clients::NoRootCertificates;
+use crate::notices::NotSent;
 use crate::replay::{At, Manifest, ReplayError};
 
 /// How lines are written.
@@ -135,6 +136,19 @@ pub fn notice(notice: &Notice) {
             "the requeue does not take letters; they stay in their queue"
         ),
     }
+}
+
+/// Nobody was told of archived letters.
+pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
+    tracing::warn!(
+        request_id,
+        topic.arn = not_sent.topic.as_str(),
+        letters = not_sent.letters,
+        error.code = not_sent.failure.code,
+        error.class = not_sent.failure.class.name(),
+        error.message = not_sent.failure.message,
+        "the notice of archived letters was not sent; the next one tells of them, a minute later at the earliest"
+    );
 }
 
 /// A replay has ended, or stopped for now.

@@ -12,6 +12,7 @@ mod dispatcher;
 mod endpoints;
 mod failure_classes;
 mod loops;
+mod notices;
 mod origins;
 mod pace;
 mod replay;

@@ -12,7 +12,7 @@ const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 
 /// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
-const CALLS: [(&str, &str); 11] = [
+const CALLS: [(&str, &str); 12] = [
     ("change_message_visibility_batch", "sqs:ChangeMessageVisibility"),
     ("get_object", "s3:GetObject"),
     ("get_queue_attributes", "sqs:GetQueueAttributes"),
@@ -20,6 +20,7 @@ const CALLS: [(&str, &str); 11] = [
     ("invoke", "lambda:InvokeFunction"),
     ("list_objects_v2", "s3:ListBucket"),
     ("list_subscriptions", "sns:ListSubscriptions"),
+    ("publish", "sns:Publish"),
     ("publish_batch", "sns:Publish"),
     ("put_object", "s3:PutObject"),
     ("put_record_batch", "firehose:PutRecordBatch"),
@@ -27,7 +28,7 @@ const CALLS: [(&str, &str); 11] = [
 ];
 
 /// Each statement of the function's role, and what it allows.
-const STATEMENTS: [(&str, &[&str]); 16] = [
+const STATEMENTS: [(&str, &[&str]); 17] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -49,6 +50,7 @@ const STATEMENTS: [(&str, &[&str]); 16] = [
     ("ReadArchive", &["s3:GetObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
     ("RepublishToTopics", &["sns:Publish"]),
+    ("TellOfArchivedLetters", &["sns:Publish"]),
     ("InvokeFunctions", &["lambda:InvokeFunction"]),
     ("WriteStreams", &["firehose:PutRecordBatch"]),
     ("FindSubscription", &["sns:ListSubscriptions"]),
@@ -121,7 +123,8 @@ fn every_variable_of_the_template_is_a_setting() {
 #[test]
 fn the_template_sets_what_has_no_default_and_what_only_it_knows() {
     let environment = environment();
-    for name in ["ARCHIVE", "MAX_CONCURRENCY", "REDRIVE_MODE", "REDRIVE_POLICY", "METRICS_NAMESPACE"] {
+    let set = ["ARCHIVE", "MAX_CONCURRENCY", "REDRIVE_MODE", "REDRIVE_POLICY", "METRICS_NAMESPACE"];
+    for name in set.into_iter().chain(["NOTICE_TOPIC_ARN"]) {
         assert!(environment.contains_key(name), "the template does not set {name}");
     }
 }
@@ -328,7 +331,7 @@ fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<
 fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
-    let run = Run { queue: &queue, in_flight: 0, request_id: "id", began: now, now };
+    let run = Run { queue: &queue, in_flight: 0, request_id: "id", began: now, now, notices_failed: Some(0) };
     let line = summarise(&[], run).to_line("SnsRedrive");
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     // Of letters only, so that a batch without any has none.

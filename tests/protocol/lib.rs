@@ -147,6 +147,12 @@ pub fn read(method: &str, uri: &str, header: impl Fn(&str) -> Option<String>, bo
             call.entries = sns_entries(&form);
             call.headers = headers;
             call.headers.remove("content-type");
+        } else if call.op == "Publish" {
+            form["TopicArn"].rsplit(':').next().unwrap().clone_into(&mut call.to);
+            let structure = form.get("MessageStructure").cloned();
+            call.headers.extend(structure.map(|it| ("message-structure".to_owned(), it)));
+            let (body, subject) = (form["Message"].clone(), form.get("Subject").cloned());
+            call.entries = vec![Entry { body, subject, ..Entry::default() }];
         } else {
             let of = ["SubscriptionArn", "NextToken"].iter().find_map(|name| form.get(*name));
             call.to = of.cloned().unwrap_or_default();
@@ -343,7 +349,7 @@ pub fn refusal(op: &str, status: u16, code: &str, message: &str) -> Response {
             let body = json!({ "Type": "User", "Message": message }).to_string();
             response(status, body).with("x-amzn-errortype", code)
         }
-        "PublishBatch" | "GetSubscriptionAttributes" | "ListSubscriptions" => response(
+        "Publish" | "PublishBatch" | "GetSubscriptionAttributes" | "ListSubscriptions" => response(
             status,
             format!(
                 "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\

@@ -303,6 +303,10 @@ impl Cloud {
                 state.journal[index].taken = vec![0];
                 function_answer(call, None)
             }
+            "Publish" => {
+                state.journal[index].taken = vec![0];
+                response(200, sns_answer("Publish", "<MessageId>new</MessageId>"))
+            }
             "GetQueueAttributes" => match state.queues.get(&call.to) {
                 Some(attributes) => response(200, json!({ "Attributes": attributes }).to_string()),
                 None => refusal(

@@ -1,0 +1,88 @@
+//! Notices of archived letters, published to a topic.
+//!
+//! They come after everything else: a letter is never late for one, nor lost. An alarm is what tells for certain.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::archive_notice::{ArchiveNotice, ArchiveNotices};
+use crate::arn::Arn;
+use crate::batch::Report;
+use crate::clients::{elsewhere, failure_of_call};
+use crate::failure::{Failure, FailureClass};
+
+/// The longest that an invocation waits for SNS.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Time in which no call succeeds: the notice then waits for the next invocation.
+const TOO_SHORT: Duration = Duration::from_millis(100);
+
+/// What one instance has to tell.
+#[derive(Debug)]
+pub struct Notices {
+    sns: aws_sdk_sns::Client,
+    topic: Arn,
+    archive: String,
+    untold: Mutex<ArchiveNotices>,
+}
+
+/// A notice that SNS did not take. Its letters are told of with the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotSent {
+    /// The topic.
+    pub topic: Arn,
+    /// How many letters it tells of.
+    pub letters: u64,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl Notices {
+    /// Notices for a topic; `archive` is where the letters are, as people and commands name it.
+    #[must_use]
+    pub fn new(sns: aws_sdk_sns::Client, topic: Arn, archive: String) -> Self {
+        let untold = Mutex::new(ArchiveNotices::new(topic.clone()));
+        Self { sns, topic, archive, untold }
+    }
+
+    /// Counts what an invocation archived and sends the notice that is due, if one is. `left` is the time that the
+    /// invocation has left; half of it, a second at most, may be used.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSent`] where SNS did not take it. Where the answer is late it may have taken it all the same.
+    pub async fn tell(
+        &self,
+        reports: &[Report],
+        began: Timestamp,
+        now: Timestamp,
+        left: Duration,
+    ) -> Result<(), NotSent> {
+        let time = (left / 2).min(LONGEST);
+        let due = {
+            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            untold.count(reports, began, now);
+            if time < TOO_SHORT { None } else { untold.due(now) }
+        };
+        let Some(notice) = due else { return Ok(()) };
+        let sent = tokio::time::timeout(time, self.publish(&notice)).await;
+        let late = || Err(Failure::ours(FailureClass::Transient, "Timeout"));
+        sent.unwrap_or_else(|_| late()).map_err(|failure| {
+            let not_sent = NotSent { topic: self.topic.clone(), letters: notice.letters(), failure };
+            self.untold.lock().unwrap_or_else(PoisonError::into_inner).put_back(notice);
+            not_sent
+        })
+    }
+
+    async fn publish(&self, notice: &ArchiveNotice) -> Result<(), Failure> {
+        let mut there = aws_sdk_sns::config::Builder::new();
+        let own = self.sns.config().region();
+        there.set_region(elsewhere(&self.topic, own).or(own.cloned()));
+        let request = self.sns.publish().topic_arn(self.topic.as_str()).subject(notice.subject());
+        let request = request.message_structure("json").message(notice.message(&self.archive));
+        let sent = request.customize().config_override(there).send().await;
+        sent.map(|_| ()).map_err(|error| failure_of_call(&error))
+    }
+}

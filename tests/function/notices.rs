@@ -1,0 +1,199 @@
+//! Notices of archived letters: when they are sent, what they say, and what happens where they cannot be sent.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::*;
+
+const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
+const SECRET: &str = "S3CR3T";
+
+fn world() -> World {
+    World::new(&[("NOTICE_TOPIC_ARN", NOTICES)])
+}
+
+/// The notices that were asked of SNS, by the form that programs get.
+fn notices(world: &World) -> Vec<Value> {
+    let forms = world.cloud.entries("Publish").into_iter().map(|entry| form(&entry, "sqs"));
+    forms.map(|form| serde_json::from_str(&form).unwrap()).collect()
+}
+
+fn form(entry: &Entry, protocol: &str) -> String {
+    let forms: Value = serde_json::from_str(&entry.body).unwrap();
+    forms[protocol].as_str().unwrap().to_owned()
+}
+
+fn counts(world: &World) -> Vec<u64> {
+    notices(world).iter().map(|notice| notice["letters"].as_u64().unwrap()).collect()
+}
+
+/// A letter that every attempt fails for, and that has none left.
+fn exhausted(id: &str) -> Post {
+    Post::envelope(id).mark(&mark(12, id, NOW))
+}
+
+#[tokio::test]
+async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
+    let world = world();
+    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", "quotes the body"));
+    let ran = world.run(&[exhausted("a"), exhausted("b"), Post::envelope("c"), Post::raw("d", "x")]).await;
+    assert_eq!(ran.outcomes()[2..], ["c archived permanent", "d archived unrecognised"]);
+
+    let [call] = world.cloud.calls("Publish").try_into().unwrap();
+    assert_eq!((call.to.as_str(), call.headers["message-structure"].as_str()), ("notices", "json"));
+    assert_eq!(call.entries[0].subject.as_deref(), Some("sns-redrive archived 4 letters"));
+    let notice = &notices(&world)[0];
+    let kind = |letters: u64, topic: Option<&str>, reason: &str, code: Option<&str>| {
+        let subscription = topic.map(|_| SUBSCRIPTION);
+        json!({
+            "letters": letters, "topicArn": topic, "subscriptionArn": subscription, "reason": reason,
+            "errorCode": code,
+        })
+    };
+    assert_eq!(
+        notice["kinds"],
+        json!([
+            kind(2, Some(TOPIC), "exhausted", None),
+            kind(1, None, "unrecognised", None),
+            kind(1, Some(TOPIC), "permanent", Some("InvalidMessageContents")),
+        ])
+    );
+    let command =
+        "redrivectl archive show --archive s3://graveyard/dead-letters --since 2026-11-01T12:00:00Z";
+    assert_eq!(notice["command"], command);
+    assert!(form(&call.entries[0], "default").ends_with(&format!("{command}\n")));
+    assert_eq!(ran.metrics()["NoticesFailed"], 0);
+}
+
+#[tokio::test]
+async fn what_was_not_archived_causes_no_notice() {
+    let world = world();
+    world.run([&Post::envelope("delivered"), &Post::envelope("early").mark(&mark(2, "x", NOW))]).await;
+    world.cloud.reply("PutObject", Reply::Fail(403, "AccessDenied", "no"));
+    assert_eq!(world.run([&exhausted("kept")]).await.kept, ["kept"]);
+    assert_eq!(world.cloud.calls("Publish"), []);
+
+    let observing = World::new(&[("NOTICE_TOPIC_ARN", NOTICES), ("REDRIVE_MODE", "observe")]);
+    observing.run([&exhausted("a")]).await;
+    assert_eq!(observing.cloud.journal().iter().filter(|call| call.op == "Publish").count(), 0);
+    let without = World::new(&[]);
+    without.run([&exhausted("a")]).await;
+    assert_eq!(without.cloud.calls("Publish"), []);
+    assert_eq!(without.run([&exhausted("b")]).await.metrics().get("NoticesFailed"), None);
+}
+
+#[tokio::test]
+async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invocation() {
+    let world = world();
+    world.run([&exhausted("a")]).await;
+    for id in ["b", "c"] {
+        world.pass(20);
+        world.run([&exhausted(id)]).await;
+    }
+    assert_eq!(counts(&world), [1]);
+    world.pass(20);
+    // It archives nothing itself.
+    world.run([&Post::envelope("delivered")]).await;
+    assert_eq!(counts(&world), [1, 2]);
+    assert_eq!(notices(&world)[1]["since"], "2026-11-01T12:00:20Z");
+    assert_eq!(notices(&world)[1]["until"], "2026-11-01T12:00:40Z");
+    world.pass(60);
+    world.run([&Post::envelope("delivered")]).await;
+    assert_eq!(counts(&world), [1, 2], "all is told");
+}
+
+#[tokio::test]
+async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_later() {
+    let refused = "User is not authorized to perform: SNS:Publish on resource: notices";
+    for reply in [Reply::Fail(403, "AuthorizationError", refused), Reply::Reset, Reply::Nonsense(500, "<")] {
+        let world = world();
+        world.cloud.reply("Publish", reply.clone());
+        let ran = world.run([&exhausted("a")]).await;
+        assert_eq!(
+            (ran.outcomes(), ran.kept.as_slice()),
+            (vec!["a archived exhausted".to_owned()], [].as_slice())
+        );
+        assert_eq!(ran.metrics()["NoticesFailed"], 1, "{reply:?}");
+        let line = ran.log.iter().find(|line| line["topic.arn"] == NOTICES).unwrap();
+        assert_eq!([&line["level"], &line["letters"]], [&json!("WARN"), &json!(1)]);
+
+        world.cloud.reply("Publish", Reply::Accept);
+        world.pass(59);
+        let ran = world.run([&exhausted("b")]).await;
+        assert_eq!((counts(&world), &ran.metrics()["NoticesFailed"]), (vec![1], &json!(0)), "{reply:?}");
+        world.pass(1);
+        world.run([&exhausted("c")]).await;
+        assert_eq!(counts(&world), [1, 3], "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
+    let world = world();
+    world.cloud.reply("Publish", Reply::Hang);
+    let began = Instant::now();
+    let ran = world.run([&exhausted("a"), &Post::envelope("b")]).await;
+    let took = began.elapsed();
+    assert!(Duration::from_secs(1) <= took && took < Duration::from_millis(1_500), "{took:?}");
+    assert_eq!(ran.outcomes(), ["a archived exhausted", "b delivered"]);
+    assert_eq!(ran.kept, [""; 0]);
+    assert_eq!(ran.metrics()["NoticesFailed"], 1);
+    // It is not asked again at once.
+    let began = Instant::now();
+    world.run([&exhausted("c")]).await;
+    assert!(began.elapsed() < Duration::from_millis(900));
+}
+
+#[tokio::test]
+async fn an_invocation_that_is_at_its_end_leaves_the_notice_to_the_next() {
+    let world = world().with_time(Duration::from_millis(150));
+    let ran = world.run([&exhausted("a")]).await;
+    assert_eq!(ran.outcomes(), ["a archived exhausted"]);
+    assert_eq!(counts(&world), [0; 0]);
+    let world = world.with_time(Duration::from_secs(30));
+    world.run([&Post::envelope("b")]).await;
+    assert_eq!(counts(&world), [1]);
+}
+
+/// Else a notice that its own subscriber does not take would cause the next.
+#[tokio::test]
+async fn letters_of_the_topic_of_notices_cause_none() {
+    let world = world();
+    let subscription = format!("{NOTICES}:0a1b");
+    world.cloud.subscribe_endpoint(&subscription, NOTICES, "sqs", WORKER, DLQ);
+    let ours = |id: &str| exhausted(id).topic(NOTICES).subscription(&subscription);
+    world.run([&ours("a")]).await;
+    assert_eq!(counts(&world), [0; 0]);
+    world.run([&ours("b"), &exhausted("c")]).await;
+    assert_eq!(counts(&world), [1]);
+}
+
+#[tokio::test]
+async fn a_notice_has_nothing_of_what_a_letter_says() {
+    let world = world();
+    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", SECRET));
+    let secret = |post: Post| {
+        let post = post.message(SECRET).subject(SECRET);
+        post.sns_attribute("tenant", "String", SECRET).system("AWSTraceHeader", SECRET)
+    };
+    let posts = [
+        secret(Post::envelope("permanent")),
+        secret(exhausted("exhausted")).subscription(&format!("{SUBSCRIPTION}&Token={SECRET}")),
+        Post::raw("raw", SECRET).attribute("ErrorMessage", "String", SECRET),
+        Post::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
+    ];
+    let ran = world.run(&posts).await;
+    assert_eq!(counts(&world), [4], "{:?}", ran.outcomes());
+    let told = &world.cloud.entries("Publish")[0];
+    for secret in [SECRET, "Unsubscribe", "Token=", "handle-"] {
+        assert!(!told.body.contains(secret), "{secret}: {}", told.body);
+        assert!(!told.subject.as_ref().unwrap().contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn a_topic_may_be_in_another_region() {
+    let world = World::new(&[("NOTICE_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:notices")]);
+    world.run([&exhausted("a")]).await;
+    assert_eq!(world.cloud.calls("Publish")[0].host, "sns.us-east-1.amazonaws.com");
+}
