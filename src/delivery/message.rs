@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::arn::{Arn, ArnKind};
 use crate::batch::CannotPack;
 use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark, Origin};
+use crate::policy::Retry;
 
 /// SQS takes 1 MiB a message, attributes included.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -43,7 +44,7 @@ pub struct OutgoingMessage<'a> {
 }
 
 impl<'a> OutgoingMessage<'a> {
-    /// Packs a letter for retry number `retry` to a topic or a queue.
+    /// Packs a letter for a retry to a topic or a queue.
     ///
     /// A topic gets the message as it was published; a queue gets the stored body, byte for byte.
     /// Only towards the endpoint of its own subscription may a letter go without its mark.
@@ -51,7 +52,13 @@ impl<'a> OutgoingMessage<'a> {
     /// # Errors
     ///
     /// [`CannotPack::Unmarkable`] where the mark does not fit and the letter must not travel without it.
-    pub fn pack(letter: &'a Letter, to: &Arn, own_endpoint: bool, retry: u32) -> Result<Self, CannotPack> {
+    pub fn pack(
+        letter: &'a Letter,
+        to: &Arn,
+        own_endpoint: bool,
+        retry: impl Into<Numbered>,
+    ) -> Result<Self, CannotPack> {
+        let Numbered { spent, ordered } = retry.into();
         let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
         let (body, subject, attributes) = match published {
             Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
@@ -63,11 +70,12 @@ impl<'a> OutgoingMessage<'a> {
             _ => without_mark(attributes),
         };
         let mark = match to.kind() {
-            ArnKind::Topic => letter.mark_for_topic(retry),
+            ArnKind::Topic => letter.mark_for_topic(spent),
             ArnKind::Queue | ArnKind::Subscription | ArnKind::Function | ArnKind::Stream | ArnKind::Other => {
-                letter.mark(retry)
+                letter.mark(spent)
             }
         };
+        let mark = Mark { ordered, ..mark };
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
         // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
         // a mark it would go there for ever.
@@ -132,6 +140,27 @@ impl<'a> OutgoingMessage<'a> {
     }
 }
 
+/// The number of a retry, as the mark of what is sent tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbered {
+    /// Retries behind the letter once it is sent.
+    pub spent: u32,
+    /// Whether an order sends it ahead of its next retry, so that this attempt has no number of its own.
+    pub ordered: bool,
+}
+
+impl From<u32> for Numbered {
+    fn from(retry: u32) -> Self {
+        Self { spent: retry, ordered: false }
+    }
+}
+
+impl From<Retry> for Numbered {
+    fn from(retry: Retry) -> Self {
+        Self { spent: retry.number, ordered: retry.planned.is_some() }
+    }
+}
+
 fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
     attributes
         .iter()
@@ -143,7 +172,8 @@ fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
 /// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
 /// a retry that is repeated after a crash needs the old one. Letters of several subscriptions can have one
 /// id, where republishing made them, so `scope` tells them apart: the subscription towards a target, the
-/// message itself towards the requeue. A mark can be forged: towards a target the content is hashed in, so
+/// message itself towards the requeue. An attempt on an order, which has no number, is told from others by how often the
+/// letter was sent. A mark can be forged: towards a target the content is hashed in, so
 /// that a forger cannot have another letter swallowed. At most 128 characters are allowed.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 fn deduplication_id(mark: &Mark, scope: &str, content: &str) -> String {
@@ -151,6 +181,10 @@ fn deduplication_id(mark: &Mark, scope: &str, content: &str) -> String {
     hash.update(&mark.id);
     hash.update(mark.generation.to_be_bytes());
     hash.update(mark.spent.to_be_bytes());
+    if mark.ordered {
+        hash.update("ordered");
+        hash.update(mark.passes.to_be_bytes());
+    }
     hash.update(scope);
     hash.update(content);
     URL_SAFE_NO_PAD.encode(hash.finalize())

@@ -22,7 +22,7 @@ pub use event::Invoke;
 pub use guard::Reach;
 pub use hiding::{Hiding, hide};
 pub use http::{HttpClient, Post};
-pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, OutgoingMessage};
+pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, Numbered, OutgoingMessage};
 pub use packing::{MAX_ENTRIES, runs};
 pub use payload::Payload;
 pub use stream::Record;

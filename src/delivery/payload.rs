@@ -2,11 +2,11 @@
 
 use super::event::{Invoke, invoke};
 use super::http::Post;
-use super::message::OutgoingMessage;
+use super::message::{Numbered, OutgoingMessage};
 use super::stream::Record;
 use crate::batch::CannotPack;
 use crate::endpoint::{Destination, Endpoint};
-use crate::letter::Letter;
+use crate::letter::{Letter, Mark};
 
 /// A letter, packed for one kind of endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,17 @@ pub enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Packs a letter for retry number `retry`.
+    /// Packs a letter for a retry.
     ///
     /// # Errors
     ///
     /// [`CannotPack`] where the destination has no form for this letter.
-    pub fn pack(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Self, CannotPack> {
+    pub fn pack(
+        letter: &'a Letter,
+        to: &'a Destination,
+        retry: impl Into<Numbered>,
+    ) -> Result<Self, CannotPack> {
+        let retry = retry.into();
         match &to.endpoint {
             Endpoint::Topic(arn) | Endpoint::Queue(arn) => {
                 let own_endpoint = to.subscription.is_some();
@@ -35,7 +40,8 @@ impl<'a> Payload<'a> {
             }
             Endpoint::Function(_) => {
                 let subscription = to.subscription.as_ref().map(|through| &through.subscription);
-                let event = invoke(letter, subscription, &letter.mark(retry));
+                let mark = Mark { ordered: retry.ordered, ..letter.mark(retry.spent) };
+                let event = invoke(letter, subscription, &mark);
                 event.map(Self::Event).ok_or(CannotPack::NotJson)
             }
             Endpoint::Stream(_) => Ok(Self::Record(Record::pack(letter, to.subscription.as_ref()))),

@@ -12,7 +12,7 @@ use super::in_flight::{InFlightEstimate, Place};
 use super::knowledge::Knowledge;
 use crate::arn::Arn;
 use crate::failure::Failure;
-use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus, seconds_until};
+use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus};
 
 /// A letter that is to be moved.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Placing {
                 true if steps_aside(config, case, &deferral) => Place::Moved { delay: 0 },
                 // Nothing can be delayed in a FIFO queue, and order would be lost.
                 true => Place::Hidden,
-                false => estimate.place(seconds_until(now, deferral.due)),
+                false => estimate.place(deferral.wait(now)),
             };
             match place {
                 Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),

@@ -36,6 +36,8 @@ pub struct Mark {
     pub passes: u32,
     /// How often the letter was published to a topic.
     pub published: u32,
+    /// Whether an order sent it, ahead of its next retry.
+    pub ordered: bool,
     /// What only the requeue's letters say.
     pub requeued: Requeued,
 }
@@ -110,6 +112,8 @@ struct Wire {
     passes: Option<u32>,
     #[serde(rename = "pub", default, skip_serializing_if = "is_zero")]
     published: u32,
+    #[serde(rename = "ord", default, skip_serializing_if = "std::ops::Not::not")]
+    ordered: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dlq: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +151,7 @@ impl Mark {
             // Each retry of version 1 may have been a pass.
             passes: wire.passes.unwrap_or(wire.spent),
             published: wire.published,
+            ordered: wire.ordered,
             requeued: Requeued {
                 dlq: wire.dlq,
                 source: wire.source,
@@ -182,6 +187,7 @@ impl Mark {
             msg: self.digest,
             passes: Some(self.passes),
             published: self.published,
+            ordered: self.ordered,
             dlq: self.requeued.dlq.clone(),
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
@@ -207,6 +213,7 @@ mod tests {
             digest: Some(Digest::of("message")),
             passes: 4,
             published: 0,
+            ordered: false,
             requeued: Requeued::default(),
         }
     }
@@ -234,7 +241,7 @@ mod tests {
             to: Some(ReplayTarget::Topic),
             edited: true,
         };
-        let full = Mark { published: 2, requeued, ..mark() };
+        let full = Mark { published: 2, ordered: true, requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
     }
 

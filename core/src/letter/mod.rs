@@ -138,7 +138,8 @@ impl Letter {
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
         // Moving is no pass: it leads to no target.
-        Mark { passes: self.passes, requeued, ..self.mark(spent) }
+        let ordered = self.mark.as_ref().is_some_and(|mark| mark.ordered);
+        Mark { passes: self.passes, ordered, requeued, ..self.mark(spent) }
     }
 
     /// The mark of a letter that is replayed `now`: its retries, passes and retention begin afresh, and where the
@@ -150,7 +151,7 @@ impl Letter {
         let published = if to.is_some() { 0 } else { mark.published };
         let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
         let generation = mark.generation.saturating_add(1);
-        Mark { first: now, generation, passes: 0, published, requeued, ..mark }
+        Mark { first: now, generation, passes: 0, published, ordered: false, requeued, ..mark }
     }
 
     /// The mark for its way to a target, with so many retries behind it.
@@ -164,6 +165,7 @@ impl Letter {
             digest: Some(self.digest()),
             passes: self.passes.saturating_add(1),
             published: self.published(),
+            ordered: false,
             requeued: Requeued::default(),
         }
     }

@@ -63,6 +63,17 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// When the letter's next retry is planned; now, where that moment has come or there is none.
+    #[must_use]
+    pub fn planned(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Early { until } | Self::Hop { until, .. } => until,
+            Self::Exhausted | Self::Attempt { .. } => now,
+        }
+    }
+}
+
 /// Says what a letter is due for. `retries` is the schedule's length, `wait` the delay before a
 /// retry in whole seconds, asked for numbers from 1 to `retries` only.
 pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::decide::seconds_until;
 use super::schedule::Phase;
 
 /// What the policy says about a letter now.
@@ -24,6 +25,17 @@ pub struct Retry {
     pub of: u32,
     /// The phase it belongs to.
     pub phase: Phase,
+    /// When the next retry is planned, where an order brings an attempt forward. Such an attempt takes no number: its own
+    /// is that of the retry before it, 0 where there is none.
+    pub planned: Option<Timestamp>,
+}
+
+impl Retry {
+    /// The number of the retry that is to be made where this attempt is not.
+    #[must_use]
+    pub fn upcoming(&self) -> u32 {
+        if self.planned.is_some() { self.number.saturating_add(1) } else { self.number }
+    }
 }
 
 /// How long a letter stays hidden.
@@ -31,7 +43,8 @@ pub struct Retry {
 pub struct Deferral {
     /// Seconds to hide it now; the ceiling at most, 0 for an immediate retry.
     pub hide: u64,
-    /// When its next retry is due, which may lie several hops away.
+    /// When its next retry is due, which may lie several hops away. Where an order, or not knowing the orders, keeps it
+    /// back, that moment may have passed.
     pub due: Timestamp,
     /// The number of that retry.
     pub retry: u32,
@@ -40,6 +53,20 @@ pub struct Deferral {
 }
 
 impl Deferral {
+    /// Seconds until an attempt can be made: until its retry is due, or as long as it is kept back.
+    #[must_use]
+    pub fn wait(&self, now: Timestamp) -> u64 {
+        let until_due = seconds_until(now, self.due);
+        match self.why {
+            DeferReason::Ordered | DeferReason::OrdersUnread => until_due.max(self.hide),
+            DeferReason::Failed
+            | DeferReason::Early
+            | DeferReason::Hop
+            | DeferReason::Hold
+            | DeferReason::Throttled => until_due,
+        }
+    }
+
     /// What the mark must say where the letter waits in the requeue: the retries behind it, and when the
     /// next is due. A rule that holds letters names no such moment; when it is gone, the next retry has
     /// its ordinary delay.
@@ -62,6 +89,10 @@ pub enum DeferReason {
     Hold,
     /// Its target takes no more for now.
     Throttled,
+    /// An order holds it.
+    Ordered,
+    /// Nobody knows yet whether an order holds it.
+    OrdersUnread,
 }
 
 /// Why a letter is archived.
@@ -87,11 +118,13 @@ pub enum ArchiveReason {
     Returned,
     /// What carried its mark has been sent too often.
     Loop,
+    /// An order says so.
+    Ordered,
 }
 
 impl ArchiveReason {
     /// Every reason, in the order of the docs.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Exhausted,
         Self::Expiring,
         Self::Rule,
@@ -102,6 +135,7 @@ impl ArchiveReason {
         Self::Unmarkable,
         Self::Returned,
         Self::Loop,
+        Self::Ordered,
     ];
 
     /// The name in logs and archived records.
@@ -118,6 +152,7 @@ impl ArchiveReason {
             Self::Unmarkable => "unmarkable",
             Self::Returned => "returned",
             Self::Loop => "loop",
+            Self::Ordered => "ordered",
         }
     }
 }
@@ -132,6 +167,8 @@ impl DeferReason {
             Self::Hop => "hop",
             Self::Hold => "hold",
             Self::Throttled => "throttled",
+            Self::Ordered => "ordered",
+            Self::OrdersUnread => "orders_unread",
         }
     }
 }

@@ -24,7 +24,9 @@ pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
 pub use matcher::Unmatchable;
-pub use orders::{BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders, RETRY_IN_FORCE};
+pub use orders::{
+    BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders, RETRY_IN_FORCE,
+};
 pub use route::{Route, Voucher};
 pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;

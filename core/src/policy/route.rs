@@ -67,13 +67,19 @@ impl Rule {
     /// asks to look for it.
     #[must_use]
     pub fn asks_for_subscription(&self, letter: &Letter) -> bool {
+        self.action == Action::Redrive && self.leaves_subscription_open(letter)
+    }
+
+    /// Whether a retry of the letter would go through a subscription that is yet to be found, whatever the rule does with
+    /// its letters.
+    #[must_use]
+    pub fn leaves_subscription_open(&self, letter: &Letter) -> bool {
         let through_subscription = match (self.target_of(letter).as_ref(), &letter.origin) {
             (_, Origin::EventBusRecord) => false,
             (TargetSpec::Subscription, _) | (TargetSpec::Origin, Origin::Sns | Origin::Raw) => true,
             (TargetSpec::Origin | TargetSpec::Source | TargetSpec::Topic | TargetSpec::Arn(_), _) => false,
         };
-        self.action == Action::Redrive
-            && self.subscription == SubscriptionSpec::Discover
+        self.subscription == SubscriptionSpec::Discover
             && through_subscription
             && letter.subscription().is_none()
     }

@@ -81,7 +81,9 @@ impl Policy {
         let unmatchable = |_| {
             let decision = Decision::Archive(ArchiveReason::Unrecognised, Some(Unmatchable::DETAIL));
             let mut verdict = self.default.decide(letter, facts, now);
-            verdict.decision = decision;
+            if !verdict.is_kept_back() {
+                verdict.decision = decision;
+            }
             verdict
         };
         self.rule_for(letter).map_or_else(unmatchable, |rule| rule.decide(letter, facts, now))

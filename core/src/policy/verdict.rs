@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
+use super::orders::{OrderAction, Ordered};
 use super::route::Route;
 use super::rule::{Action, Rule};
 use super::schedule::{Jitter, Phase, Schedule};
@@ -23,7 +24,10 @@ pub const MAX_PASSES: u32 = 100;
 const LOOP: &str = "carries a mark that was sent a hundred times on other messages: does a consumer copy attributes onto \
                     messages of its own?";
 
-/// What is known of a letter from elsewhere: its queues and its subscription.
+/// How long a letter is hidden while the orders are not known, seconds.
+const UNREAD_WAIT: u64 = 60;
+
+/// What is known of a letter from elsewhere: its queues, its subscription, and what orders say of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `MessageRetentionPeriod` of the queue that it lies in, seconds.
@@ -36,6 +40,8 @@ pub struct Facts {
     pub subscription_delivery: Option<DeliveryPolicy>,
     /// The only subscription that names its queue, where its rule asks for it.
     pub discovered: Option<Arn>,
+    /// What orders say of it.
+    pub ordered: Ordered,
 }
 
 impl Default for Facts {
@@ -46,6 +52,7 @@ impl Default for Facts {
             ceiling: VISIBILITY_CEILING,
             subscription_delivery: None,
             discovered: None,
+            ordered: Ordered::Nothing,
         }
     }
 }
@@ -74,6 +81,13 @@ struct LetterClock {
 }
 
 impl Verdict<'_> {
+    /// Whether the letter waits because of the orders.
+    #[must_use]
+    pub fn is_kept_back(&self) -> bool {
+        let by_orders = |why| matches!(why, DeferReason::Ordered | DeferReason::OrdersUnread);
+        matches!(&self.decision, Decision::Defer(deferral) if by_orders(deferral.why))
+    }
+
     /// Says what is to be done once the retry of this verdict has failed.
     #[must_use]
     pub fn after_failure(&self, failed: Retry, class: FailureClass, now: Timestamp) -> Decision {
@@ -81,6 +95,9 @@ impl Verdict<'_> {
             return Decision::Archive(ArchiveReason::Permanent, None);
         }
         let next = failed.number + 1;
+        if let Some(planned) = failed.planned {
+            return self.clock.defer(now, planned, next, DeferReason::Failed);
+        }
         let Some(wait) = self.delivery.schedule.wait(next, &self.clock.jitter) else {
             return Decision::Archive(ArchiveReason::Exhausted, None);
         };
@@ -90,7 +107,7 @@ impl Verdict<'_> {
     /// Says what is to be done where the target takes no more for now: the attempt was not made.
     #[must_use]
     pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {
-        self.clock.defer(now, until, due.number, DeferReason::Throttled)
+        self.clock.keep_back(now, until, due.planned.unwrap_or(until), due.upcoming(), DeferReason::Throttled)
     }
 }
 
@@ -101,20 +118,29 @@ impl Rule {
         let clock = LetterClock::new(self, letter, facts);
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
-        let decision = match (self.action, &route) {
-            (Action::Archive, _) => Decision::Archive(ArchiveReason::Rule, None),
-            (Action::Hold, _) => {
-                let schedule = &delivery.schedule;
-                clock.hold(
-                    now,
-                    next_retry(where_it_stands(schedule, letter, facts, &clock, now), letter, schedule),
-                )
-            }
-            (Action::Redrive, _) if letter.uncounted_passes() >= MAX_PASSES => {
+        let schedule = &delivery.schedule;
+        let stands = where_it_stands(schedule, letter, facts, &clock, now);
+        let next = next_retry(stands, letter, schedule);
+        let redrive = || match &route {
+            _ if letter.uncounted_passes() >= MAX_PASSES => {
                 Decision::Archive(ArchiveReason::Loop, Some(LOOP))
             }
-            (Action::Redrive, Route::Nowhere(reason, why)) => Decision::Archive(*reason, Some(why)),
-            (Action::Redrive, _) => retry_or_wait(&delivery.schedule, letter, facts, &clock, now),
+            Route::Nowhere(reason, why) => Decision::Archive(*reason, Some(why)),
+            _ => retry_or_wait(schedule, stands, next, &clock, now),
+        };
+        let by_rule = || match self.action {
+            Action::Archive => Decision::Archive(ArchiveReason::Rule, None),
+            Action::Hold => clock.hold(now, next),
+            Action::Redrive => redrive(),
+        };
+        let decision = match &facts.ordered {
+            Ordered::Nothing => by_rule(),
+            Ordered::Unread => clock.until_orders_are_read(by_rule(), stands.planned(now), next, now),
+            Ordered::By(order) => match order.action {
+                OrderAction::Hold => clock.hold_by_order(order.until, stands.planned(now), next, now),
+                OrderAction::Retry => bring_forward(redrive(), schedule, stands, next),
+                OrderAction::Archive => Decision::Archive(ArchiveReason::Ordered, None),
+            },
         };
         Verdict { rule: self, decision, route, delivery, clock }
     }
@@ -131,19 +157,15 @@ impl Rule {
     }
 }
 
+/// Says what is to be done with a letter that stands there; `next` is its next retry.
 fn retry_or_wait(
     schedule: &Schedule,
-    letter: &Letter,
-    facts: &Facts,
+    stands: Step,
+    next: u32,
     clock: &LetterClock,
     now: Timestamp,
 ) -> Decision {
-    let deliver = |number| {
-        let phase = schedule.phase(number).unwrap_or(Phase::PostBackoff);
-        Decision::Deliver(Retry { number, of: schedule.retries, phase })
-    };
-    let stands = where_it_stands(schedule, letter, facts, clock, now);
-    let next = next_retry(stands, letter, schedule);
+    let deliver = |number| Decision::Deliver(retry(schedule, number, number, None));
     match stands {
         Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
         Step::Early { until } => clock.defer(now, until, next, DeferReason::Early),
@@ -154,6 +176,23 @@ fn retry_or_wait(
         },
         Step::Attempt { retry } => deliver(retry),
     }
+}
+
+/// Makes an attempt of what would wait for its planned moment, also where its queue would drop it before.
+fn bring_forward(decision: Decision, schedule: &Schedule, stands: Step, next: u32) -> Decision {
+    let waits = matches!(decision, Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _));
+    match stands {
+        Step::Early { until } | Step::Hop { until, .. } if waits => {
+            Decision::Deliver(retry(schedule, next.saturating_sub(1), next, Some(until)))
+        }
+        _ => decision,
+    }
+}
+
+/// A retry of this number, in the phase of the one numbered `in_phase_of`.
+fn retry(schedule: &Schedule, number: u32, in_phase_of: u32, planned: Option<Timestamp>) -> Retry {
+    let phase = schedule.phase(in_phase_of).unwrap_or(Phase::PostBackoff);
+    Retry { number, of: schedule.retries, phase, planned }
 }
 
 fn where_it_stands(
@@ -205,9 +244,54 @@ impl LetterClock {
         }
     }
 
+    /// Hides the letter as an order says, at least until its retry is `planned`, and no longer than its queue keeps it.
+    fn hold_by_order(
+        &self,
+        until: Option<Timestamp>,
+        planned: Timestamp,
+        retry: u32,
+        now: Timestamp,
+    ) -> Decision {
+        let Decision::Defer(longest) = self.hold(now, retry) else {
+            return Decision::Archive(ArchiveReason::Expiring, None);
+        };
+        let ends = until.map_or(longest.hide, |until| seconds_until(now, until.max(planned)));
+        let hide = ends.min(longest.hide);
+        Decision::Defer(Deferral { hide, due: planned, retry, why: DeferReason::Ordered })
+    }
+
+    /// Keeps back what would be attempted or archived while nobody knows whether an order holds it.
+    fn until_orders_are_read(
+        &self,
+        decision: Decision,
+        planned: Timestamp,
+        retry: u32,
+        now: Timestamp,
+    ) -> Decision {
+        match decision {
+            Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _) => decision,
+            Decision::Deliver(_) | Decision::Archive(..) => {
+                let until = plus(now, UNREAD_WAIT);
+                self.keep_back(now, until, planned, retry, DeferReason::OrdersUnread)
+            }
+        }
+    }
+
     /// Hides the letter towards `due`, or archives it where the queue would drop it before it wakes.
     fn defer(&self, now: Timestamp, due: Timestamp, retry: u32, why: DeferReason) -> Decision {
-        let hide = seconds_until(now, due).min(self.ceiling);
+        self.keep_back(now, due, due, retry, why)
+    }
+
+    /// Hides the letter until then, while its retry is due at another moment.
+    fn keep_back(
+        &self,
+        now: Timestamp,
+        until: Timestamp,
+        due: Timestamp,
+        retry: u32,
+        why: DeferReason,
+    ) -> Decision {
+        let hide = seconds_until(now, until).min(self.ceiling);
         if !is_kept(self.since, self.retention, plus(now, hide)) {
             return Decision::Archive(ArchiveReason::Expiring, None);
         }

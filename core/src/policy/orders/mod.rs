@@ -50,7 +50,7 @@ pub struct Orders {
 }
 
 /// An operator's word about the letters that a pattern picks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
     /// Its name, unique within the document.
@@ -136,6 +136,42 @@ impl Order {
         self.arrived_before.is_none_or(|before| arrived < before)
             && self.arrived_after.is_none_or(|after| arrived >= after)
     }
+
+    /// Whether a letter was sent by an order to retry and came back since this one began. It would go round without a
+    /// pause.
+    fn is_carried_out(&self, letter: &Letter) -> bool {
+        let came_back = letter.mark.as_ref().is_some_and(|mark| mark.ordered) && letter.sqs.sent >= self.at;
+        self.action == OrderAction::Retry && came_back
+    }
+}
+
+/// What orders say of one letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Ordered {
+    /// Nothing: its rule decides.
+    #[default]
+    Nothing,
+    /// Nobody knows: the orders were never read.
+    Unread,
+    /// This order goes before its rule.
+    By(Order),
+}
+
+impl Ordered {
+    /// The order, where there is one.
+    #[must_use]
+    pub fn order(&self) -> Option<&Order> {
+        match self {
+            Self::By(order) => Some(order),
+            Self::Nothing | Self::Unread => None,
+        }
+    }
+
+    /// What the order asks for, where there is one.
+    #[must_use]
+    pub fn action(&self) -> Option<OrderAction> {
+        self.order().map(|order| order.action)
+    }
 }
 
 impl Orders {
@@ -145,14 +181,26 @@ impl Orders {
         &self.orders
     }
 
-    /// The first order that is in force and matches the letter, of those that `counts` accepts.
+    /// Returns what these orders say of a letter, for whoever has just read them.
+    #[must_use]
+    pub fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
+        self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone()))
+    }
+
+    /// The first order that is in force and matches the letter, of those that `counts` accepts. An order to retry says
+    /// nothing more of a letter that was sent on an order since it began: that letter keeps to its schedule.
     ///
     /// Where a letter's lists are too long to be matched, a hold is taken to match it and any other order is not: when in
     /// doubt, nothing is sent and nothing is archived.
     #[must_use]
     pub fn first(&self, letter: &Letter, now: Timestamp, counts: impl Fn(&Order) -> bool) -> Option<&Order> {
         let arrived = letter.first_arrival();
-        let applies = |order: &&Order| order.is_in_force(now) && order.is_about(arrived) && counts(order);
+        let applies = |order: &&Order| {
+            order.is_in_force(now)
+                && order.is_about(arrived)
+                && !order.is_carried_out(letter)
+                && counts(order)
+        };
         if !self.orders.iter().any(|order| applies(&order)) {
             return None;
         }

@@ -18,6 +18,7 @@ const FOUR_DAYS: Facts = Facts {
     ceiling: VISIBILITY_CEILING,
     subscription_delivery: None,
     discovered: None,
+    ordered: Ordered::Nothing,
 };
 const LATEST: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 
@@ -46,7 +47,7 @@ fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
     let (policy, letter) = (slow(), marked(0, Some(NOW)));
     let verdict = policy.decide(&letter, &FOUR_DAYS, at(NOW));
     let after_failure = |now| {
-        let failed = Retry { number: 1, of: 2, phase: Phase::Backoff };
+        let failed = Retry { number: 1, of: 2, phase: Phase::Backoff, planned: None };
         verdict.after_failure(failed, FailureClass::Transient, at(now))
     };
     // A day's wait is hidden a ceiling at a time: only the next wake-up counts, not the retry.
@@ -85,7 +86,7 @@ fn a_hopping_letter_whose_wait_is_over_is_attempted_where_no_time_is_left_to_com
     (letter.sqs.first_received, letter.sqs.receive_count) = (at(LATEST + 1 - 90_000_000), 2);
     let decide = |now| slow().decide(&letter, &FOUR_DAYS, at(now)).decision;
     assert_eq!(decide(LATEST), EXPIRING, "a moment before its retry is due");
-    let retry = Retry { number: 2, of: 2, phase: Phase::Backoff };
+    let retry = Retry { number: 2, of: 2, phase: Phase::Backoff, planned: None };
     assert_eq!(decide(LATEST + 1), Decision::Deliver(retry));
 }
 
@@ -106,7 +107,7 @@ fn a_held_letter_is_hidden_as_long_as_its_queue_keeps_it() {
 fn a_letter_that_is_due_is_attempted_however_late_it_is() {
     for late in [0, 3_599_999, 3_600_000, 30 * 86_400_000] {
         let decision = slow().decide(&marked(0, None), &FOUR_DAYS, at(LATEST + late)).decision;
-        let retry = Retry { number: 1, of: 2, phase: Phase::Backoff };
+        let retry = Retry { number: 1, of: 2, phase: Phase::Backoff, planned: None };
         assert_eq!(decision, Decision::Deliver(retry), "{late} ms too late to be hidden again");
     }
 }

@@ -8,6 +8,7 @@ mod attempts;
 mod delays;
 mod expiry;
 mod of_a_letter;
+mod ordered;
 mod steps;
 
 use jiff::Timestamp;
@@ -17,8 +18,8 @@ use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, Origins};
 use redrive_core::policy::{
     ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher, expiry_margin,
-    is_expiring, step,
+    Ordered, Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
+    expiry_margin, is_expiring, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
 use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds};

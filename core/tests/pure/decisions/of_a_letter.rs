@@ -7,7 +7,7 @@ const NO_FUNCTION: Option<&str> =
     Some("does not name the function that failed: give its rule that function as target");
 
 fn deliver(number: u32, phase: Phase) -> Decision {
-    Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase })
+    Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase, planned: None })
 }
 
 fn decisions_on(file: &str, facts: &Facts) -> Vec<Decision> {
@@ -117,7 +117,7 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
         (3, defer(4, VISIBILITY_CEILING, 200_000)),
         (4, Decision::Archive(ArchiveReason::Exhausted, None)),
     ] {
-        let failed = Retry { number, of: 4, phase: Phase::Immediate };
+        let failed = Retry { number, of: 4, phase: Phase::Immediate, planned: None };
         assert_eq!(verdict.after_failure(failed, FailureClass::Transient, at(now)), expected, "{number}");
     }
 }
@@ -129,7 +129,7 @@ fn only_a_permanent_failure_ends_a_schedule_early_and_only_where_the_rule_lets_i
         let policy = Policy::parse(&document.to_string()).unwrap();
         let letter = marked(0, None);
         let verdict = policy.decide(&letter, &Facts::default(), at(NOW));
-        let failed = Retry { number, of: BUILT_IN_RETRIES, phase: Phase::Immediate };
+        let failed = Retry { number, of: BUILT_IN_RETRIES, phase: Phase::Immediate, planned: None };
         match verdict.after_failure(failed, class, at(NOW)) {
             Decision::Defer(deferral) => deferral.why.name(),
             Decision::Archive(reason, None) => reason.name(),

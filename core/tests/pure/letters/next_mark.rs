@@ -7,7 +7,10 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     let (letter, mark) = in_the_requeue();
     let requeued = Requeued { due: None, ..mark.requeued.clone() };
     assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
-    assert_eq!(letter.mark(7), Mark { spent: 7, passes: 7, requeued: Requeued::default(), ..mark });
+    assert_eq!(
+        letter.mark(7),
+        Mark { spent: 7, passes: 7, ordered: false, requeued: Requeued::default(), ..mark }
+    );
     assert_eq!(letter.mark_for_topic(7), Mark { published: 2, ..letter.mark(7) });
 }
 
@@ -37,6 +40,7 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
         digest: Some(Digest::of("hello")),
         passes: 2,
         published: 1,
+        ordered: false,
         requeued: Requeued::default(),
     };
     let mut record = record("hello");
@@ -54,8 +58,16 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     let (letter, mark) = in_the_requeue();
     let to = Some(ReplayTarget::Arn(arn(WORKER)));
     let requeued = Requeued { due: None, earlier: 0, to: to.clone(), ..mark.requeued.clone() };
-    let replayed =
-        Mark { spent: 0, first: at(NOW), generation: 2, passes: 0, published: 0, requeued, ..mark };
+    let replayed = Mark {
+        spent: 0,
+        first: at(NOW),
+        generation: 2,
+        passes: 0,
+        published: 0,
+        ordered: false,
+        requeued,
+        ..mark
+    };
     assert_eq!(letter.mark_for_replay(at(NOW), to.clone(), false), replayed, "once edited, for ever edited");
     let fresh = Letter::parse(received(&record("hello")));
     let requeued = Requeued { dlq: Some(arn(DLQ)), to: to.clone(), ..Requeued::default() };
@@ -69,6 +81,7 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
             digest: Some(Digest::of("hello")),
             passes: 0,
             published: 0,
+            ordered: false,
             requeued: Requeued { edited, ..requeued.clone() },
         };
         assert_eq!(mark, expected);

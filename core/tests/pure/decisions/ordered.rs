@@ -1,0 +1,169 @@
+//! P10: what an order says of a letter goes before its rule.
+
+use redrive_core::policy::Orders;
+
+use super::*;
+
+/// Three retries, the second and third more than a day after the one before.
+const SCHEDULE: &str = r#""deliveryPolicy": { "healthyRetryPolicy": { "minDelayTarget": 100000,
+    "maxDelayTarget": 100000, "numRetries": 3 } }, "jitter": 0"#;
+
+/// Where a letter stands: its first retry is due in 500 s, is due now, was made and the second is due in 58,600 s, or all
+/// are behind it.
+fn letters() -> [(&'static str, Letter); 4] {
+    let begun = NOW - millis(VISIBILITY_CEILING);
+    let mut hop = marked(0, Some(begun));
+    (hop.sqs.receive_count, hop.sqs.first_received) = (2, at(begun));
+    [
+        ("early", marked(0, Some(NOW + 500_000))),
+        ("due", marked(0, Some(NOW))),
+        ("hop", hop),
+        ("spent", marked(3, Some(NOW))),
+    ]
+}
+
+fn order(action: &str, more: &Value) -> Ordered {
+    let mut order = json!({ "id": "o", "do": action, "match": { "origin": [{ "exists": true }] },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let orders = Orders::parse(json!({ "version": 1, "orders": [order] }).to_string().as_bytes()).unwrap();
+    orders.on(&marked(0, None), at(NOW))
+}
+
+/// A decision in short; moments are seconds from now.
+fn short(decision: &Decision) -> String {
+    let from_now = |then: Timestamp| (then.as_millisecond() - NOW) / 1000;
+    match decision {
+        Decision::Deliver(Retry { number, planned: None, .. }) => format!("retry {number}"),
+        Decision::Deliver(Retry { number, planned: Some(planned), .. }) => {
+            format!("attempt after {number}, next at {}", from_now(*planned))
+        }
+        Decision::Defer(Deferral { hide, due, retry, why }) => {
+            format!("{} {hide}, {retry} at {}", why.name(), from_now(*due))
+        }
+        Decision::Archive(reason, _) => reason.name().to_owned(),
+    }
+}
+
+#[test]
+fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
+    let none = json!({});
+    let in_an_hour = json!({ "until": "2026-11-01T13:00:00Z" });
+    let all = |text: &'static str| [text; 4];
+    let hold = [
+        "ordered 41400, 1 at 500",
+        "ordered 41400, 1 at 0",
+        "ordered 41400, 2 at 58600",
+        "ordered 41400, 4 at 0",
+    ];
+    let for_an_hour = [
+        "ordered 3600, 1 at 500",
+        "ordered 3600, 1 at 0",
+        "ordered 41400, 2 at 58600",
+        "ordered 3600, 4 at 0",
+    ];
+    let ahead = ["attempt after 0, next at 500", "retry 1", "attempt after 1, next at 58600", "exhausted"];
+    let plan = ["early 500, 1 at 500", "retry 1", "hop 41400, 2 at 58600", "exhausted"];
+    let held = [
+        "hold 41400, 1 at 41400",
+        "hold 41400, 1 at 41400",
+        "hold 41400, 2 at 41400",
+        "hold 41400, 4 at 41400",
+    ];
+    let unread = [
+        "early 500, 1 at 500",
+        "orders_unread 60, 1 at 0",
+        "hop 41400, 2 at 58600",
+        "orders_unread 60, 4 at 0",
+    ];
+    let unread_archive = [
+        "orders_unread 60, 1 at 500",
+        "orders_unread 60, 1 at 0",
+        "orders_unread 60, 2 at 58600",
+        "orders_unread 60, 4 at 0",
+    ];
+    for (ordered, expected) in [
+        (Ordered::Nothing, [plan, held, all("rule")]),
+        (order("hold", &none), [hold; 3]),
+        (order("hold", &in_an_hour), [for_an_hour; 3]),
+        (order("retry", &none), [ahead; 3]),
+        (order("archive", &none), [all("ordered"); 3]),
+        (Ordered::Unread, [unread, held, unread_archive]),
+    ] {
+        for (action, expected) in ["redrive", "hold", "archive"].into_iter().zip(expected) {
+            let document = format!(r#"{{"default": {{ "action": "{action}", {SCHEDULE} }}}}"#);
+            let policy = Policy::parse(&document).unwrap();
+            for ((stands, letter), expected) in letters().into_iter().zip(expected) {
+                let facts = Facts { retention: 14 * DAY, ordered: ordered.clone(), ..Facts::default() };
+                let decision = policy.decide(&letter, &facts, at(NOW)).decision;
+                assert_eq!(short(&decision), expected, "{:?}, rule {action}, {stands}", ordered.action());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failed_attempt_on_an_order_leaves_the_next_planned_moment_where_it_was() {
+    let document = format!(r#"{{"default": {{ {SCHEDULE} }}}}"#);
+    let policy = Policy::parse(&document).unwrap();
+    let facts = Facts { retention: 14 * DAY, ordered: order("retry", &json!({})), ..Facts::default() };
+    let [(_, early), (_, due), (_, hop), _] = letters();
+    for (letter, class, took, expected) in [
+        (&early, FailureClass::Transient, 7_300, "failed 493, 1 at 500"),
+        (&early, FailureClass::Transient, 700_000, "failed 0, 1 at 500"),
+        (&early, FailureClass::Permanent, 0, "permanent"),
+        (&hop, FailureClass::Throttling, 0, "failed 41400, 2 at 58600"),
+        (&due, FailureClass::Transient, 0, "failed 41400, 2 at 100000"),
+    ] {
+        let verdict = policy.decide(letter, &facts, at(NOW));
+        let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
+        assert_eq!(short(&verdict.after_failure(retry, class, at(NOW + took))), expected);
+    }
+    let verdict = policy.decide(&early, &facts, at(NOW));
+    let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
+    let put_off = verdict.put_off(retry, at(NOW), at(NOW + 20_000));
+    assert_eq!(short(&put_off), "throttled 20, 1 at 500", "the mark keeps the plan");
+}
+
+/// The margin of four days is an hour.
+#[test]
+fn what_expires_is_archived_whatever_orders_say_but_for_a_retry() {
+    let policy = Policy::built_in();
+    let until = json!({ "until": "2026-11-03T12:00:00Z" });
+    for (ordered, left, expected) in [
+        (order("hold", &json!({})), 7_200, "ordered 3600, 1 at 0"),
+        (order("hold", &until), 7_200, "ordered 3600, 1 at 0"),
+        (order("hold", &json!({})), 3_600, "expiring"),
+        (order("archive", &json!({})), 3_600, "ordered"),
+        (order("retry", &json!({})), 3_600, "retry 1"),
+        (Ordered::Unread, 3_660, "orders_unread 60, 1 at 0"),
+        (Ordered::Unread, 3_659, "expiring"),
+    ] {
+        let mut letter = marked(0, Some(NOW));
+        letter.mark = None;
+        letter.sqs.sent = at(NOW - millis(4 * DAY - left));
+        let facts = Facts { ordered, ..Facts::default() };
+        assert_eq!(short(&policy.decide(&letter, &facts, at(NOW)).decision), expected, "{left} s left");
+    }
+    // Its next retry would come too late.
+    let mut letter = marked(11, Some(NOW + 7_000_000));
+    letter.mark.as_mut().unwrap().first = at(NOW - millis(4 * DAY - 7_200));
+    letter.mark.as_mut().unwrap().requeued.dlq = Some(letter.sqs.queue.clone());
+    let facts = |ordered| Facts { ordered, ..Facts::default() };
+    let decide = |ordered| short(&policy.decide(&letter, &facts(ordered), at(NOW)).decision);
+    assert_eq!(decide(Ordered::Nothing), "expiring");
+    assert_eq!(decide(order("retry", &json!({}))), "attempt after 11, next at 7000");
+}
+
+#[test]
+fn what_the_requeue_is_told_is_the_plan_and_not_the_end_of_a_hold() {
+    let document = format!(r#"{{"default": {{ {SCHEDULE} }}}}"#);
+    let policy = Policy::parse(&document).unwrap();
+    let [(_, early), (_, due), ..] = letters();
+    for (letter, planned) in [(&early, 500), (&due, 0)] {
+        let facts = Facts { ordered: order("hold", &json!({})), ..Facts::default() };
+        let Decision::Defer(deferral) = policy.decide(letter, &facts, at(NOW)).decision else { panic!() };
+        assert_eq!(deferral.for_mark(), (0, Some(at(NOW + planned * 1000))));
+        assert_eq!(deferral.wait(at(NOW)), VISIBILITY_CEILING);
+    }
+}
