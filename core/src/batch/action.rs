@@ -13,6 +13,7 @@ use crate::endpoint::{Destination, Endpoint};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark};
 use crate::policy::{ArchiveReason, Retry};
+use crate::waiting::WaitingLetter;
 
 /// The present of an invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,22 @@ pub enum Action {
         /// No call goes on after this.
         until: Duration,
     },
+    /// Reads the document of orders. Answered by [`Answer::Orders`].
+    ReadOrders {
+        /// The tag of the document that is known already: one that still has it need not be read.
+        unless: Option<String>,
+        /// No call goes on after this.
+        until: Duration,
+    },
+    /// Writes the list of letters that are hidden for long. Answered by [`Answer::Listed`].
+    ListWaiting {
+        /// The lines.
+        letters: Vec<WaitingLetter>,
+        /// When they are written.
+        at: Timestamp,
+        /// No call goes on after this.
+        until: Duration,
+    },
     /// Hides letters. Answered by [`Answer::Hidden`].
     Hide {
         /// The letters with the seconds to hide them, counted from the call; 0 shows a letter at once.
@@ -126,6 +143,26 @@ pub enum Answer {
     Archived(Vec<Result<(), Failure>>),
     /// Whether the letter is hidden.
     Hidden(Vec<Result<(), Failure>>),
+    /// The document of orders, or why it cannot be read.
+    Orders(Result<OrdersRead, Failure>),
+    /// Whether the list is written.
+    Listed(Result<(), Failure>),
+}
+
+/// What reading the document of orders came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OrdersRead {
+    /// The document.
+    Document {
+        /// Its bytes.
+        json: Vec<u8>,
+        /// Its tag.
+        tag: Option<String>,
+    },
+    /// It is the one that is known already.
+    NotModified,
+    /// There is none, and so there are no orders.
+    None,
 }
 
 /// A letter that is to be delivered.
@@ -236,6 +273,8 @@ pub struct ArchiveContext {
     pub retry: Option<Retry>,
     /// The failure of that retry.
     pub failure: Option<Failure>,
+    /// The order that it fell under.
+    pub order: Option<String>,
 }
 
 /// Something that is worth a line in the log, beside the letters' own.
@@ -280,6 +319,20 @@ pub enum Notice {
         /// How many.
         letters: usize,
         /// The first failure.
+        failure: Failure,
+    },
+    /// The orders cannot be read, or not understood.
+    OrdersUnread {
+        /// Why.
+        failure: Failure,
+        /// When they were last read well.
+        last_read: Option<Timestamp>,
+        /// Whether letters are hidden until they are read.
+        hides: bool,
+    },
+    /// The list of waiting letters was not written.
+    WaitingListFailed {
+        /// Why.
         failure: Failure,
     },
 }

@@ -12,8 +12,8 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, Policy, Retry, Route, Rule, Verdict, plus,
-    seconds_until,
+    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, OrderAction, Policy, Retry, Route, Rule, Verdict,
+    plus, seconds_until,
 };
 
 /// A letter on its way to an outcome.
@@ -102,7 +102,12 @@ impl<'p> Case<'p> {
 
     /// Whether the letter's subscription must be looked for.
     pub(super) fn needs_discovery(&self) -> bool {
-        self.disposition == Disposition::Open && self.rule.asks_for_subscription(&self.letter)
+        let asks = match self.facts.ordered.action() {
+            None => self.rule.asks_for_subscription(&self.letter),
+            Some(OrderAction::Retry) => self.rule.leaves_subscription_open(&self.letter),
+            Some(OrderAction::Hold | OrderAction::Archive) => false,
+        };
+        self.disposition == Disposition::Open && asks
     }
 
     /// The route to the subscription whose delivery policy the rule goes by, if it does.
@@ -128,8 +133,40 @@ impl<'p> Case<'p> {
         match decision {
             Decision::Deliver(retry) => self.disposition = Disposition::Due(*retry),
             Decision::Defer(deferral) => self.disposition = Disposition::Defer(*deferral),
-            Decision::Archive(reason, detail) => self.archive(*reason, detail.map(str::to_owned)),
+            Decision::Archive(reason, detail) => {
+                let order = self.facts.ordered.order().filter(|_| *reason == ArchiveReason::Ordered);
+                let ordered = order.map(|order| format!("by {}: {}", order.by, order.why));
+                self.archive(*reason, detail.map(str::to_owned).or(ordered));
+            }
         }
+    }
+
+    /// Whether the rule or an order may still decide. A letter that cannot be matched against the rules is archived, but
+    /// not while an order holds it.
+    pub(super) fn is_undecided(&self) -> bool {
+        let unmatched = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
+        self.disposition == Disposition::Open
+            || (unmatched && self.verdict.is_none() && self.unarchived.is_none())
+    }
+
+    /// Asks rule and orders about it.
+    pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
+        let verdict = self.rule.decide(&self.letter, &self.facts, now);
+        let decision = match self.disposition {
+            Disposition::Archive(reason) if !verdict.is_kept_back() => Decision::Archive(reason, None),
+            _ => {
+                (self.disposition, self.detail) = (Disposition::Open, None);
+                verdict.decision.clone()
+            }
+        };
+        self.verdict = Some(verdict);
+        decision
+    }
+
+    /// The order that it was handled on.
+    fn order(&self) -> Option<String> {
+        let order = self.facts.ordered.order().filter(|_| self.verdict.is_some())?;
+        Some(order.id.clone())
     }
 
     pub(super) fn archive(&mut self, reason: ArchiveReason, detail: Option<String>) {
@@ -191,6 +228,7 @@ impl<'p> Case<'p> {
             target: self.target.clone(),
             retry: self.retry.or(before.and_then(|before| before.retry)),
             failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())).cloned(),
+            order: self.order().or(before.and_then(|before| before.order.clone())),
         })
     }
 
@@ -208,6 +246,7 @@ impl<'p> Case<'p> {
     /// The outcome, now that archive and queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
         let expires = self.end().as_second();
+        let order = self.order();
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
@@ -231,6 +270,7 @@ impl<'p> Case<'p> {
         Report {
             rule: self.rule.name.clone(),
             outcome,
+            order,
             retry: self.retry,
             took: self.took,
             target: self.target,

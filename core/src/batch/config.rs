@@ -20,6 +20,10 @@ pub struct Config {
     pub ceiling: u64,
     /// How many instances of the function may run at once; they share rate limits.
     pub instances: u32,
+    /// Whether there are orders to read.
+    pub orders: bool,
+    /// Whether letters that are hidden for long are listed.
+    pub waiting_list: bool,
 }
 
 /// Whether anything is done.

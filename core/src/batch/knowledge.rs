@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::action::{Notice, QueueAttributes};
 use super::config::Config;
+use super::control::KnownOrders;
 use super::in_flight::InFlightEstimate;
 use super::throttle::Throttle;
 use super::unarchived::Memory;
@@ -22,6 +23,7 @@ pub(super) struct Knowledge {
     pub(super) checked: HashSet<Arn>,
     pub(super) unarchived: Memory,
     pub(super) throttle: Throttle,
+    pub(super) orders: KnownOrders,
 }
 
 impl Knowledge {
@@ -33,6 +35,7 @@ impl Knowledge {
             checked: HashSet::new(),
             unarchived: Memory::default(),
             throttle: Throttle::new(config.deliverers()),
+            orders: KnownOrders::default(),
         }
     }
 

@@ -32,6 +32,7 @@
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `checkup` | what is wrong with a queue |
+//! | `control` | orders, as far as they are known, and the list of waiting letters |
 //! | `outcome` | reports, and Lambda's answer |
 
 mod action;
@@ -40,6 +41,7 @@ mod calls;
 mod case;
 mod checkup;
 mod config;
+mod control;
 mod dispatch;
 mod ending;
 mod finish;
@@ -60,8 +62,8 @@ mod time;
 mod unarchived;
 
 pub use action::{
-    Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, QueueAttributes,
-    Sent, Verification,
+    Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OrdersRead,
+    QueueAttributes, Sent, Verification,
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};

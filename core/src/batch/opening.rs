@@ -59,6 +59,8 @@ impl Batch<'_> {
             case
         };
         self.cases = letters.into_iter().map(case).collect();
+        drop(knowledge);
+        self.apply_orders(now.at);
         Stage::HideForInvocation
     }
 

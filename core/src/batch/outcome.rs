@@ -47,6 +47,8 @@ pub struct Report {
     pub letter: Arc<Letter>,
     /// The rule it fell under.
     pub rule: String,
+    /// The order that it was handled on, if it was.
+    pub order: Option<String>,
     /// What became of it.
     pub outcome: Outcome,
     /// The retry that was made, if one was.

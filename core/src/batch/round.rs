@@ -34,12 +34,7 @@ impl Batch<'_> {
                 continue;
             }
             let decision = match case.disposition {
-                Disposition::Open => {
-                    let verdict = case.rule.decide(&case.letter, &case.facts, now);
-                    let decision = verdict.decision.clone();
-                    case.verdict = Some(verdict);
-                    decision
-                }
+                _ if case.is_undecided() => case.decide(now),
                 Disposition::Archive(reason) => Decision::Archive(reason, None),
                 _ => continue,
             };

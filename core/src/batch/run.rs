@@ -27,6 +27,7 @@ impl Batch<'_> {
         let mut asked: Vec<_> = self.next_stage(now).into_iter().collect();
         if matches!(self.stage, Stage::AwaitFinished) {
             asked.extend(self.archive_on(now));
+            asked.extend(self.list_waiting(now));
             if self.archiving.is_none() && self.hiding.is_none() {
                 self.stage = Stage::HideUnarchived;
                 asked.extend(self.next_stage(now));
@@ -40,6 +41,7 @@ impl Batch<'_> {
         match id.0 {
             Chain::Stages => self.stage_answered(answer, now),
             Chain::Archive => self.archive_answered(answer),
+            Chain::List => self.waiting_listed(answer),
             Chain::Hide => {
                 let hidden = self.hiding.take().unwrap_or_default();
                 let answers = results(answer, hidden.len());
@@ -66,11 +68,19 @@ impl Batch<'_> {
         loop {
             let stage = std::mem::replace(&mut self.stage, Stage::Done);
             let (next, action) = match stage {
+                Stage::Open(letters) => match self.read_orders(now) {
+                    None => (Stage::Begin(letters), None),
+                    action => (Stage::AwaitFirstOrders(letters), action),
+                },
                 Stage::Begin(letters) => self.begin(letters, now),
                 Stage::HideForInvocation => self.hide_for_invocation(now),
                 Stage::Discover => self.discover(now),
                 Stage::DeliveryPolicies => self.read_delivery_policies(now),
-                Stage::NextRound => (self.next_round(now), None),
+                Stage::NextRound if self.order.is_done() => (self.next_round(now), None),
+                Stage::NextRound => match self.read_orders(now) {
+                    None => (self.next_round(now), None),
+                    action => (Stage::AwaitOrders, action),
+                },
                 Stage::Verify => self.verify(now),
                 Stage::LookUp(due) => self.look_up(due, now),
                 Stage::Send(due, known) => self.send(due, &known, now),
@@ -105,6 +115,15 @@ impl Batch<'_> {
     fn stage_answered(&mut self, answer: Answer, now: Now) {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
         self.stage = match stage {
+            Stage::AwaitFirstOrders(letters) => {
+                self.orders_read(answer, now);
+                Stage::Begin(letters)
+            }
+            Stage::AwaitOrders => {
+                self.orders_read(answer, now);
+                self.apply_orders(now.at);
+                Stage::NextRound
+            }
             Stage::AwaitQueues(letters) => {
                 let known = self.queues(answer);
                 self.queues_known(letters, &known, now)

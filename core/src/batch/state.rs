@@ -7,6 +7,7 @@ use super::action::{Answer, Known, Notice, QueueAttributes};
 use super::archiving::Archiving;
 use super::case::Case;
 use super::config::Mode;
+use super::control::CONTROL_TIME;
 use super::machine::Machine;
 use super::order::Order;
 use super::place::Placing;
@@ -39,6 +40,12 @@ pub struct Batch<'m> {
     /// The letters that are being hidden at the end.
     pub(super) hiding: Option<Vec<usize>>,
     pub(super) notices: Vec<Notice>,
+    /// The time that is left for orders and for the list of waiting letters.
+    pub(super) control_time: Duration,
+    /// When the orders were last asked for.
+    pub(super) control_asked: Duration,
+    /// Whether the waiting letters were listed already.
+    pub(super) listed: bool,
 }
 
 /// Which action an answer belongs to.
@@ -54,6 +61,8 @@ pub(super) enum Chain {
     Archive,
     /// Hiding, at the same time.
     Hide,
+    /// Listing what waits, at the same time.
+    List,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +74,9 @@ pub(super) enum Asked {
 /// What comes next, or which answer is waited for.
 #[derive(Debug)]
 pub(super) enum Stage {
+    /// The letters, before the orders are read.
+    Open(Vec<Letter>),
+    AwaitFirstOrders(Vec<Letter>),
     /// The letters, before anything is known of their queues.
     Begin(Vec<Letter>),
     AwaitQueues(Vec<Letter>),
@@ -75,6 +87,7 @@ pub(super) enum Stage {
     DeliveryPolicies,
     AwaitDeliveryPolicies(Vec<Option<Route>>),
     NextRound,
+    AwaitOrders,
     Verify,
     AwaitVerified {
         passed: Due,
@@ -111,7 +124,7 @@ impl<'m> Batch<'m> {
             time: Budget::until(deadline, letters.len()),
             deadline,
             cases: Vec::new(),
-            stage: if letters.is_empty() { Stage::Done } else { Stage::Begin(letters) },
+            stage: if letters.is_empty() { Stage::Done } else { Stage::Open(letters) },
             order: Order::default(),
             round: Vec::new(),
             begun: None,
@@ -120,6 +133,9 @@ impl<'m> Batch<'m> {
             archive_asked: None,
             hiding: None,
             notices: Vec::new(),
+            control_time: CONTROL_TIME,
+            control_asked: Duration::ZERO,
+            listed: false,
         }
     }
 

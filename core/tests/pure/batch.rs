@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, Now, Outcome, QueueAttributes,
-    Report, Sent, Subscription, Verification,
+    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, Now, OrdersRead, Outcome,
+    QueueAttributes, Report, Sent, Subscription, Verification,
 };
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
@@ -30,6 +30,8 @@ fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> 
         in_flight_limit: IN_FLIGHT_LIMIT,
         ceiling: VISIBILITY_CEILING,
         instances: 1,
+        orders: true,
+        waiting_list: true,
     })
 }
 
@@ -174,6 +176,11 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
         Action::Hide { letters, .. } => {
             Answer::Hidden(letters.iter().map(|_| if good() { Ok(()) } else { failed() }).collect())
         }
+        Action::ReadOrders { .. } => {
+            let orders = if good() { Ok(OrdersRead::None) } else { failed() };
+            Answer::Orders(orders)
+        }
+        Action::ListWaiting { .. } => Answer::Listed(if good() { Ok(()) } else { failed() }),
     }
 }
 
@@ -242,6 +249,8 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
         Action::Move { .. } => Answer::Moved(Vec::new()),
         Action::Archive { .. } => Answer::Archived(Vec::new()),
         Action::Hide { .. } => Answer::Hidden(Vec::new()),
+        Action::ReadOrders { .. } => Answer::Orders(Ok(OrdersRead::NotModified)),
+        Action::ListWaiting { .. } => Answer::Listed(failed()),
     };
     let other = |action: &Action| match action {
         Action::LookUpSharing { .. } => Answer::Discovered(Vec::new()),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    Action, ActionId, Answer, Attempt, Delivery, Machine, Move, NotDone, Outcome, QueueAttributes, Sent,
-    Window,
+    Action, ActionId, Answer, Attempt, Delivery, Machine, Move, NotDone, OrdersRead, Outcome,
+    QueueAttributes, Sent, Window,
 };
 use redrive_core::failure::Failure;
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage};
@@ -576,6 +576,8 @@ impl<'w> Simulation<'w> {
                 let hide = |(letter, hide): &(Arc<Letter>, u64)| self.hide(run, letter, *hide);
                 Answer::Hidden(letters.iter().map(hide).collect())
             }
+            Action::ReadOrders { .. } => Answer::Orders(Ok(OrdersRead::None)),
+            Action::ListWaiting { .. } => Answer::Listed(Ok(())),
         };
         (answer, 0)
     }
