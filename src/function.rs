@@ -17,14 +17,15 @@ use crate::arn::Arn;
 use crate::batch::{Mode, Report, response};
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::control;
 use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::endpoint::HttpUrl;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::BadEvent;
 use crate::notices::Notices;
-use crate::redrive::{Invocation, Parts, Redrive};
+use crate::redrive::{Handled, Invocation, Parts, Redrive};
 use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
-use crate::settings::{ArchiveAt, Settings};
+use crate::settings::{ArchiveAt, ControlAt, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::telemetry::{self, Run};
 
@@ -89,6 +90,12 @@ impl Function {
         let parts = Parts {
             policy: settings.policy,
             archive,
+            control: settings.control.map(|ControlAt { bucket, prefix }| control::Control {
+                s3: clients.s3.clone(),
+                bucket,
+                prefix,
+            }),
+            waiting_list: settings.waiting_list,
             mode: settings.mode,
             requeue: settings.requeue,
             in_flight_limit: settings.in_flight_limit,
@@ -187,7 +194,7 @@ impl Function {
             .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
         let invocation = Invocation { request_id, deadline: Instant::now() + self.left(deadline_ms) };
 
-        let reports = self.redrive.handle(messages, invocation).await;
+        let Handled { reports, orders_unread, list_failed } = self.redrive.handle(messages, invocation).await;
         let _together = telemetry::together();
         for report in &reports {
             telemetry::letter(report, request_id);
@@ -197,7 +204,8 @@ impl Function {
             let queue = &first.letter.sqs.queue;
             let in_flight = self.redrive.in_flight(queue);
             let now = self.clock.now();
-            let run = Run { queue, in_flight, request_id, began, now, notices_failed };
+            let run =
+                Run { queue, in_flight, request_id, began, now, notices_failed, orders_unread, list_failed };
             let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }

@@ -35,6 +35,7 @@
 //! | [`replay`] | from the archive back into delivery |
 //! | [`archive`] | letters that cannot be saved, and the record's format |
 //! | [`notices`] | the topic that hears of archived letters |
+//! | [`control`] | the orders of operators, and the list of waiting letters |
 //! | [`signature`] | whether SNS wrote a letter |
 //! | [`lookup`] | queues and subscriptions: asked once, kept for a while, given up at a deadline |
 //! | [`delivery`] | retries on their way, a file for each kind of endpoint; hiding |
@@ -48,7 +49,7 @@
 //! |---|---|
 //! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
-//! | [`policy`] | what should happen, and when: rules, schedule, decision |
+//! | [`policy`] | what should happen, and when: orders, rules, schedule, decision |
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
@@ -60,6 +61,7 @@
 pub mod archive;
 pub mod clients;
 pub mod clock;
+pub mod control;
 pub mod delivery;
 pub mod function;
 pub mod lookup;

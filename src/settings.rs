@@ -18,6 +18,10 @@ pub struct Settings {
     pub policy: Policy,
     /// `ARCHIVE`.
     pub archive: ArchiveAt,
+    /// `CONTROL`.
+    pub control: Option<ControlAt>,
+    /// `WAITING_LIST`.
+    pub waiting_list: bool,
     /// `REQUEUE_ARN`.
     pub requeue: Option<Arn>,
     /// `REDRIVE_MODE`.
@@ -60,6 +64,15 @@ impl Display for ArchiveAt {
     }
 }
 
+/// Where the orders and the list of waiting letters are: a bucket and the prefix of every key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlAt {
+    /// The bucket.
+    pub bucket: String,
+    /// The prefix, without slashes at its ends.
+    pub prefix: String,
+}
+
 /// One setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {problem}")]
@@ -92,10 +105,12 @@ impl BadSettings {
 }
 
 /// Every variable with its default, as README and template give them; `None` where there is none.
-pub const VARIABLES: [(&str, Option<&str>); 11] = [
+pub const VARIABLES: [(&str, Option<&str>); 13] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
+    ("CONTROL", None),
+    ("WAITING_LIST", Some("on")),
     ("REQUEUE_ARN", None),
     ("REDRIVE_MODE", Some("active")),
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
@@ -120,13 +135,17 @@ impl Settings {
         };
         let given = |name: &str| variable(name).filter(|value| !value.is_empty()).or_else(|| default(name));
         let mut faults = Vec::new();
+        let archive = archive(&given);
+        let control = control(&given, archive.as_ref().ok());
         let settings = Self {
             policy: note(&mut faults, policy(&given), Policy::built_in()),
             archive: note(
                 &mut faults,
-                archive(&given),
+                archive,
                 ArchiveAt::S3 { bucket: String::new(), prefix: String::new() },
             ),
+            control: note(&mut faults, control, None),
+            waiting_list: note(&mut faults, switch(&given, "WAITING_LIST"), true),
             requeue: note(&mut faults, requeue(&given), None),
             mode: note(&mut faults, mode(&given), Mode::Observe),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
@@ -201,23 +220,70 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults>
         return Err(fault(NAME, "is missing: s3://bucket/prefix or the ARN of a queue"));
     };
     if let Some(place) = text.strip_prefix("s3://") {
-        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-        // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
-        if (3..=63).contains(&bucket.len()) && bucket.chars().all(allowed) {
-            return Ok(ArchiveAt::S3 {
-                bucket: bucket.to_owned(),
-                prefix: prefix.trim_matches('/').to_owned(),
-            });
-        }
-        return Err(fault(
-            NAME,
-            format!("{bucket:?} is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen"),
-        ));
+        return in_bucket(NAME, place).map(|(bucket, prefix)| ArchiveAt::S3 { bucket, prefix });
     }
     queue(&text)
         .map(ArchiveAt::Queue)
         .ok_or_else(|| fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {text:?}")))
+}
+
+/// A bucket and a prefix without slashes at its ends.
+fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults> {
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+    if (3..=63).contains(&bucket.len()) && bucket.chars().all(allowed) {
+        return Ok((bucket.to_owned(), prefix.trim_matches('/').to_owned()));
+    }
+    Err(fault(name, format!("{bucket:?} is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen")))
+}
+
+/// Beside the archive, so that whoever may write the one may not write the other.
+fn control(
+    given: &impl Fn(&str) -> Option<String>,
+    archive: Option<&ArchiveAt>,
+) -> Result<Option<ControlAt>, Faults> {
+    const NAME: &str = "CONTROL";
+    let archive = match archive {
+        Some(ArchiveAt::S3 { bucket, prefix }) => Some((bucket, prefix)),
+        Some(ArchiveAt::Queue(_)) | None => None,
+    };
+    let Some(text) = given(NAME) else {
+        let beside = |(bucket, prefix): (&String, &String)| {
+            // An archive that fills its bucket leaves no place beside it.
+            (!prefix.is_empty())
+                .then(|| ControlAt { bucket: bucket.clone(), prefix: format!("{prefix}-control") })
+        };
+        return Ok(archive.and_then(beside));
+    };
+    if text == "off" {
+        return Ok(None);
+    }
+    let Some(place) = text.strip_prefix("s3://") else {
+        return Err(fault(NAME, format!("must be s3://bucket/prefix or off, not {text:?}")));
+    };
+    let (bucket, prefix) = in_bucket(NAME, place)?;
+    let within = |one: &str, other: &str| {
+        other.is_empty()
+            || one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if archive.is_some_and(|(in_bucket, beside)| {
+        *in_bucket == bucket && (within(&prefix, beside) || within(beside, &prefix))
+    }) {
+        let problem = format!(
+            "{text:?} and ARCHIVE must not lie within each other: whoever may write the one could write the other"
+        );
+        return Err(fault(NAME, problem));
+    }
+    Ok(Some(ControlAt { bucket, prefix }))
+}
+
+fn switch(given: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<bool, Faults> {
+    match given(name).as_deref() {
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        other => Err(fault(name, format!("must be on or off, not {:?}", other.unwrap_or_default()))),
+    }
 }
 
 fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {

@@ -267,6 +267,8 @@ fn why(reason: DeferReason) -> &'static str {
         DeferReason::Hop => "on its way through a long wait",
         DeferReason::Hold => "since its rule holds it",
         DeferReason::Throttled => "since its target takes no more for now",
+        DeferReason::Ordered => "since an order holds it",
+        DeferReason::OrdersUnread => "since the orders are not known yet",
     }
 }
 

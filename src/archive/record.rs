@@ -12,7 +12,8 @@
 //! | `queueArn`, `message.messageId` | together they name the record: a crash can archive a letter twice |
 //! | `letterId`, `origin`, `topicArn`, `subscriptionArn` | as in the logs |
 //! | `rule`, `targetArn`, `targetUrl` | the rule it fell under, where it was to go |
-//! | `retry` | `number` of the last one made and `of` how many; absent if none was made |
+//! | `retry` | `number` of the last one made and `of` how many; absent if none was made. `ordered` where an order made it ahead of its time: then it took no number, and `number` is that of the retry before it |
+//! | `order` | the id of the order that it fell under |
 //! | `error` | `code` and `class` of the last failure, `message` where an operator can mend it |
 //! | `cause` | `code` and `message` of the original error, where the origin tells it |
 //! | `message` | the SQS message |
@@ -70,6 +71,9 @@ pub struct Record {
     /// Its failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RecordedError>,
+    /// The order that it fell under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
     /// The original error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<RecordedCause>,
@@ -80,10 +84,13 @@ pub struct Record {
 /// The last retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRetry {
-    /// Its number, from 1.
+    /// Its number, from 1; that of the retry before it, where an order made it ahead of its time.
     pub number: u32,
     /// How many the schedule has.
     pub of: u32,
+    /// Whether an order made it ahead of its time, so that it took no number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ordered: bool,
 }
 
 /// The last failure.
@@ -161,12 +168,17 @@ impl Record {
             rule: context.rule.clone(),
             target_arn: context.target.as_ref().and_then(Endpoint::arn).cloned(),
             target_url: context.target.as_ref().and_then(Endpoint::url),
-            retry: context.retry.map(|retry| RecordedRetry { number: retry.number, of: retry.of }),
+            retry: context.retry.map(|retry| RecordedRetry {
+                number: retry.number,
+                of: retry.of,
+                ordered: retry.planned.is_some(),
+            }),
             error: context.failure.as_ref().map(|failure| RecordedError {
                 code: failure.code.clone(),
                 class: failure.class.name().to_owned(),
                 message: failure.message.clone(),
             }),
+            order: context.order.clone(),
             cause: letter
                 .cause
                 .as_ref()

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::signatures::verify;
 use crate::archive::{self, Archive};
 use crate::arn::Arn;
-use crate::batch::{Action, Answer, Attempt, Delivery, Move, Sent, Window};
+use crate::batch::{Action, Answer, Attempt, Delivery, Move, OrdersRead, Sent, Window};
 use crate::clock::Clock;
+use crate::control::{Control, List};
 use crate::delivery::{Dispatcher, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
 use crate::endpoint::Endpoint;
 use crate::lookup::{Queues, Subscriptions};
@@ -18,6 +19,7 @@ use crate::signature::Certificates;
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) archive: Archive,
+    pub(super) control: Option<Control>,
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
@@ -83,15 +85,25 @@ impl Carrier {
                     .collect();
                 Answer::Hidden(hide(&self.sqs, run.queue, &hidings, run.after(until)).await)
             }
+            Action::ReadOrders { unless, until } => Answer::Orders(match &self.control {
+                Some(control) => control.read_orders(unless, run.after(until)).await,
+                None => Ok(OrdersRead::None),
+            }),
+            Action::ListWaiting { letters, at, until } => Answer::Listed(match &self.control {
+                Some(control) => {
+                    let Run { queue, request_id, .. } = run;
+                    let list = List { queue, request_id, now: at, until: run.after(until) };
+                    control.list_waiting(&letters, list).await
+                }
+                None => Ok(()),
+            }),
         }
     }
 
     /// Packs letters for their destinations and sends them.
     async fn deliver(&self, deliveries: &[Delivery], window: Window, run: Run<'_>) -> Vec<Attempt> {
-        let packed: Vec<_> = deliveries
-            .iter()
-            .map(|one| Payload::pack(&one.letter, &one.destination, one.retry.number))
-            .collect();
+        let packed: Vec<_> =
+            deliveries.iter().map(|one| Payload::pack(&one.letter, &one.destination, one.retry)).collect();
         let pending: Vec<_> = deliveries
             .iter()
             .zip(&packed)

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::arn::Arn;
-use crate::batch::{Config, Machine, Mode, Now, Report};
+use crate::batch::{Config, Machine, Mode, Notice, Now, Report};
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::control::Control;
 use crate::delivery::{Dispatcher, Reach};
 use crate::letter::SqsMessage;
 use crate::lookup::{Queues, Subscriptions};
@@ -38,6 +39,10 @@ pub struct Parts {
     pub policy: Policy,
     /// The archive.
     pub archive: Archive,
+    /// The place of orders, where there is one.
+    pub control: Option<Control>,
+    /// Whether letters that are hidden for long are listed there.
+    pub waiting_list: bool,
     /// Whether anything is done at all.
     pub mode: Mode,
     /// The queue for letters that cannot wait in their own; its marks are believed on where a letter came
@@ -68,18 +73,41 @@ pub struct Invocation<'a> {
     pub deadline: Instant,
 }
 
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Handled {
+    /// A report of each letter, in the order of the batch.
+    pub reports: Vec<Report>,
+    /// Whether the orders could not be read when this was last tried.
+    pub orders_unread: bool,
+    /// Whether the list of waiting letters was not written.
+    pub list_failed: bool,
+}
+
 impl Redrive {
     /// Joins the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
-        let Parts { clients, certificates, reach, instances, clock, .. } = parts;
+        let Parts { clients, certificates, reach, instances, clock, control, waiting_list, .. } = parts;
         let dispatcher = Dispatcher::new(&clients, reach);
         let archive_queue = archive.queue().cloned();
-        let config = Config { policy, mode, requeue, archive_queue, in_flight_limit, ceiling, instances };
+        let (orders, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
+        let config = Config {
+            policy,
+            mode,
+            requeue,
+            archive_queue,
+            in_flight_limit,
+            ceiling,
+            instances,
+            orders,
+            waiting_list,
+        };
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
+            control,
             dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
             queues: Queues::new(sqs.clone(), clock.clone()),
@@ -108,9 +136,11 @@ impl Redrive {
         self.machine.in_flight(queue)
     }
 
-    /// Handles a batch; the reports are in its order. Never fails.
-    pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Vec<Report> {
-        let Some(queue) = messages.first().map(|message| message.queue.clone()) else { return Vec::new() };
+    /// Handles a batch. Never fails.
+    pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Handled {
+        let Some(queue) = messages.first().map(|message| message.queue.clone()) else {
+            return Handled::default();
+        };
         let began = Instant::now();
         let now = || Now { at: self.clock.now(), elapsed: began.elapsed() };
         let letters = messages.into_iter().map(|message| self.machine.read(message)).collect();
@@ -118,15 +148,20 @@ impl Redrive {
         let mut batch = self.machine.begin(letters, deadline);
         let run = Run { queue: &queue, request_id: invocation.request_id, began };
         let mut under_way = FuturesUnordered::new();
+        let mut list_failed = false;
         loop {
             for (id, action) in batch.poll(now()) {
                 // Boxed, since what is done differs much in size.
                 under_way.push(self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local());
             }
-            batch.notices().iter().for_each(telemetry::notice);
+            for notice in batch.notices() {
+                telemetry::notice(&notice);
+                list_failed |= matches!(notice, Notice::WaitingListFailed { .. });
+            }
             let Some((id, answer)) = under_way.next().await else { break };
             batch.take(id, answer, now());
         }
-        batch.into_reports(self.clock.now())
+        let reports = batch.into_reports(self.clock.now());
+        Handled { reports, orders_unread: self.machine.orders_are_unread(), list_failed }
     }
 }

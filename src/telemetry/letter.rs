@@ -50,6 +50,8 @@ pub fn letter(report: &Report, request_id: &str) {
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
+                retry.ordered = retry.filter(|retry| retry.planned.is_some()).map(|_| true),
+                order.id = report.order.as_deref(),
                 attempt_ms = report.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
                 delay_s = ending.delay_s.or(report.hidden),
                 due = ending.due.map(tracing::field::display),

@@ -71,6 +71,8 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     archived_loop: u64,
     #[metrics(unit = Count)]
+    archived_ordered: u64,
+    #[metrics(unit = Count)]
     archive_refusals: u64,
     #[metrics(unit = Count)]
     notices_failed: Option<u64>,
@@ -82,6 +84,12 @@ pub struct Metrics {
     failures_permanent: u64,
     #[metrics(unit = Count)]
     failures_action_required: u64,
+    #[metrics(unit = Count)]
+    letters_ordered: u64,
+    #[metrics(unit = Count)]
+    orders_unread: u64,
+    #[metrics(unit = Count)]
+    waiting_list_failed: u64,
     #[metrics(unit = Count)]
     letters_in_flight: u64,
     #[metrics(unit = Count)]
@@ -99,6 +107,10 @@ pub struct Run<'a> {
     pub queue: &'a Arn,
     /// Letters of that queue in flight, as far as is known.
     pub in_flight: u64,
+    /// Whether the orders could not be read when this was last tried.
+    pub orders_unread: bool,
+    /// Whether the list of waiting letters was not written.
+    pub list_failed: bool,
     /// Lambda's id of it.
     pub request_id: &'a str,
     /// When it began.
@@ -112,7 +124,7 @@ pub struct Run<'a> {
 /// Counts the reports of one invocation.
 #[must_use]
 pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, in_flight, request_id, began, now, notices_failed } = run;
+    let Run { queue, in_flight, orders_unread, list_failed, request_id, began, now, notices_failed } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
@@ -148,12 +160,16 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         archived_unmarkable: archived(ArchiveReason::Unmarkable),
         archived_returned: archived(ArchiveReason::Returned),
         archived_loop: archived(ArchiveReason::Loop),
+        archived_ordered: archived(ArchiveReason::Ordered),
         archive_refusals: count(&Report::is_refused_by_archive),
         notices_failed,
         failures_throttling: failed(FailureClass::Throttling),
         failures_transient: failed(FailureClass::Transient),
         failures_permanent: failed(FailureClass::Permanent),
         failures_action_required: failed(FailureClass::ActionRequired),
+        letters_ordered: count(&|report| report.order.is_some()),
+        orders_unread: u64::from(orders_unread),
+        waiting_list_failed: u64::from(list_failed),
         letters_in_flight: in_flight,
         highest_retry: highest.unwrap_or(0),
         seconds_to_expiry: expiry,

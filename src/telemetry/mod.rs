@@ -127,6 +127,27 @@ pub fn notice(notice: &Notice) {
             limit,
             "many letters are in flight and cannot be moved to the requeue; at the limit SQS hands none over"
         ),
+        Notice::OrdersUnread { failure, last_read, hides } => tracing::warn!(
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            last_read = last_read.map(tracing::field::display),
+            hides,
+            "the orders cannot be read: {}",
+            match (last_read, hides) {
+                (Some(_), _) =>
+                    "holds that were read stay, orders to retry and to archive end ten minutes after the last good reading",
+                (None, true) =>
+                    "letters that are due are hidden for a minute at a time, for ten minutes at most",
+                (None, false) => "letters are handled by their rules alone",
+            }
+        ),
+        Notice::WaitingListFailed { failure } => tracing::warn!(
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            "the list of waiting letters was not written; orders cannot wake the letters of this invocation"
+        ),
         Notice::RequeueFailed { requeue, letters, failure } => tracing::warn!(
             queue.arn = requeue.as_str(),
             letters,

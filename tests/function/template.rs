@@ -331,7 +331,16 @@ fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<
 fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
-    let run = Run { queue: &queue, in_flight: 0, request_id: "id", began: now, now, notices_failed: Some(0) };
+    let run = Run {
+        queue: &queue,
+        in_flight: 0,
+        orders_unread: false,
+        list_failed: false,
+        request_id: "id",
+        began: now,
+        now,
+        notices_failed: None,
+    };
     let line = summarise(&[], run).to_line("SnsRedrive");
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     // Of letters only, so that a batch without any has none.

@@ -61,6 +61,7 @@ fn archived(letter: &Letter) {
         target: None,
         retry: None,
         failure: None,
+        order: None,
     };
     let record = Record::of(letter, &context, now());
     let line = record.to_line().unwrap();

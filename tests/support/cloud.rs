@@ -318,6 +318,9 @@ impl Cloud {
             },
             "ListObjectsV2" => response(200, state.list_objects(call)),
             "GetObject" => match state.objects.get(&call.to) {
+                Some(object) if call.headers.get("if-none-match") == Some(&etag(object)) => {
+                    response(304, String::new())
+                }
                 Some(object) => tagged(object, response(200, object.clone())),
                 None => refusal(&call.op, 404, "NoSuchKey", "The specified key does not exist."),
             },

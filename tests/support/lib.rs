@@ -50,5 +50,6 @@ pub fn unrecognised() -> ArchiveContext {
         target: None,
         retry: None,
         failure: None,
+        order: None,
     }
 }

@@ -37,6 +37,7 @@ async fn bury_letters(
         target: None,
         retry: None,
         failure: None,
+        order: None,
     };
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     let until = Instant::now() + Duration::from_secs(10);

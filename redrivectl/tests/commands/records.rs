@@ -18,6 +18,7 @@ pub(crate) fn record(letter: &Letter) -> Record {
         target: None,
         retry: None,
         failure: None,
+        order: None,
     };
     Record::of(letter, &context, at(NOW))
 }

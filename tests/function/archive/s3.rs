@@ -42,8 +42,9 @@ async fn a_record_says_all_that_is_known() {
         detail: Some("in words".to_owned()),
         rule: "billing-slowly".to_owned(),
         target: Some(target),
-        retry: Some(Retry { number: 12, of: 12, phase: Phase::PostBackoff }),
+        retry: Some(Retry { number: 12, of: 12, phase: Phase::PostBackoff, planned: None }),
         failure: Some(failure),
+        order: Some("order-1".to_owned()),
     };
     let until = Instant::now() + Duration::from_secs(10);
     let batch = Batch { queue: &arn(DLQ), request_id: "req-1", now: at(NOW + 1), until };

@@ -234,6 +234,7 @@ fn record_at(post: &Post, archived: i64) -> Record {
         target: None,
         retry: None,
         failure: None,
+        order: None,
     };
     Record::of(&letter, &context, at(archived))
 }
