@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use crate::arn::Arn;
 use crate::batch::{Outcome, Report};
-use crate::policy::ArchiveReason;
 
 /// The shortest time between two notices of an instance, whether SNS took the first or not.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
@@ -55,8 +54,7 @@ pub struct ArchiveNotice {
 struct Kind {
     topic_arn: Option<Arn>,
     subscription_arn: Option<Arn>,
-    #[serde(serialize_with = "name")]
-    reason: ArchiveReason,
+    reason: &'static str,
     error_code: Option<String>,
 }
 
@@ -86,7 +84,7 @@ impl ArchiveNotices {
             let kind = Kind {
                 topic_arn: report.letter.topic().filter(listed).cloned(),
                 subscription_arn: report.letter.subscription().filter(listed).cloned(),
-                reason,
+                reason: reason.name(),
                 error_code: report.failure.as_ref().map(|failure| failure.code.clone()),
             };
             let untold = self.untold.get_or_insert_with(|| ArchiveNotice::empty(began, now));
@@ -147,7 +145,7 @@ impl ArchiveNotice {
     pub fn subject(&self) -> String {
         let mut reasons = self.kinds.keys().map(|kind| kind.reason);
         let first = reasons.next().filter(|first| self.others == 0 && reasons.all(|reason| reason == *first));
-        let reason = first.map_or(String::new(), |reason| format!(": {}", reason.name()));
+        let reason = first.map_or(String::new(), |reason| format!(": {reason}"));
         format!("sns-redrive archived {}{reason}", letters(self.letters()))
     }
 
@@ -158,7 +156,9 @@ impl ArchiveNotice {
         let text = self.text(archive);
         let data = self.data(archive).to_string();
         let mut forms = json!({ "default": text, "sms": self.subject(), "https": self.chat(&text, archive) });
-        PROGRAMS.iter().for_each(|protocol| forms[*protocol] = Value::from(data.as_str()));
+        for protocol in PROGRAMS {
+            forms[protocol] = Value::from(data.as_str());
+        }
         forms.to_string()
     }
 
@@ -179,22 +179,17 @@ impl ArchiveNotice {
     fn text(&self, archive: &str) -> String {
         let (since, until) = (seconds(self.since), seconds(self.until));
         let were = if self.letters() == 1 { "was" } else { "were" };
-        let mut text =
-            format!("{} {were} archived between {since} and {until}.\n\n", letters(self.letters()));
-        for (kind, count) in self.listed() {
+        let begin = format!("{} {were} archived between {since} and {until}.\n", letters(self.letters()));
+        let kinds = self.listed().into_iter().map(|(kind, count)| {
             let code = kind.error_code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
             let of = kind.subscription_arn.as_ref().or(kind.topic_arn.as_ref());
-            let of = of.map_or("no known topic", Arn::as_str);
-            text += &format!("{count:>6}  {}{code}, {of}\n", kind.reason.name());
-        }
-        if self.unlisted() > 0 {
-            text += &format!("{:>6}  of other kinds\n", self.unlisted());
-        }
-        text += &format!("\nThe archive is {archive}.");
-        if let Some(command) = self.command(archive) {
-            text += &format!(" To see the letters:\n{command}");
-        }
-        text + "\n"
+            format!("{count:>6}  {}{code}, {}", kind.reason, of.map_or("no known topic", Arn::as_str))
+        });
+        let others = Some(self.unlisted()).filter(|letters| *letters > 0);
+        let others = others.map(|letters| format!("{letters:>6}  of other kinds"));
+        let command = self.command(archive).map(|command| format!(" To see the letters:\n{command}"));
+        let end = format!("\nThe archive is {archive}.{}\n", command.unwrap_or_default());
+        [begin].into_iter().chain(kinds).chain(others).chain([end]).collect::<Vec<_>>().join("\n")
     }
 
     /// The form for programs.
@@ -261,13 +256,10 @@ fn seconds(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-fn name<S: serde::Serializer>(reason: &ArchiveReason, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(reason.name())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::ArchiveReason;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
     const ARCHIVE: &str = "s3://graveyard/dead-letters";
@@ -279,7 +271,12 @@ mod tests {
     fn kind(reason: ArchiveReason, code: Option<&str>) -> Kind {
         let subscription = format!("{TOPIC}:0a1b").parse().ok();
         let error_code = code.map(str::to_owned);
-        Kind { topic_arn: TOPIC.parse().ok(), subscription_arn: subscription, reason, error_code }
+        Kind {
+            topic_arn: TOPIC.parse().ok(),
+            subscription_arn: subscription,
+            reason: reason.name(),
+            error_code,
+        }
     }
 
     fn unknown() -> Kind {
@@ -289,7 +286,9 @@ mod tests {
 
     fn notice(kinds: &[(Kind, u64)]) -> ArchiveNotice {
         let mut notice = ArchiveNotice::empty(at(0), at(59));
-        kinds.iter().for_each(|(kind, letters)| notice.add(kind.clone(), *letters));
+        for (kind, letters) in kinds {
+            notice.add(kind.clone(), *letters);
+        }
         notice
     }
 
