@@ -28,7 +28,7 @@ const CALLS: [(&str, &str); 12] = [
 ];
 
 /// Each statement of the function's role, and what it allows.
-const STATEMENTS: [(&str, &[&str]); 17] = [
+const STATEMENTS: [(&str, &[&str]); 20] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -46,6 +46,9 @@ const STATEMENTS: [(&str, &[&str]); 17] = [
     ),
     ("ReadSubscriptions", &["sns:GetSubscriptionAttributes"]),
     ("WriteArchive", &["s3:PutObject"]),
+    ("ReadOrders", &["s3:GetObject"]),
+    ("KnowThatThereAreNoOrders", &["s3:ListBucket"]),
+    ("WriteWaitingList", &["s3:PutObject"]),
     ("ListArchive", &["s3:ListBucket"]),
     ("ReadArchive", &["s3:GetObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
@@ -124,7 +127,7 @@ fn every_variable_of_the_template_is_a_setting() {
 fn the_template_sets_what_has_no_default_and_what_only_it_knows() {
     let environment = environment();
     let set = ["ARCHIVE", "MAX_CONCURRENCY", "REDRIVE_MODE", "REDRIVE_POLICY", "METRICS_NAMESPACE"];
-    for name in set.into_iter().chain(["NOTICE_TOPIC_ARN"]) {
+    for name in set.into_iter().chain(["CONTROL", "NOTICE_TOPIC_ARN", "WAITING_LIST"]) {
         assert!(environment.contains_key(name), "the template does not set {name}");
     }
 }

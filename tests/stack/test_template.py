@@ -310,6 +310,101 @@ def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
     assert "RequeueArn" not in deployment.outputs
 
 
+# --- who may give orders
+
+
+def refusals(calls):
+    """The names of the calls for which there is no permission. What they ask for need not exist."""
+    found = set()
+    for name, call in calls.items():
+        try:
+            call()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("AccessDenied", "AccessDeniedException"):
+                found.add(name)
+    return found
+
+
+def calls_of(world, deployment, keys):
+    """Calls on the archive and on what is beside it, by somebody's keys."""
+    s3, sqs = world.stack.client("s3", keys), world.stack.client("sqs", keys)
+    bucket, archive = deployment.outputs["ArchiveLocation"].removeprefix("s3://").split("/")
+    control = f"{archive}-control"
+    assert deployment.outputs["ControlLocation"] == f"s3://{bucket}/{control}"
+    queues = {"dead-letter queue": deployment.queue_url}
+    queues["requeue"] = sqs_url(world, deployment.outputs["RequeueArn"])
+    calls = {}
+    for name, key in {
+        "orders": f"{control}/orders.json",
+        "ended orders": f"{control}/orders/1.json",
+        "waiting letters": f"{control}/waiting/queue=dlq/1.jsonl",
+        "archive": f"{archive}/queue=dlq/1.jsonl",
+    }.items():
+        calls[f"read {name}"] = lambda key=key: s3.get_object(Bucket=bucket, Key=key)
+        calls[f"write {name}"] = lambda key=key: s3.put_object(Bucket=bucket, Key=key, Body=b"{}")
+        calls[f"delete {name}"] = lambda key=key: s3.delete_object(Bucket=bucket, Key=key)
+    for name, prefix in {"control": f"{control}/", "archive": f"{archive}/", "everything": ""}.items():
+        calls[f"list {name}"] = lambda prefix=prefix: s3.list_objects_v2(Bucket=bucket, Prefix=prefix)
+    for name, url in queues.items():
+        calls |= {
+            f"wake {name}": lambda url=url: sqs.change_message_visibility(
+                QueueUrl=url, ReceiptHandle="none", VisibilityTimeout=0
+            ),
+            f"send {name}": lambda url=url: sqs.send_message(QueueUrl=url, MessageBody="forged"),
+            f"receive {name}": lambda url=url: sqs.receive_message(QueueUrl=url),
+            f"delete from {name}": lambda url=url: sqs.delete_message(QueueUrl=url, ReceiptHandle="none"),
+        }
+    name = deployment.outputs["FunctionName"]
+    calls["invoke"] = lambda: world.stack.client("lambda", keys).invoke(FunctionName=name, Payload=b"{}")
+    return calls
+
+
+def sqs_url(world, arn):
+    return world.stack.client("sqs").get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"]
+
+
+def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe")
+    name, iam = world.name("gives-orders"), world.stack.client("iam")
+    calls = calls_of(world, deployment, world.stack.user(name))
+    assert refusals(calls) == set(calls), "without the policy"
+    iam.attach_user_policy(UserName=name, PolicyArn=deployment.outputs["OperatorPolicyArn"])
+
+    assert set(calls) - refusals(calls) == {
+        "read orders",
+        "write orders",
+        "read ended orders",
+        "write ended orders",
+        "read waiting letters",
+        "list control",
+        "wake dead-letter queue",
+        "wake requeue",
+    }
+
+
+@pytest.mark.parametrize("listed", ["on", "off"])
+def test_function_may_hear_orders_and_list_letters_but_give_no_orders(world, listed):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", WaitingList=listed)
+    session = People(world).session(deployment.outputs["FunctionRoleArn"])
+    calls = {
+        name: call
+        for name, call in calls_of(world, deployment, session).items()
+        if any(word in name for word in ("orders", "letters", "archive", "control", "everything"))
+    }
+
+    writes = {"write archive"} | ({"write waiting letters"} if listed == "on" else set())
+    assert set(calls) - refusals(calls) == {"read orders", "list control"} | writes
+    assert settings(world, deployment)["CONTROL"] == deployment.outputs["ControlLocation"]
+    assert settings(world, deployment)["WAITING_LIST"] == listed
+
+
+def test_orders_outlive_the_archive_and_the_waiting_list_does_not():
+    rules = resolved(ArchiveRetentionDays=90)["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    ends = {rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
+    assert ends == {"dead-letters/": 90, "dead-letters-control/waiting/": 1}
+
+
 BUILT_IN = ""
 
 
@@ -386,7 +481,8 @@ SHAPES = {
         {"kms:Decrypt", "kms:GenerateDataKey"},
     ),
     "tracing": ({"Tracing": "Active"}, {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}),
-    "replay": ({"AllowReplay": "true"}, {"s3:ListBucket", "s3:GetObject"}),
+    # Of the whole archive; s3:ListBucket and s3:GetObject are granted for the orders anyway.
+    "replay": ({"AllowReplay": "true"}, set()),
     "discovery": ({"DiscoverSubscription": "true"}, {"sns:ListSubscriptions"}),
     "network": (
         {"SubnetIds": "subnet-0a1b", "SecurityGroupIds": "sg-0a1b"},
@@ -398,6 +494,11 @@ SHAPES = {
             "ec2:AssignPrivateIpAddresses",
             "ec2:UnassignPrivateIpAddresses",
         },
+    ),
+    "notices": (
+        {"NoticeTopicArn": "arn:aws:sns:eu-central-1:123456789012:notices"},
+        # The local stack wants the batch call named as well.
+        {"sns:Publish", "sns:PublishBatch"},
     ),
     "plain-text": ({"LogFormat": "Text"}, set()),
     "other-processor": ({"Architecture": "x86_64"}, set()),
@@ -424,6 +525,12 @@ def test_what_a_parameter_does_not_ask_for_is_not_granted(world, parameters, mor
 def test_subnets_and_security_groups_are_given_together(world, given, lacking):
     with pytest.raises(ClientError, match=f"needs {lacking}"):
         world.deploy(policy(retries=1, delay=1), world.topic(), **given)
+
+
+def test_notices_do_not_go_to_a_topic_whose_dead_letters_are_handled(world):
+    topic = world.topic()
+    with pytest.raises(ClientError, match="NoticeTopicArn must not be one of TopicArns"):
+        world.deploy(policy(retries=1, delay=1), topic, NoticeTopicArn=topic)
 
 
 def test_dashboard_shows_the_alarms_that_exist(world):
