@@ -201,6 +201,18 @@ def a_target_is_gone(watched):
     watched.billing.repair()
 
 
+@case("OrdersUnreadAlarm")
+def the_orders_are_broken(watched):
+    bucket, control = watched.deployment.outputs["ControlLocation"].removeprefix("s3://").split("/")
+    place = {"Bucket": bucket, "Key": f"{control}/orders.json"}
+    watched.stack.client("s3").put_object(**place, Body=b"{")
+    # So long the function believes what it read before.
+    time.sleep(16)
+    watched.letter()
+    yield
+    watched.stack.client("s3").delete_object(**place)
+
+
 @case("LettersFailAlarm")
 def the_archive_takes_nothing(watched):
     with watched.settings(ARCHIVE="s3://a-bucket-that-is-not-there/letters"):
@@ -334,6 +346,7 @@ def alarms_of_the_template(**parameters):
         # Asked for.
         ("ArchivedRule", None),
         ("ArchiveRefusals", "ArchiveRefusesAlarm"),
+        ("OrdersUnread", "OrdersUnreadAlarm"),
         ("LettersFailed", "LettersFailAlarm"),
     ],
 )
