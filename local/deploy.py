@@ -155,7 +155,7 @@ def deploy(
     formation = stack.client("cloudformation")
     formation.create_stack(
         StackName=name,
-        TemplateBody=json.dumps(template),
+        TemplateURL=put_template(stack, package_uri, name, template),
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in values.items()],
         Capabilities=["CAPABILITY_IAM"],
     )
@@ -195,6 +195,13 @@ def uploaded(stack, name):
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=bucket, Key="package.zip", Body=package)
     return f"s3://{bucket}/package.zip", hashlib.sha256(package).hexdigest()
+
+
+def put_template(stack, package_uri, name, template):
+    """Puts a template beside the package, as SAM does: CloudFormation takes one of this size from S3 only."""
+    bucket = package_uri.removeprefix("s3://").split("/")[0]
+    stack.client("s3").put_object(Bucket=bucket, Key=f"{name}.template", Body=json.dumps(template))
+    return f"{stack.endpoint}/{bucket}/{name}.template"
 
 
 def package_of(name):
