@@ -269,6 +269,7 @@ fn why(reason: DeferReason) -> &'static str {
         DeferReason::Throttled => "since its target takes no more for now",
         DeferReason::Ordered => "since an order holds it",
         DeferReason::OrdersUnread => "since the orders are not known yet",
+        DeferReason::EndpointDown => "since its target is down",
     }
 }
 

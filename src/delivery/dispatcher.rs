@@ -14,7 +14,7 @@ use super::packing::{MAX_ENTRIES, runs};
 use super::payload::Payload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
-use crate::batch::{Begin, CallTimes, Dispatch, Ended, Request, Sent, Window};
+use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Window};
 use crate::clients::Clients;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
@@ -27,7 +27,7 @@ pub struct Dispatcher {
     lambda: aws_sdk_lambda::Client,
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
-    call_times: Arc<Mutex<CallTimes>>,
+    health: Arc<Mutex<Health>>,
     /// The point from which moments are counted.
     origin: Instant,
 }
@@ -43,13 +43,15 @@ pub struct PendingDelivery<'a> {
     pub not_before: Instant,
     /// How many may go in one request with it; the service's own limit holds as well.
     pub at_once: usize,
+    /// The purpose.
+    pub purpose: Purpose,
 }
 
 impl<'a> PendingDelivery<'a> {
-    /// A payload that may go at once, with any number of others.
+    /// A payload that goes at once, with any number of others.
     #[must_use]
     pub fn now(to: &'a Endpoint, payload: &'a Payload<'a>) -> Self {
-        Self { to, payload, not_before: Instant::now(), at_once: usize::MAX }
+        Self { to, payload, not_before: Instant::now(), at_once: usize::MAX, purpose: Purpose::Other }
     }
 }
 
@@ -98,9 +100,15 @@ impl Dispatcher {
             lambda: clients.lambda.clone(),
             firehose: clients.firehose.clone(),
             http: Arc::new(HttpClient::new(reach)),
-            call_times: Arc::default(),
+            health: Arc::default(),
             origin: Instant::now(),
         }
+    }
+
+    /// The same, with this knowledge of endpoints.
+    #[must_use]
+    pub fn with_health(self, health: Arc<Mutex<Health>>) -> Self {
+        Self { health, ..self }
     }
 
     /// Sends every payload to its endpoint and says what became of each, in the same order.
@@ -116,15 +124,17 @@ impl Dispatcher {
 
     /// The same, with how long each took: the time of its request, which it may share.
     pub async fn deliver_timed(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<(Sent, Duration)> {
-        let mut together: BTreeMap<(&Endpoint, Option<&str>), Vec<usize>> = BTreeMap::new();
-        for (index, PendingDelivery { to, payload, .. }) in waiting.iter().enumerate() {
+        let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
+        for (index, PendingDelivery { to, payload, purpose, .. }) in waiting.iter().enumerate() {
             let trace = match (to, payload) {
                 (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
                 _ => None,
             };
-            together.entry((to, trace)).or_default().push(index);
+            // Last retries wait for another trial than all others.
+            let last = *purpose == Purpose::Retry { last: true } && !self.health().is_up(to);
+            together.entry((to, trace, last)).or_default().push(index);
         }
-        let requests = together.into_iter().flat_map(|((to, _), indexes)| {
+        let requests = together.into_iter().flat_map(|((to, ..), indexes)| {
             let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].payload.size()).collect();
             let (entries, bytes) = request_limits(to);
             let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);
@@ -135,16 +145,21 @@ impl Dispatcher {
         let mut dispatch = self.dispatch(waiting, &requests, time);
         let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
         let mut under_way = FuturesUnordered::new();
+        let mut left_out: Vec<usize> = Vec::new();
         loop {
             let now = self.origin.elapsed();
-            let begun = dispatch.poll(now, &mut self.call_times());
+            let begun = dispatch.poll(now, &mut self.health());
             for (request, begin) in begun {
-                if begin == Begin::Now {
-                    let payloads: Vec<_> = requests[request].iter().map(|index| waiting[*index]).collect();
-                    // Boxed, so that those who wait take no room.
-                    under_way.push(
-                        self.request(payloads, time).map(move |answers| (request, answers)).boxed_local(),
-                    );
+                match begin {
+                    Begin::Now(limit) => {
+                        let payloads: Vec<_> =
+                            requests[request].iter().map(|index| waiting[*index]).collect();
+                        let answers = self.request(payloads, time, limit);
+                        // Boxed, so that those who wait take no room.
+                        under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
+                    }
+                    Begin::LeftOut => left_out.extend(&requests[request]),
+                    Begin::TooLate => {}
                 }
             }
             let turn = dispatch.next_turn(now).map(|turn| self.origin + turn);
@@ -160,10 +175,17 @@ impl Dispatcher {
                 },
             };
             let Some((request, (answers, took))) = ended else { break };
-            dispatch.ended(request);
+            dispatch.ended(request, &answers, self.origin.elapsed(), &mut self.health());
             for (index, answer) in requests[request].iter().zip(answers) {
                 sent[*index] = (answer, took);
             }
+        }
+        let (mut health, now) = (self.health(), self.origin.elapsed());
+        left_out.sort_unstable();
+        for index in left_out {
+            let PendingDelivery { to, purpose, .. } = waiting[index];
+            let wait = health.wait(to, purpose == Purpose::Retry { last: true }, now);
+            sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
         }
         sent
     }
@@ -175,18 +197,24 @@ impl Dispatcher {
             let turn = all.clone().map(|one| one.not_before).max()?;
             let first = all.clone().next()?;
             let turn = turn.saturating_duration_since(self.origin);
-            Some(Request { to: first.to.clone(), turn, waits: first.payload.waits() })
+            let purpose = all.map(|one| one.purpose).max()?;
+            Some(Request { to: first.to.clone(), turn, waits: first.payload.waits(), purpose })
         };
         let requests = requests.iter().filter_map(request).collect();
         Dispatch::new(requests, time.window(self.origin), self.origin.elapsed())
     }
 
     /// One request, and each of its payloads alone where the service refuses the whole for reasons of its content.
-    async fn request(&self, waiting: Vec<PendingDelivery<'_>>, time: Time) -> (Vec<Sent>, Duration) {
+    async fn request(
+        &self,
+        waiting: Vec<PendingDelivery<'_>>,
+        time: Time,
+        limit: Option<Duration>,
+    ) -> (Vec<Sent>, Duration) {
         let began = Instant::now();
         let Some(to) = waiting.first().map(|one| one.to) else { return (Vec::new(), Duration::ZERO) };
         let payloads: Vec<_> = waiting.iter().map(|one| one.payload).collect();
-        let mut answers = self.request_once(to, &payloads, time).await;
+        let mut answers = self.request_once(to, &payloads, time, limit).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
         if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
@@ -195,7 +223,7 @@ impl Dispatcher {
             for payload in payloads {
                 let in_time = self.origin.elapsed() < latest;
                 answers.sent.extend(if in_time {
-                    self.request_once(to, &[payload], time).await.sent
+                    self.request_once(to, &[payload], time, None).await.sent
                 } else {
                     vec![Sent::NotStarted]
                 });
@@ -204,9 +232,16 @@ impl Dispatcher {
         (answers.sent, began.elapsed())
     }
 
-    async fn request_once(&self, to: &Endpoint, payloads: &[&Payload<'_>], time: Time) -> Answers {
+    async fn request_once(
+        &self,
+        to: &Endpoint,
+        payloads: &[&Payload<'_>],
+        time: Time,
+        limit: Option<Duration>,
+    ) -> Answers {
         let began = Instant::now();
-        let answer = timeout_at(time.end, self.call(to, payloads)).await;
+        let end = limit.map_or(time.end, |limit| time.end.min(began + limit));
+        let answer = timeout_at(end, self.call(to, payloads)).await;
         if let Some(function) = waits_for(to, payloads) {
             let how = match &answer {
                 Ok(Ok(_)) => Ended::Ran,
@@ -214,21 +249,22 @@ impl Dispatcher {
                 Ok(Err(_)) => Ended::Unknown,
                 Err(_) => Ended::CutOff,
             };
-            self.call_times().ended(function, began.elapsed(), how, self.origin.elapsed());
+            self.health().calls.ended(function, began.elapsed(), how, self.origin.elapsed());
         }
         match answer {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
             Ok(Err(failure)) => Answers::all(payloads.len(), &Sent::Failed(failure), true),
             Err(_) => {
-                let timeout = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
+                let code = if end < time.end { "Timeout" } else { "DeadlineExceeded" };
+                let timeout = Failure::ours(FailureClass::Transient, code);
                 Answers::all(payloads.len(), &Sent::Failed(timeout), false)
             }
         }
     }
 
     /// Nothing panics while this is held, but a lock that is poisoned must not end the function.
-    fn call_times(&self) -> MutexGuard<'_, CallTimes> {
-        self.call_times.lock().unwrap_or_else(PoisonError::into_inner)
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One request, all of whose payloads were packed for this kind of endpoint.

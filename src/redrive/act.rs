@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::signatures::verify;
 use crate::archive::{self, Archive};
 use crate::arn::Arn;
-use crate::batch::{Action, Answer, Attempt, Delivery, Move, OrdersRead, Sent, Window};
+use crate::batch::{Action, Answer, Attempt, Delivery, Move, OrdersRead, Purpose, Sent, Window};
 use crate::clock::Clock;
 use crate::control::{Control, List};
 use crate::delivery::{Dispatcher, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
@@ -113,6 +113,7 @@ impl Carrier {
                     payload: payload.as_ref().ok()?,
                     not_before: run.after(one.not_before),
                     at_once: one.at_once,
+                    purpose: Purpose::Retry { last: one.retry.is_last() },
                 })
             })
             .collect();

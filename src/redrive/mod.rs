@@ -90,7 +90,6 @@ impl Redrive {
     pub fn new(parts: Parts) -> Self {
         let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
         let Parts { clients, certificates, reach, instances, clock, control, waiting_list, .. } = parts;
-        let dispatcher = Dispatcher::new(&clients, reach);
         let archive_queue = archive.queue().cloned();
         let (orders, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
         let config = Config {
@@ -104,6 +103,8 @@ impl Redrive {
             orders,
             waiting_list,
         };
+        let machine = Machine::new(config);
+        let dispatcher = Dispatcher::new(&clients, reach).with_health(machine.health());
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
@@ -115,7 +116,7 @@ impl Redrive {
             sqs,
             clock: clock.clone(),
         };
-        Self { machine: Machine::new(config), carrier, clock }
+        Self { machine, carrier, clock }
     }
 
     /// The redrive policy.

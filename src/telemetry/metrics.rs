@@ -41,6 +41,8 @@ pub struct Metrics {
     #[metrics(unit = Count)]
     letters_deferred: u64,
     #[metrics(unit = Count)]
+    letters_short_circuited: u64,
+    #[metrics(unit = Count)]
     letters_held: u64,
     #[metrics(unit = Count)]
     letters_failed: u64,
@@ -145,6 +147,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         letters_arrived: count(&|report| report.arrived),
         letters_delivered: count(&|report| matches!(report.outcome, Outcome::Delivered)),
         letters_deferred: count(&|report| matches!(report.outcome, Outcome::Deferred(_))),
+        letters_short_circuited: count(&|report| report.outcome.is_left_out()),
         letters_held: count(&|report| matches!(report.outcome, Outcome::Held)),
         letters_failed: count(&|report| matches!(report.outcome, Outcome::Failed(_))),
         letters_requeued: count(&|report| matches!(report.outcome, Outcome::Requeued(_))),

@@ -20,7 +20,8 @@ pub use metrics::{Metrics, Run, summarise};
 pub(crate) use output::together;
 pub use output::write;
 
-use crate::batch::Notice;
+use crate::arn::Arn;
+use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::notices::NotSent;
 use crate::replay::{At, Manifest, ReplayError};
@@ -148,6 +149,25 @@ pub fn notice(notice: &Notice) {
             error.message = failure.message,
             "the list of waiting letters was not written; orders cannot wake the letters of this invocation"
         ),
+        Notice::Endpoint { endpoint, change } => {
+            let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url());
+            match change {
+                Change::Down { failure, pause } => tracing::warn!(
+                    target.arn = arn,
+                    target.url = url,
+                    error.code = failure.code,
+                    error.class = failure.class.name(),
+                    delay_s = pause.as_secs(),
+                    "endpoint down: its letters wait until it is tried again"
+                ),
+                Change::Trying => tracing::info!(
+                    target.arn = arn,
+                    target.url = url,
+                    "endpoint takes letters again: it gets a few at a time"
+                ),
+                Change::Up => tracing::info!(target.arn = arn, target.url = url, "endpoint up again"),
+            }
+        }
         Notice::RequeueFailed { requeue, letters, failure } => tracing::warn!(
             queue.arn = requeue.as_str(),
             letters,

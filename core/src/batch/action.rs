@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::health::Change;
 use super::subscription::Subscription;
 use super::time::Window;
 use crate::arn::Arn;
@@ -213,6 +214,8 @@ pub enum Sent {
     Refused(&'static str),
     /// There was no time to begin.
     NotStarted,
+    /// Its endpoint is down, and is tried again after so long.
+    LeftOut(Duration),
 }
 
 /// Why a letter has no form for its destination.
@@ -311,6 +314,13 @@ pub enum Notice {
         in_flight: u64,
         /// The most that SQS allows.
         limit: u64,
+    },
+    /// The health of an endpoint has changed.
+    Endpoint {
+        /// The endpoint.
+        endpoint: Endpoint,
+        /// The change.
+        change: Change,
     },
     /// The requeue did not take letters.
     RequeueFailed {

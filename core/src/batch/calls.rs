@@ -35,7 +35,7 @@ struct Called {
 
 /// The longest of some calls, of which later ones count for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Longest {
+pub(super) struct Longest {
     took: Duration,
     /// When the last of them ended.
     at: Duration,
@@ -85,7 +85,7 @@ impl CallTimes {
 
 impl Longest {
     /// The longest of the calls so far and one that has ended now.
-    fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Duration) -> Option<Self> {
+    pub(super) fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Duration) -> Option<Self> {
         let cut_off = match how {
             Ended::Ran => false,
             Ended::CutOff => true,
@@ -97,7 +97,7 @@ impl Longest {
 
     /// How long a call may take, by what was seen lately; `None` where that was nothing. One that was cut off would
     /// have taken longer than it ran. Nobody knows how much longer, so it counts twice until a call comes back.
-    fn lately(self, now: Duration) -> Option<Duration> {
+    pub(super) fn lately(self, now: Duration) -> Option<Duration> {
         let known = now.saturating_sub(self.at) < FORGOTTEN_AFTER;
         let took = self.decayed(now);
         known.then(|| if self.cut_off { took.saturating_mul(2) } else { took })

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::action::{ArchiveContext, Attempt, CannotPack, Sent};
 use super::outcome::{NotDone, Outcome, Report};
+use super::time::later;
 use super::unarchived::Unarchived;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -203,6 +204,13 @@ impl<'p> Case<'p> {
                 self.disposition = Disposition::Delivered;
             }
             Sent::NotStarted => self.disposition = Disposition::OutOfTime,
+            Sent::LeftOut(wait) => {
+                let left_out =
+                    self.verdict.as_ref().map(|verdict| verdict.left_out(retry, now, later(now, wait)));
+                if let Some(left_out) = left_out {
+                    self.settle(&left_out, now);
+                }
+            }
             Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);

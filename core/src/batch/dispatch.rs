@@ -1,11 +1,13 @@
-//! Which requests begin when: at their turn, when a place is free, and only if they are likely to end in time.
+//! Which requests begin when: at their turn, when a place is free, if they are likely to end in time, and if their
+//! endpoint is not down.
 //!
-//! A batch becomes some requests. Whoever makes them asks [`Dispatch`] which begin now, and tells it which have ended.
+//! A batch becomes some requests. Whoever makes them asks [`Dispatch`] which begin now, and tells it how they have ended.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::calls::CallTimes;
+use super::action::Sent;
+use super::health::{Admission, Health, Made};
 use super::time::Window;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
@@ -26,15 +28,31 @@ pub struct Request {
     pub turn: Duration,
     /// Whether it waits until the function that it calls has ended.
     pub waits: bool,
+    /// The purpose.
+    pub purpose: Purpose,
+}
+
+/// The purpose of a request, which says whether it may be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// It retries letters, so it may be left out while its endpoint is down.
+    Retry {
+        /// Whether a letter in it has no further retry. It gets the full time for an answer then.
+        last: bool,
+    },
+    /// It does anything else, such as archiving. It is always made, and says nothing of its endpoint's health.
+    Other,
 }
 
 /// What becomes of a request now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// It begins.
-    Now,
+    /// It begins, and may take so long; nothing says how long where it may take its full time.
+    Now(Option<Duration>),
     /// It would not end in time, so it is not made.
     TooLate,
+    /// Its endpoint is down, so it is not made.
+    LeftOut,
 }
 
 /// The requests of one round of a batch.
@@ -44,12 +62,22 @@ pub struct Dispatch {
     /// The time that a call may take while nothing is known of its function.
     share: Duration,
     requests: Vec<Request>,
-    /// Requests to functions and web servers that wait, by their turns.
-    singles: VecDeque<usize>,
-    /// All other requests that wait, by their turns.
+    lanes: Vec<Lane>,
+    /// The lane of each request.
+    lane_of: Vec<usize>,
+    /// The requests under way.
+    begun: HashMap<usize, Made>,
+    singles_under_way: usize,
+}
+
+/// The requests to one endpoint.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Requests with last retries that wait, by their turns.
+    last: VecDeque<usize>,
+    /// Other requests that wait, by their turns.
     others: VecDeque<usize>,
     under_way: usize,
-    singles_under_way: usize,
 }
 
 impl Request {
@@ -62,6 +90,17 @@ impl Request {
     }
 }
 
+impl Lane {
+    fn queue(&mut self, purpose: Purpose) -> &mut VecDeque<usize> {
+        if purpose == (Purpose::Retry { last: true }) { &mut self.last } else { &mut self.others }
+    }
+
+    /// The next requests of both kinds.
+    fn fronts(&self) -> impl Iterator<Item = usize> {
+        [self.last.front(), self.others.front()].into_iter().flatten().copied()
+    }
+}
+
 impl Dispatch {
     /// The requests of a round, none of which is under way. The window is counted from the point from which `now` and the
     /// turns are.
@@ -69,65 +108,111 @@ impl Dispatch {
     pub fn new(requests: Vec<Request>, window: Window, now: Duration) -> Self {
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_by_key(|request| requests[*request].turn);
-        let alone = |request: &usize| goes_alone(&requests[*request].to);
-        let (singles, others): (VecDeque<_>, VecDeque<_>) = order.into_iter().partition(alone);
-        let share = share(window.end.saturating_sub(now), singles.len());
-        Self { window, share, requests, singles, others, under_way: 0, singles_under_way: 0 }
+        let mut numbers: HashMap<&Endpoint, usize> = HashMap::new();
+        let (mut lanes, mut lane_of) = (Vec::<Lane>::new(), vec![0; requests.len()]);
+        for number in order {
+            let request = &requests[number];
+            let next = numbers.len();
+            let lane = *numbers.entry(&request.to).or_insert(next);
+            lanes.resize_with(numbers.len(), Lane::default);
+            lanes[lane].queue(request.purpose).push_back(number);
+            lane_of[number] = lane;
+        }
+        let singles = requests.iter().filter(|request| goes_alone(&request.to)).count();
+        let share = share(window.end.saturating_sub(now), singles);
+        Self { window, share, requests, lanes, lane_of, begun: HashMap::new(), singles_under_way: 0 }
     }
 
-    /// Returns the requests whose turn and place have come.
-    pub fn poll(&mut self, now: Duration, calls: &mut CallTimes) -> Vec<(usize, Begin)> {
-        let mut begun = Vec::new();
-        while self.under_way < CONCURRENT_REQUESTS {
-            let due = |one: &&usize| self.requests[**one].turn <= now;
-            let other = self.others.front().filter(due).copied();
-            let has_place = self.singles_under_way < CONCURRENT_SINGLES;
-            let single = self.singles.front().filter(|_| has_place).filter(due).copied();
-            // Whose turn came first, so that a crowd of one kind does not keep the other waiting.
-            let earlier = |one: usize| (self.requests[one].turn, one);
-            let next = match (other, single) {
-                (Some(other), Some(single)) if earlier(single) < earlier(other) => self.singles.pop_front(),
-                (Some(_), _) => self.others.pop_front(),
-                (None, Some(_)) => self.singles.pop_front(),
-                (None, None) => None,
+    /// Returns the requests whose turn and place have come, and those that are not made.
+    pub fn poll(&mut self, now: Duration, health: &mut Health) -> Vec<(usize, Begin)> {
+        let mut polled = Vec::new();
+        while let Some((request, admission)) = self.next(now, health) {
+            let Request { to, purpose, .. } = &self.requests[request];
+            let lane = &mut self.lanes[self.lane_of[request]];
+            lane.queue(*purpose).pop_front();
+            let begin = match admission {
+                Admission::Begins(limit)
+                    if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
+                {
+                    if *purpose != Purpose::Other {
+                        health.begins(to, now);
+                    }
+                    lane.under_way += 1;
+                    self.singles_under_way += usize::from(goes_alone(to));
+                    self.begun.insert(request, Made { began: now, full: limit.is_none() });
+                    Begin::Now(limit)
+                }
+                Admission::Begins(_) => Begin::TooLate,
+                Admission::LeftOut | Admission::Waits => Begin::LeftOut,
             };
-            let Some(request) = next else { break };
-            if self.begins(request, now, calls) {
-                self.under_way += 1;
-                self.singles_under_way += usize::from(goes_alone(&self.requests[request].to));
-                begun.push((request, Begin::Now));
-            } else {
-                begun.push((request, Begin::TooLate));
+            polled.push((request, begin));
+        }
+        polled
+    }
+
+    /// Returns the next request whose turn and place have come, or whose endpoint is down. The endpoint with the fewest
+    /// requests under way comes first, so that a crowd for one endpoint does not keep the others waiting; of those with
+    /// as many, whose turn came first.
+    fn next(&self, now: Duration, health: &Health) -> Option<(usize, Admission)> {
+        if self.begun.len() >= CONCURRENT_REQUESTS {
+            return None;
+        }
+        let key =
+            |number: usize| (self.lanes[self.lane_of[number]].under_way, self.requests[number].turn, number);
+        let mut best: Option<(usize, Admission)> = None;
+        for (lane, number) in self.lanes.iter().flat_map(|lane| lane.fronts().map(move |front| (lane, front)))
+        {
+            let Request { to, turn, purpose, .. } = &self.requests[number];
+            let alone = goes_alone(to);
+            let has_place = !alone || self.singles_under_way < CONCURRENT_SINGLES;
+            let is_before = best.is_none_or(|(best, _)| key(number) < key(best));
+            if *turn > now || !has_place || !is_before {
+                continue;
+            }
+            let slots = if alone { CONCURRENT_SINGLES } else { CONCURRENT_REQUESTS };
+            let admission = match purpose {
+                Purpose::Retry { last } => health.admit(to, *last, lane.under_way, slots, now),
+                Purpose::Other => Admission::Begins(None),
+            };
+            if admission != Admission::Waits {
+                best = Some((number, admission));
             }
         }
-        begun
-    }
-
-    /// Whether a request begins now, or would not end in time.
-    fn begins(&self, request: usize, now: Duration, calls: &mut CallTimes) -> bool {
-        let request = &self.requests[request];
-        // A round that is late has half of its own time for calls that are short. One that waits for its function may
-        // take as long as the round before.
-        let start = request.function().map_or(self.window.start, |_| self.window.since);
-        let in_time = now < Window { start, ..self.window }.latest_start(&request.to);
-        let fits = |function| calls.begin(function, now, self.window, self.share);
-        in_time && request.function().is_none_or(fits)
+        best
     }
 
     /// The next turn that lies ahead, where there is one.
     #[must_use]
     pub fn next_turn(&self, now: Duration) -> Option<Duration> {
-        let fronts = [self.singles.front(), self.others.front()];
-        fronts.into_iter().flatten().map(|one| self.requests[*one].turn).filter(|turn| *turn > now).min()
+        let fronts = self.lanes.iter().flat_map(Lane::fronts);
+        fronts.map(|one| self.requests[one].turn).filter(|turn| *turn > now).min()
     }
 
-    /// Takes note that a request that began has ended.
-    pub fn ended(&mut self, request: usize) {
-        self.under_way = self.under_way.saturating_sub(1);
-        if goes_alone(&self.requests[request].to) {
-            self.singles_under_way = self.singles_under_way.saturating_sub(1);
+    /// Takes note of the answers to a request that has ended now.
+    pub fn ended(&mut self, request: usize, answers: &[Sent], now: Duration, health: &mut Health) {
+        let Some(made) = self.begun.remove(&request) else { return };
+        let Request { to, purpose, .. } = &self.requests[request];
+        self.lanes[self.lane_of[request]].under_way -= 1;
+        self.singles_under_way -= usize::from(goes_alone(to));
+        if *purpose != Purpose::Other {
+            health.ended(to, made, answers, now);
         }
     }
+}
+
+/// Whether a request that begins now is likely to end in time.
+fn is_in_time(
+    request: &Request,
+    window: Window,
+    share: Duration,
+    now: Duration,
+    health: &mut Health,
+) -> bool {
+    // A round that is late has half of its own time for calls that are short. One that waits for its function may take
+    // as long as the round before.
+    let start = request.function().map_or(window.start, |_| window.since);
+    let in_time = now < Window { start, ..window }.latest_start(&request.to);
+    in_time && request.function().is_none_or(|function| health.calls.begin(function, now, window, share))
 }
 
 /// Whether each letter for this endpoint is a request of its own.
@@ -158,7 +243,12 @@ mod tests {
 
     fn to(kind: &str, number: usize, turn: u32) -> Request {
         let arn = format!("arn:aws:{kind}{number}").parse().unwrap();
-        Request { to: Endpoint::of_arn(arn).unwrap(), turn: SECOND * turn, waits: false }
+        Request {
+            to: Endpoint::of_arn(arn).unwrap(),
+            turn: SECOND * turn,
+            waits: false,
+            purpose: Purpose::Other,
+        }
     }
 
     fn queue(number: usize, turn: u32) -> Request {
@@ -170,8 +260,12 @@ mod tests {
     }
 
     fn begun(dispatch: &mut Dispatch, now: u32) -> Vec<usize> {
-        let polled = dispatch.poll(SECOND * now, &mut CallTimes::default());
-        polled.into_iter().filter(|(_, begin)| *begin == Begin::Now).map(|(request, _)| request).collect()
+        let polled = dispatch.poll(SECOND * now, &mut Health::default());
+        polled
+            .into_iter()
+            .filter(|(_, begin)| matches!(begin, Begin::Now(_)))
+            .map(|(request, _)| request)
+            .collect()
     }
 
     #[test]
@@ -193,13 +287,14 @@ mod tests {
         let first = begun(&mut dispatch, 0);
         assert_eq!(first.len(), CONCURRENT_REQUESTS);
         for request in first {
-            dispatch.ended(request);
+            dispatch.ended(request, &[], Duration::ZERO, &mut Health::default());
         }
         let second = begun(&mut dispatch, 0);
         let singles = second.iter().filter(|request| **request >= 150).count();
         assert_eq!((second.len(), singles), (50 + CONCURRENT_SINGLES, CONCURRENT_SINGLES));
         assert_eq!(begun(&mut dispatch, 0), [] as [usize; 0]);
-        dispatch.ended(second.into_iter().find(|request| *request >= 150).unwrap());
+        let single = second.into_iter().find(|request| *request >= 150).unwrap();
+        dispatch.ended(single, &[], Duration::ZERO, &mut Health::default());
         assert_eq!(begun(&mut dispatch, 0).len(), 1);
     }
 
@@ -215,7 +310,7 @@ mod tests {
     fn what_would_not_end_in_time_is_not_made_and_takes_no_place() {
         let mut dispatch = Dispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
-        assert_eq!(dispatch.poll(SECOND * 58, &mut CallTimes::default()), [(1, Begin::TooLate)]);
+        assert_eq!(dispatch.poll(SECOND * 58, &mut Health::default()), [(1, Begin::TooLate)]);
     }
 
     #[test]
@@ -230,12 +325,12 @@ mod tests {
     #[test]
     fn a_call_that_waits_begins_only_if_the_longest_lately_still_fits() {
         let call = |turn| Request { waits: true, ..function(0, turn) };
-        let mut calls = CallTimes::default();
+        let mut health = Health::default();
         let mut dispatch = Dispatch::new(vec![call(1), call(2), call(30)], window(40), SECOND);
-        assert_eq!(dispatch.poll(SECOND, &mut calls), [(0, Begin::Now)]);
+        assert_eq!(dispatch.poll(SECOND, &mut health), [(0, Begin::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
-        calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
-        assert_eq!(dispatch.poll(SECOND * 16, &mut calls), [(1, Begin::Now)]);
-        assert_eq!(dispatch.poll(SECOND * 30, &mut calls), [(2, Begin::TooLate)]);
+        health.calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
+        assert_eq!(dispatch.poll(SECOND * 16, &mut health), [(1, Begin::Now(None))]);
+        assert_eq!(dispatch.poll(SECOND * 30, &mut health), [(2, Begin::TooLate)]);
     }
 }

@@ -1,10 +1,12 @@
 //! The machine that batches are decided by.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::config::Config;
+use super::health::{Change, Health};
 use super::knowledge::Knowledge;
 use crate::arn::Arn;
+use crate::endpoint::Endpoint;
 use crate::letter::{Letter, SqsMessage};
 
 /// What one instance of the function decides by, from batch to batch.
@@ -12,6 +14,7 @@ use crate::letter::{Letter, SqsMessage};
 pub struct Machine {
     pub(super) config: Config,
     knowledge: Mutex<Knowledge>,
+    health: Arc<Mutex<Health>>,
 }
 
 impl Machine {
@@ -19,7 +22,7 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let knowledge = Knowledge::new(&config);
-        Self { config, knowledge: Mutex::new(knowledge) }
+        Self { config, knowledge: Mutex::new(knowledge), health: Arc::default() }
     }
 
     /// The settings.
@@ -38,6 +41,17 @@ impl Machine {
     #[must_use]
     pub fn in_flight(&self, queue: &Arn) -> u64 {
         self.knowledge().estimate(&self.config, queue).in_flight()
+    }
+
+    /// The health of endpoints, for whoever sends to them.
+    #[must_use]
+    pub fn health(&self) -> Arc<Mutex<Health>> {
+        Arc::clone(&self.health)
+    }
+
+    /// Returns what has changed in the health of endpoints.
+    pub(super) fn changes(&self) -> Vec<(Endpoint, Change)> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).changes()
     }
 
     /// The knowledge so far. Nothing panics while this is held, but a lock that is poisoned must not end the function.

@@ -28,7 +28,8 @@
 //! | `time` | the division of an invocation's time |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
-//! | `dispatch`, `calls` | which requests begin when; the health of endpoints belongs here |
+//! | `dispatch`, `calls` | which requests begin when |
+//! | `health` | what is known of endpoints: which are left alone, and when they are tried again |
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `checkup` | what is wrong with a queue |
@@ -45,6 +46,7 @@ mod control;
 mod dispatch;
 mod ending;
 mod finish;
+mod health;
 mod in_flight;
 mod knowledge;
 mod machine;
@@ -67,7 +69,8 @@ pub use action::{
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
-pub use dispatch::{Begin, CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatch, Request};
+pub use dispatch::{Begin, CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatch, Purpose, Request};
+pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use machine::Machine;
 pub use order::Order;

@@ -8,7 +8,7 @@ use aws_lambda_events::sqs::SqsBatchResponse;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{ArchiveReason, Decision, Deferral, Retry};
+use crate::policy::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 
 /// What became of a letter. Every letter of a batch ends in exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,15 @@ impl Outcome {
             Self::Held => "held",
             Self::Failed(_) => "failed",
             Self::Observed(_) => "observed",
+        }
+    }
+
+    /// Whether its attempt was left out because its target is down.
+    #[must_use]
+    pub fn is_left_out(&self) -> bool {
+        match self {
+            Self::Deferred(deferral) | Self::Requeued(deferral) => deferral.why == DeferReason::EndpointDown,
+            _ => false,
         }
     }
 

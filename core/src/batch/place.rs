@@ -114,7 +114,7 @@ impl Placing {
                     works = false;
                     failures.push(failure);
                 }
-                Some(Sent::Refused(_) | Sent::NotStarted) => works = false,
+                Some(Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_)) => works = false,
                 None => {}
             }
         }

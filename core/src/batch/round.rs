@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-
 use super::action::{
     Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification, no_answer,
     whole,
@@ -15,7 +13,7 @@ use super::place::{Placing, deferred};
 use super::resolve::{Resolution, refusal_at_sight, resolve, subscriptions};
 use super::state::{Batch, Due, Stage};
 use super::throttle::Turn;
-use super::time::{Window, half_of};
+use super::time::{Window, half_of, later};
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::policy::{Decision, Retry, Route};
@@ -179,6 +177,8 @@ impl Batch<'_> {
             }
             self.cases[index].attempted(retry, attempt, now.at);
         }
+        let notice = |(endpoint, change)| Notice::Endpoint { endpoint, change };
+        self.notices.extend(self.machine.changes().into_iter().map(notice));
         Stage::Place
     }
 
@@ -267,9 +267,4 @@ fn route_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Route> {
     let route = &case.verdict.as_ref()?.route;
     let refused = refusal_at_sight(route, &case.letter, case.letter.dead_letter_queue());
     refused.is_none().then_some(route)
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

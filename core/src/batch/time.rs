@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::endpoint::Endpoint;
 
 /// The time that a call of AWS takes at most, but for rare exceptions.
@@ -36,6 +38,12 @@ impl Budget {
 /// Half of the time until then: a look-up that hangs must leave the other letters time to go.
 pub(super) fn half_of(now: Duration, until: Duration) -> Duration {
     now + until.saturating_sub(now) / 2
+}
+
+/// The moment that lies so much later.
+pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// The time for the deliveries of one round, counted from the beginning of the invocation.

@@ -52,6 +52,14 @@ pub struct Deferral {
     pub why: DeferReason,
 }
 
+impl Retry {
+    /// Whether no other comes after it.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.number >= self.of
+    }
+}
+
 impl Deferral {
     /// Seconds until an attempt can be made: until its retry is due, or as long as it is kept back.
     #[must_use]
@@ -63,7 +71,8 @@ impl Deferral {
             | DeferReason::Early
             | DeferReason::Hop
             | DeferReason::Hold
-            | DeferReason::Throttled => until_due,
+            | DeferReason::Throttled
+            | DeferReason::EndpointDown => until_due,
         }
     }
 
@@ -93,6 +102,8 @@ pub enum DeferReason {
     Ordered,
     /// Nobody knows yet whether an order holds it.
     OrdersUnread,
+    /// Its target is down, and is tried again later.
+    EndpointDown,
 }
 
 /// Why a letter is archived.
@@ -169,6 +180,7 @@ impl DeferReason {
             Self::Throttled => "throttled",
             Self::Ordered => "ordered",
             Self::OrdersUnread => "orders_unread",
+            Self::EndpointDown => "endpoint_down",
         }
     }
 }

@@ -104,6 +104,18 @@ impl Verdict<'_> {
         self.clock.defer(now, plus(now, wait), next, DeferReason::Failed)
     }
 
+    /// Says what is to be done where the target is down until `trial`: the attempt was not made. Another of its retries may
+    /// be due before.
+    #[must_use]
+    pub fn left_out(&self, due: Retry, now: Timestamp, trial: Timestamp) -> Decision {
+        let next = || self.delivery.schedule.wait(due.number + 1, &self.clock.jitter);
+        let own = due.planned.or_else(|| next().map(|wait| plus(now, wait)));
+        // What is shown at once comes back at once, to be left out again.
+        let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
+        let planned = due.planned.unwrap_or(until);
+        self.clock.keep_back(now, until, planned, due.upcoming(), DeferReason::EndpointDown)
+    }
+
     /// Says what is to be done where the target takes no more for now: the attempt was not made.
     #[must_use]
     pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {

@@ -9,6 +9,7 @@ async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
         payload: &payload,
         not_before: Instant::now(),
         at_once: usize::MAX,
+        purpose: Purpose::Other,
     };
     let answers = dispatcher(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
     assert_eq!(answers, [Sent::Accepted]);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
-use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Sent};
+use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Purpose, Sent};
 use sns_redrive::clients::Clients;
 use sns_redrive::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
 use sns_redrive::endpoint::{Destination, Endpoint, Through};
@@ -62,7 +62,13 @@ async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Ins
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
         .iter()
-        .map(|(to, payload)| PendingDelivery { to, payload, not_before, at_once: usize::MAX })
+        .map(|(to, payload)| PendingDelivery {
+            to,
+            payload,
+            not_before,
+            at_once: usize::MAX,
+            purpose: Purpose::Other,
+        })
         .collect();
     dispatcher(&clients).deliver(&waiting, Time::until(until)).await
 }

@@ -17,7 +17,13 @@ async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
         .iter()
-        .map(|(to, payload)| PendingDelivery { to, payload, not_before, at_once: usize::MAX })
+        .map(|(to, payload)| PendingDelivery {
+            to,
+            payload,
+            not_before,
+            at_once: usize::MAX,
+            purpose: Purpose::Other,
+        })
         .collect();
     let sent = dispatcher.deliver(&waiting, time).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
@@ -95,6 +101,7 @@ async fn what_counts_is_how_long_functions_ran() {
                 payload,
                 not_before: time.start + Duration::from_millis(turn),
                 at_once: usize::MAX,
+                purpose: Purpose::Other,
             })
             .collect();
         dispatcher.deliver(&waiting, time).await;

@@ -6,6 +6,7 @@ fn units() -> Value {
         "LettersArrived",
         "LettersDelivered",
         "LettersDeferred",
+        "LettersShortCircuited",
         "LettersHeld",
         "LettersFailed",
         "LettersRequeued",
