@@ -74,13 +74,29 @@ impl Step {
     }
 }
 
+/// Where a letter stands in its schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// What it is due for.
+    pub(super) step: Step,
+    /// When its next retry is planned, where that lies ahead and the one before may have been made: an attempt before then
+    /// is one that the schedule does not have. Where it was received once more than its retry takes, nobody knows
+    /// whether that retry was made.
+    pub(super) ahead: Option<Timestamp>,
+}
+
 /// Says what a letter is due for. `retries` is the schedule's length, `wait` the delay before a
 /// retry in whole seconds, asked for numbers from 1 to `retries` only.
 pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step {
+    standing(receive, retries, wait).step
+}
+
+/// Says where a letter stands, as [`step`] does, and whether its next retry lies ahead.
+pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Standing {
     let Receive { now, spent, ceiling, .. } = *receive;
     let left = retries.saturating_sub(spent);
     if left == 0 {
-        return Step::Exhausted;
+        return Standing { step: Step::Exhausted, ahead: None };
     }
     let reached = |point: Timestamp| now >= minus(point, SLACK);
 
@@ -91,7 +107,7 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
         expected += receives(seconds_until(receive.first_received, point), ceiling);
     }
     if !reached(point) {
-        return Step::Early { until: point };
+        return Standing { step: Step::Early { until: point }, ahead: Some(point) };
     }
 
     // The largest n whose point has passed and whose receives have happened; at least 1. Points and
@@ -107,14 +123,17 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
         (n, point, expected) = (n + 1, next_point, next_expected);
     }
 
-    // Retry n is behind us, and this receive is a hop of the long wait that follows it.
+    let mut ahead = None;
     if n < left && u64::from(receive.count) > expected {
         let delay = wait(spent + n + 1);
+        let next_point = plus(point, delay);
+        ahead = (!reached(next_point)).then_some(next_point);
+        // Retry n is behind us, and this receive is a hop of the long wait that follows it.
         if delay > ceiling && reached(plus(point, ceiling)) {
-            return Step::Hop { until: plus(point, delay), retry: spent + n + 1 };
+            return Standing { step: Step::Hop { until: next_point, retry: spent + n + 1 }, ahead };
         }
     }
-    Step::Attempt { retry: spent + n }
+    Standing { step: Step::Attempt { retry: spent + n }, ahead }
 }
 
 /// How often a message is received for a wait of `seconds`: R(w) of the rule.

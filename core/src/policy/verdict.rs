@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
+use super::decide::{Receive, Standing, Step, VISIBILITY_CEILING, plus, seconds_until, standing};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::orders::{OrderAction, Ordered};
@@ -131,7 +131,8 @@ impl Rule {
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
         let schedule = &delivery.schedule;
-        let stands = where_it_stands(schedule, letter, facts, &clock, now);
+        let standing = where_it_stands(schedule, letter, facts, &clock, now);
+        let stands = standing.step;
         let next = next_retry(stands, letter, schedule);
         let redrive = || match &route {
             _ if letter.uncounted_passes() >= MAX_PASSES => {
@@ -150,7 +151,7 @@ impl Rule {
             Ordered::Unread => clock.until_orders_are_read(by_rule(), stands.planned(now), next, now),
             Ordered::By(order) => match order.action {
                 OrderAction::Hold => clock.hold_by_order(order.until, stands.planned(now), next, now),
-                OrderAction::Retry => bring_forward(redrive(), schedule, stands, next),
+                OrderAction::Retry => bring_forward(redrive(), schedule, letter, standing),
                 OrderAction::Archive => Decision::Archive(ArchiveReason::Ordered, None),
             },
         };
@@ -190,12 +191,22 @@ fn retry_or_wait(
     }
 }
 
-/// Makes an attempt of what would wait for its planned moment, also where its queue would drop it before.
-fn bring_forward(decision: Decision, schedule: &Schedule, stands: Step, next: u32) -> Decision {
-    let waits = matches!(decision, Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _));
-    match stands {
-        Step::Early { until } | Step::Hop { until, .. } if waits => {
-            Decision::Deliver(retry(schedule, next.saturating_sub(1), next, Some(until)))
+/// Makes an attempt ahead of the next retry, where that is planned for later; also where the queue would drop the letter
+/// before.
+fn bring_forward(decision: Decision, schedule: &Schedule, letter: &Letter, stands: Standing) -> Decision {
+    let before = match stands.step {
+        Step::Exhausted => return decision,
+        Step::Early { .. } => letter.spent(),
+        Step::Hop { retry, .. } => retry.saturating_sub(1),
+        Step::Attempt { retry } => retry,
+    };
+    let is_attempted = match decision {
+        Decision::Deliver(_) | Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _) => true,
+        Decision::Archive(..) => false,
+    };
+    match stands.ahead {
+        Some(planned) if is_attempted => {
+            Decision::Deliver(retry(schedule, before, before.saturating_add(1), Some(planned)))
         }
         _ => decision,
     }
@@ -213,7 +224,7 @@ fn where_it_stands(
     facts: &Facts,
     clock: &LetterClock,
     now: Timestamp,
-) -> Step {
+) -> Standing {
     let brought_along = facts.source_max_receives.unwrap_or(0);
     let receive = Receive {
         now,
@@ -224,7 +235,7 @@ fn where_it_stands(
         due: letter.mark.as_ref().and_then(|mark| mark.requeued.due),
         ceiling: clock.ceiling,
     };
-    step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
+    standing(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
 }
 
 /// The number of the retry that comes next, one above the last where none is left.

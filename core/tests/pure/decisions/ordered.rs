@@ -8,16 +8,19 @@ use super::*;
 const SCHEDULE: &str = r#""deliveryPolicy": { "healthyRetryPolicy": { "minDelayTarget": 100000,
     "maxDelayTarget": 100000, "numRetries": 3 } }, "jitter": 0"#;
 
-/// Where a letter stands: its first retry is due in 500 s, is due now, was made and the second is due in 58,600 s, or all
-/// are behind it.
-fn letters() -> [(&'static str, Letter); 4] {
+/// Where a letter stands: its first retry is due in 500 s, is due now, was made (or so it seems) and the second is due in
+/// 58,600 s or in 99,900 s, or all are behind it.
+fn letters() -> [(&'static str, Letter); 5] {
     let begun = NOW - millis(VISIBILITY_CEILING);
     let mut hop = marked(0, Some(begun));
     (hop.sqs.receive_count, hop.sqs.first_received) = (2, at(begun));
+    let mut between = marked(0, Some(NOW - 100_000));
+    (between.sqs.receive_count, between.sqs.first_received) = (2, at(NOW - 100_000));
     [
         ("early", marked(0, Some(NOW + 500_000))),
         ("due", marked(0, Some(NOW))),
         ("hop", hop),
+        ("between", between),
         ("spent", marked(3, Some(NOW))),
     ]
 }
@@ -49,37 +52,48 @@ fn short(decision: &Decision) -> String {
 fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
     let none = json!({});
     let in_an_hour = json!({ "until": "2026-11-01T13:00:00Z" });
-    let all = |text: &'static str| [text; 4];
+    let all = |text: &'static str| [text; 5];
     let hold = [
         "ordered 41400, 1 at 500",
         "ordered 41400, 1 at 0",
         "ordered 41400, 2 at 58600",
+        "ordered 41400, 1 at 0",
         "ordered 41400, 4 at 0",
     ];
     let for_an_hour = [
         "ordered 3600, 1 at 500",
         "ordered 3600, 1 at 0",
         "ordered 41400, 2 at 58600",
+        "ordered 3600, 1 at 0",
         "ordered 3600, 4 at 0",
     ];
-    let ahead = ["attempt after 0, next at 500", "retry 1", "attempt after 1, next at 58600", "exhausted"];
-    let plan = ["early 500, 1 at 500", "retry 1", "hop 41400, 2 at 58600", "exhausted"];
+    let ahead = [
+        "attempt after 0, next at 500",
+        "retry 1",
+        "attempt after 1, next at 58600",
+        "attempt after 1, next at 99900",
+        "exhausted",
+    ];
+    let plan = ["early 500, 1 at 500", "retry 1", "hop 41400, 2 at 58600", "retry 1", "exhausted"];
     let held = [
         "hold 41400, 1 at 41400",
         "hold 41400, 1 at 41400",
         "hold 41400, 2 at 41400",
+        "hold 41400, 1 at 41400",
         "hold 41400, 4 at 41400",
     ];
     let unread = [
         "early 500, 1 at 500",
         "orders_unread 60, 1 at 0",
         "hop 41400, 2 at 58600",
+        "orders_unread 60, 1 at 0",
         "orders_unread 60, 4 at 0",
     ];
     let unread_archive = [
         "orders_unread 60, 1 at 500",
         "orders_unread 60, 1 at 0",
         "orders_unread 60, 2 at 58600",
+        "orders_unread 60, 1 at 0",
         "orders_unread 60, 4 at 0",
     ];
     for (ordered, expected) in [
@@ -107,13 +121,14 @@ fn a_failed_attempt_on_an_order_leaves_the_next_planned_moment_where_it_was() {
     let document = format!(r#"{{"default": {{ {SCHEDULE} }}}}"#);
     let policy = Policy::parse(&document).unwrap();
     let facts = Facts { retention: 14 * DAY, ordered: order("retry", &json!({})), ..Facts::default() };
-    let [(_, early), (_, due), (_, hop), _] = letters();
+    let [(_, early), (_, due), (_, hop), (_, between), _] = letters();
     for (letter, class, took, expected) in [
         (&early, FailureClass::Transient, 7_300, "failed 493, 1 at 500"),
         (&early, FailureClass::Transient, 700_000, "failed 0, 1 at 500"),
         (&early, FailureClass::Permanent, 0, "permanent"),
         (&hop, FailureClass::Throttling, 0, "failed 41400, 2 at 58600"),
         (&due, FailureClass::Transient, 0, "failed 41400, 2 at 100000"),
+        (&between, FailureClass::Transient, 9_000, "failed 41400, 2 at 99900"),
     ] {
         let verdict = policy.decide(letter, &facts, at(NOW));
         let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
