@@ -6,6 +6,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct WaitingLetter {
     pub receipt_handle: String,
     /// The queue that it lies in.
     pub queue_arn: Arn,
+    /// The dead-letter queue that it came from, where it lies in the requeue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letter_queue_arn: Option<Arn>,
     /// Its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic_arn: Option<String>,
@@ -75,24 +79,51 @@ pub fn orders_key(prefix: &str) -> String {
     format!("{}orders.json", folder(prefix))
 }
 
+/// What the keys of ended orders begin with.
+#[must_use]
+pub fn ended_orders_prefix(prefix: &str) -> String {
+    format!("{}orders/", folder(prefix))
+}
+
 /// The key of an ended order.
 #[must_use]
 pub fn ended_order_key(prefix: &str, id: &str) -> String {
-    format!("{}orders/{id}.json", folder(prefix))
+    format!("{}{id}.json", ended_orders_prefix(prefix))
+}
+
+/// What the keys of all waiting letters begin with; the name of a queue and a slash follow.
+#[must_use]
+pub fn waiting_root(prefix: &str) -> String {
+    format!("{}waiting/queue=", folder(prefix))
 }
 
 /// What the keys of a queue's waiting letters begin with.
 #[must_use]
 pub fn waiting_prefix(prefix: &str, queue: &Arn) -> String {
-    format!("{}waiting/queue={}/", folder(prefix), queue.resource())
+    format!("{}{}/", waiting_root(prefix), queue.resource())
+}
+
+/// What the keys of an hour begin with, below a queue's prefix. Keys are listed in the order of time.
+#[must_use]
+pub fn waiting_hour(at: Timestamp) -> String {
+    format!("hour={}", at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H"))
+}
+
+/// The moment of the invocation that wrote a key of waiting letters.
+#[must_use]
+pub fn written_at(key: &str) -> Option<Timestamp> {
+    let name = key.rsplit('/').next()?;
+    let (time, _) = name.split_once('-')?;
+    let time = DateTime::strptime("%Y%m%dT%H%M%S%.fZ", time).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.jsonl`; times are UTC.
 #[must_use]
 pub fn waiting_key(prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
     let utc = now.to_zoned(TimeZone::UTC);
-    let (hour, time) = (utc.strftime("%Y-%m-%dT%H"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
-    format!("{}hour={hour}/{time}-{request_id}.jsonl", waiting_prefix(prefix, queue))
+    let (hour, time) = (waiting_hour(now), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
+    format!("{}{hour}/{time}-{request_id}.jsonl", waiting_prefix(prefix, queue))
 }
 
 fn folder(prefix: &str) -> String {
@@ -108,10 +139,13 @@ mod tests {
     fn keys_stand_below_the_prefix_by_queue_and_hour() {
         let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
         let now = "2026-11-01T23:59:58.9Z".parse().unwrap();
+        let key = waiting_key("/dead-control/", &queue, now, "req-1");
         assert_eq!(
-            waiting_key("/dead-control/", &queue, now, "req-1"),
+            key,
             "dead-control/waiting/queue=orders-dlq/hour=2026-11-01T23/20261101T235958.900Z-req-1.jsonl"
         );
+        assert_eq!(written_at(&key), Some(now));
+        assert_eq!(written_at("dead-control/waiting/queue=a/hour=x/notes.txt"), None);
         assert_eq!(orders_key(""), "orders.json");
         assert_eq!(ended_order_key("a/b", "7"), "a/b/orders/7.json");
     }

@@ -81,10 +81,14 @@ impl Matcher {
     }
 
     fn matching(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
+        self.matching_view(&view(letter, |field| self.names(field)))
+    }
+
+    /// All whose pattern matches a view that somebody else made.
+    pub(super) fn matching_view(&self, view: &Value) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
-        let view = view(letter, |field| self.names(field));
         let steps = |paths: &Vec<Vec<String>>| {
-            let leaves = paths.iter().map(|path| leaves(&view, path).max(1));
+            let leaves = paths.iter().map(|path| leaves(view, path).max(1));
             leaves.fold(1, usize::saturating_mul)
         };
         if self.paths.iter().any(|paths| steps(paths) > MAX_STEPS) {

@@ -27,6 +27,7 @@ pub use matcher::Unmatchable;
 pub use orders::{
     BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders, RETRY_IN_FORCE,
 };
+pub use orders::{Reach, Touches};
 pub use route::{Route, Voucher};
 pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;

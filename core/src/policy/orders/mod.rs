@@ -24,6 +24,7 @@
 //! matches a letter and is in force counts.
 
 mod document;
+mod reach;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -32,6 +33,8 @@ use serde_json::Value;
 use super::fields::Fault;
 use super::matcher::Matcher;
 use crate::letter::Letter;
+
+pub use reach::{Reach, Touches};
 
 /// The version of the document that this code reads and writes.
 pub const ORDERS_VERSION: u64 = 1;

@@ -1,0 +1,184 @@
+//! The waiting letters that an order is about, as far as the list of waiting letters tells.
+//!
+//! A line of the list names a letter's queue, topic and subscription, and when it arrived. What a pattern says of anything
+//! else, such as the message, only the function can decide when it receives the letter.
+
+use serde_json::{Map, Value, json};
+
+use super::{BadOrders, Order, Orders};
+use crate::policy::matcher::Matcher;
+use crate::waiting::WaitingLetter;
+
+/// The fields of a pattern that a line of the list decides.
+const DECIDED: [&str; 3] = ["queueArn", "topicArn", "subscriptionArn"];
+
+/// An order, for comparison with the lines of waiting letters.
+#[derive(Debug)]
+pub struct Reach {
+    order: Order,
+    /// The decided part of the pattern; none where the pattern has no such field.
+    decided: Option<Matcher>,
+    undecided: Vec<String>,
+}
+
+/// Whether an order is about a waiting letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Touches {
+    /// It is not.
+    No,
+    /// It may be: the list does not tell.
+    Maybe,
+    /// It is.
+    Yes,
+}
+
+impl Reach {
+    /// Prepares an order.
+    ///
+    /// # Errors
+    ///
+    /// [`BadOrders`] where the order could not stand in a document.
+    pub fn of(order: &Order) -> Result<Self, BadOrders> {
+        Orders::of(std::slice::from_ref(order))?;
+        let fields = order.pattern.as_object().cloned().unwrap_or_default();
+        let (decided, rest): (Map<_, _>, Map<_, _>) =
+            fields.into_iter().partition(|(name, _)| DECIDED.contains(&name.as_str()));
+        let mut matcher = Matcher::default();
+        // A part of a pattern that was checked is a pattern, unless it is empty.
+        let decided = matcher.add(0, &Value::Object(decided)).is_ok().then_some(matcher);
+        Ok(Self {
+            order: order.clone(),
+            decided,
+            undecided: rest.into_iter().map(|(name, _)| name).collect(),
+        })
+    }
+
+    /// The fields of the pattern that the list does not tell.
+    #[must_use]
+    pub fn undecided(&self) -> &[String] {
+        &self.undecided
+    }
+
+    /// Whether the order is about a waiting letter.
+    #[must_use]
+    pub fn touches(&self, letter: &WaitingLetter) -> Touches {
+        if !self.order.is_about(letter.since) {
+            return Touches::No;
+        }
+        let matches = self.decided.as_ref().map(|matcher| matcher.matching_view(&view(letter)));
+        match matches {
+            Some(Ok(none)) if none.is_empty() => Touches::No,
+            Some(Err(_)) => Touches::Maybe,
+            _ if self.undecided.is_empty() => Touches::Yes,
+            _ => Touches::Maybe,
+        }
+    }
+}
+
+/// The letter as patterns see it, as far as its line tells.
+fn view(letter: &WaitingLetter) -> Value {
+    let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
+    let mut view = json!({ "queueArn": queue });
+    for (name, arn) in [("topicArn", &letter.topic_arn), ("subscriptionArn", &letter.subscription_arn)] {
+        if let Some(arn) = arn {
+            view[name] = arn.as_str().into();
+        }
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::OrderAction;
+    use crate::waiting::WaitingRetry;
+
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+
+    fn order(pattern: Value) -> Order {
+        Order {
+            id: "1".to_owned(),
+            action: OrderAction::Retry,
+            pattern,
+            arrived_before: None,
+            arrived_after: None,
+            at: "2026-11-01T12:00:00Z".parse().unwrap(),
+            until: None,
+            by: "ada".to_owned(),
+            why: "mended".to_owned(),
+        }
+    }
+
+    fn letter() -> WaitingLetter {
+        WaitingLetter {
+            letter_id: "l".to_owned(),
+            message_id: "m".to_owned(),
+            receipt_handle: "h".to_owned(),
+            queue_arn: QUEUE.parse().unwrap(),
+            dead_letter_queue_arn: None,
+            topic_arn: Some(TOPIC.to_owned()),
+            subscription_arn: None,
+            target: None,
+            rule: "default".to_owned(),
+            error: Some("503".to_owned()),
+            retry: WaitingRetry { number: 3, of: 12 },
+            since: "2026-11-01T10:00:00Z".parse().unwrap(),
+            due: "2026-11-01T16:00:00Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_line_decides_queue_topic_and_subscription_and_nothing_else() {
+        for (pattern, touches, undecided) in [
+            (json!({ "topicArn": [TOPIC] }), Touches::Yes, ""),
+            (
+                json!({ "topicArn": [{ "suffix": ":orders" }], "queueArn": [{ "exists": true }] }),
+                Touches::Yes,
+                "",
+            ),
+            (json!({ "topicArn": [{ "suffix": ":billing" }] }), Touches::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": true }] }), Touches::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": false }] }), Touches::Yes, ""),
+            (json!({ "topicArn": [TOPIC], "subject": ["urgent"] }), Touches::Maybe, "subject"),
+            (json!({ "topicArn": ["another"], "subject": ["urgent"] }), Touches::No, "subject"),
+            (json!({ "error": { "code": ["503"] } }), Touches::Maybe, "error"),
+        ] {
+            let reach = Reach::of(&order(pattern.clone())).unwrap();
+            assert_eq!(
+                (reach.touches(&letter()), reach.undecided().join(" ").as_str()),
+                (touches, undecided),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_letter_in_the_requeue_counts_by_its_dead_letter_queue() {
+        let queue = QUEUE.parse().unwrap();
+        let moved = WaitingLetter {
+            queue_arn: REQUEUE.parse().unwrap(),
+            dead_letter_queue_arn: Some(queue),
+            ..letter()
+        };
+        let reach = Reach::of(&order(json!({ "queueArn": [QUEUE] }))).unwrap();
+        assert_eq!(reach.touches(&moved), Touches::Yes);
+        assert_eq!(reach.touches(&WaitingLetter { dead_letter_queue_arn: None, ..moved }), Touches::No);
+    }
+
+    #[test]
+    fn the_time_of_arrival_decides() {
+        let arrived = letter().since;
+        let before = Order { arrived_before: Some(arrived), ..order(json!({ "subject": ["urgent"] })) };
+        let after = Order { arrived_after: Some(arrived), ..order(json!({ "topicArn": [TOPIC] })) };
+        assert_eq!(Reach::of(&before).unwrap().touches(&letter()), Touches::No);
+        assert_eq!(Reach::of(&after).unwrap().touches(&letter()), Touches::Yes);
+    }
+
+    #[test]
+    fn a_pattern_that_a_document_could_not_hold_is_refused() {
+        assert!(Reach::of(&order(json!({ "topic": ["x"] }))).is_err());
+        assert!(Reach::of(&order(json!({}))).is_err());
+    }
+}
