@@ -26,6 +26,12 @@ Exit codes:
   1  it stopped, was interrupted or failed, or letters were left out
   2  bad usage or bad input: nothing was done";
 
+const EXIT_CODES_OF_ORDERS: &str = "\
+Exit codes:
+  0  done: the orders are written, and the letters that wait are asked to wake
+  1  something failed, was interrupted or could not be read; what was done is printed
+  2  bad usage or bad input, or not confirmed: nothing was done";
+
 /// Plans, explains and looks after redriven letters of SNS.
 #[derive(Debug, Parser)]
 #[command(name = "redrivectl", version, after_help = EXIT_CODES, max_term_width = 100)]
@@ -45,9 +51,36 @@ pub(super) enum Command {
     /// Say what the function would do with an event, and why; nothing is called
     #[command(after_help = EXIT_CODES)]
     Explain(Explain),
-    /// Look into an archive in S3
+    /// Hold letters: no attempts until the order ends or is released
+    ///
+    /// The function obeys within 15 seconds. Letters that expire meanwhile are archived as ever. The newest order goes
+    /// before all others, and orders go before rules.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Hold(Box<Hold>),
+    /// Retry letters now, whatever their schedule says
+    ///
+    /// Each letter that is received while the order is in force, 15 minutes by default, is attempted at once. Letters that
+    /// wait hidden are asked to wake, beginning 20 seconds after the order is written.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Retry(Box<Retry>),
+    /// Take orders back: held letters go on
+    ///
+    /// What a hold kept back is asked to wake, beginning 20 seconds after the order is taken back.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Release(Box<Release>),
+    /// Show the orders in force
     #[command(after_help = EXIT_CODES)]
-    Archive(Archive),
+    Orders(ShowOrders),
+    /// Count the letters that wait hidden: how many, until when
+    #[command(after_help = EXIT_CODES)]
+    Waiting(Box<Waiting>),
+    /// Archive letters by an order; or look into an archive in S3: list, show
+    ///
+    /// The order is about letters that have arrived by now, unless --future is given. It is in force for 12 hours, in which
+    /// each of them comes back at least once. Letters that wait hidden are asked to wake, beginning 20 seconds after the
+    /// order is written.
+    #[command(after_help = EXIT_CODES_OF_ORDERS, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Archive(Box<Archive>),
     /// Send letters of an archive on their way once more, by way of the requeue
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
     Replay(Box<Replay>),
@@ -102,9 +135,207 @@ pub(super) struct Explain {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Hold {
+    #[command(flatten)]
+    pub(super) give: Give,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Retry {
+    #[command(flatten)]
+    pub(super) give: Give,
+    #[command(flatten)]
+    pub(super) pace: WakePace,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Archive {
     #[command(subcommand)]
-    pub(super) command: ArchiveCommand,
+    pub(super) command: Option<ArchiveCommand>,
+    #[command(flatten)]
+    pub(super) order: ArchiveOrder,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ArchiveOrder {
+    #[command(flatten)]
+    pub(super) give: Give,
+    /// Also letters that arrive after now; needs --for or --until
+    #[arg(long, conflicts_with = "arrived_before", help_heading = "Which letters")]
+    pub(super) future: bool,
+    #[command(flatten)]
+    pub(super) pace: WakePace,
+}
+
+/// An order that is given.
+#[derive(Debug, Args)]
+pub(super) struct Give {
+    #[command(flatten)]
+    pub(super) picks: Picks,
+    #[command(flatten)]
+    pub(super) arrived: Arrived,
+    /// When the order ends: 2026-11-01T12:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "lasts", help_heading = "The order")]
+    pub(super) until: Option<Timestamp>,
+    /// How long it is in force: 30m, 2h
+    #[arg(long = "for", id = "lasts", value_name = "TIME", value_parser = lasts, help_heading = "The order")]
+    pub(super) lasts: Option<u64>,
+    /// The reason, which is kept with the order
+    // Optional for the one command that has subcommands, too.
+    #[arg(long, value_name = "TEXT", required = true, help_heading = "The order")]
+    pub(super) why: Option<String>,
+    #[command(flatten)]
+    pub(super) sign: Sign,
+    #[command(flatten)]
+    pub(super) place: ControlPlace,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+/// Who gives an order, and whether it is asked for once more.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The order")]
+pub(super) struct Sign {
+    /// Who gives the order; without it AWS is asked who you are
+    #[arg(long, value_name = "NAME")]
+    pub(super) by: Option<String>,
+    /// Do not ask before the order is written
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Say what the order would touch, and write nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How fast")]
+pub(super) struct WakePace {
+    /// Letters a second that are asked to wake, 1 to 10000
+    #[arg(long, value_name = "LETTERS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) rate: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Release {
+    /// Ids of orders, as `orders` shows them
+    #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) picks: Picks,
+    /// The reason, which is kept with the order
+    #[arg(long, value_name = "TEXT", help_heading = "The order")]
+    pub(super) why: Option<String>,
+    #[command(flatten)]
+    pub(super) sign: Sign,
+    #[command(flatten)]
+    pub(super) pace: WakePace,
+    #[command(flatten)]
+    pub(super) place: ControlPlace,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowOrders {
+    /// The orders that have ended
+    #[arg(long)]
+    pub(super) ended: bool,
+    #[command(flatten)]
+    pub(super) place: ControlPlace,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Waiting {
+    /// What they are counted by
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = WaitingBy::Target)]
+    pub(super) by: WaitingBy,
+    #[command(flatten)]
+    pub(super) picks: Picks,
+    #[command(flatten)]
+    pub(super) arrived: Arrived,
+    #[command(flatten)]
+    pub(super) place: ControlPlace,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+/// What waiting letters are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum WaitingBy {
+    /// Where their next retry goes
+    Target,
+    /// The failure that they wait after
+    Error,
+    /// The hour in which they are due
+    Due,
+    /// The queue that they lie in
+    Queue,
+    /// Their topic
+    Topic,
+    /// Their subscription
+    Subscription,
+    /// The rule that they fall under
+    Rule,
+}
+
+impl WaitingBy {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::Error => "error",
+            Self::Due => "due",
+            Self::Queue => "queue",
+            Self::Topic => "topic",
+            Self::Subscription => "subscription",
+            Self::Rule => "rule",
+        }
+    }
+}
+
+/// Where orders and the list of waiting letters are.
+#[derive(Debug, Args)]
+pub(super) struct ControlPlace {
+    /// The function's control prefix, s3://bucket/prefix; without it that of the variable CONTROL
+    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    pub(super) control: Option<String>,
+    /// The archive, s3://bucket/prefix, where the function has no CONTROL of its own; without it that of the variable ARCHIVE
+    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    pub(super) archive: Option<String>,
+}
+
+/// The letters that an order is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(super) struct Picks {
+    /// Matching this EventBridge pattern, as rules of a redrive policy have it
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(super) pattern: Option<String>,
+    /// Of this topic: its ARN or its name
+    #[arg(long, value_name = "TOPIC")]
+    pub(super) topic: Option<String>,
+    /// Of this subscription: its ARN
+    #[arg(long, value_name = "ARN")]
+    pub(super) subscription: Option<String>,
+    /// Of this dead-letter queue: its ARN or its name
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) queue: Option<String>,
+    /// Every letter
+    #[arg(long, conflicts_with_all = ["pattern", "topic", "subscription", "queue"])]
+    pub(super) all: bool,
+}
+
+/// When the letters arrived that an order is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(super) struct Arrived {
+    /// Arrived before this time: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(super) arrived_before: Option<When>,
+    /// Arrived at this time or later
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(super) arrived_after: Option<When>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -289,6 +520,12 @@ fn retention(text: &str) -> Result<u64, String> {
 fn settle(text: &str) -> Result<u32, String> {
     let seconds = seconds(text).filter(|seconds| *seconds <= 3600).and_then(|it| u32::try_from(it).ok());
     seconds.ok_or_else(|| "must be 0 s to one hour, such as 60 or 5m".to_owned())
+}
+
+fn lasts(text: &str) -> Result<u64, String> {
+    let most = 366 * 86_400;
+    let seconds = seconds(text).filter(|seconds| (1..=most).contains(seconds));
+    seconds.ok_or_else(|| "must be 1 s to 366 days, such as 30m or 2h".to_owned())
 }
 
 fn target(text: &str) -> Result<ReplayTarget, String> {

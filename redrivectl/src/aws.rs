@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use aws_config::BehaviorVersion;
 use aws_config::meta::region::ProvideRegion;
 use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::config::{ProvideCredentials, Region};
 
 use crate::args;
@@ -23,15 +23,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
                        environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
 
-/// The clients of the console, else those by environment, profile and options, in the AWS CLI's order.
+/// The clients by the console's configuration, else by environment, profile and options, in the AWS CLI's order.
 ///
 /// # Errors
 ///
 /// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
 pub(super) async fn clients(args: &args::Connection, console: &Console) -> Result<Clients, Failed> {
-    if let Some(clients) = &console.clients {
-        return Ok(clients.clone());
-    }
+    Ok(clients_and_sts(args, console).await?.0)
+}
+
+/// The same, and the client that says who the caller is.
+pub(super) async fn clients_and_sts(
+    args: &args::Connection,
+    console: &Console,
+) -> Result<(Clients, aws_sdk_sts::Client), Failed> {
+    let (config, path_style) = match &console.config {
+        Some(config) => (config.clone(), false),
+        None => config(args, console).await?,
+    };
+    Ok((Clients::from_config(&config, path_style), aws_sdk_sts::Client::new(&config)))
+}
+
+/// The SDK's configuration, and whether buckets are a part of the path.
+async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
     let http = https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -65,7 +79,7 @@ pub(super) async fn clients(args: &args::Connection, console: &Console) -> Resul
     })?;
     // An endpoint of one's own has no name for every bucket.
     let path_style = config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();
-    Ok(Clients::from_config(&config, path_style))
+    Ok((config, path_style))
 }
 
 /// The region of the command line, the environment or the profile, in this order.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use aws_config::SdkConfig;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
-use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::Policy;
 
@@ -26,8 +26,10 @@ pub struct Console {
     pub clock: Clock,
     /// Environment variables.
     pub variable: fn(&str) -> Option<String>,
-    /// Clients to use in the place of those that the command line asks for.
-    pub clients: Option<Clients>,
+    /// Whether somebody sits there who can be asked.
+    pub answers: bool,
+    /// The SDK's configuration to use in the place of the one that the command line asks for.
+    pub config: Option<SdkConfig>,
     /// Begins to watch for Ctrl-C; the flag tells of it. Only work that can stop in good order asks for it.
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
@@ -43,9 +45,23 @@ impl Console {
             input: Box::new(std::io::stdin()),
             clock: Clock::system(),
             variable: |name| std::env::var(name).ok(),
-            clients: None,
+            answers: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            config: None,
             interrupts: Box::new(interrupts_of_process),
         }
+    }
+
+    /// Asks whether to go on. Only `y` and `yes` mean yes.
+    pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
+        write!(self.err, "{question} [y/N] ")?;
+        self.err.flush()?;
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        // Byte by byte: what follows the line is not read.
+        while answer.len() < 100 && self.input.read(&mut byte)? == 1 && byte[0] != b'\n' {
+            answer.push(byte[0]);
+        }
+        Ok(matches!(answer.trim_ascii().to_ascii_lowercase().as_slice(), b"y" | b"yes"))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The operator's tool `redrivectl`.
 //!
 //! It answers what an operator asks before, during and after an outage: when will this policy retry,
-//! what would the function do with this event, what lies in the archive; and it puts letters back. [`run`] takes a command line
+//! what would the function do with this event, what waits, what lies in the archive; it gives orders to the function while
+//! that runs; and it puts letters back. [`run`] takes a command line
 //! and a [`Console`], the world around it, so that tests can sit there too.
 //!
 //! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
@@ -11,10 +12,13 @@ mod archive;
 mod args;
 mod aws;
 mod console;
+mod control;
 mod explain;
+mod orders;
 mod plan;
 mod replay;
 mod text;
+mod waiting;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -55,7 +59,15 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
     match &cli.command {
         args::Command::Plan(args) => plan::run(args, cli.json, console),
         args::Command::Explain(args) => explain::run(args, cli.json, console),
-        args::Command::Archive(args) => archive::run(args, cli.json, console).await,
+        args::Command::Hold(args) => orders::hold(args, cli.json, console).await,
+        args::Command::Retry(args) => Box::pin(orders::retry(args, cli.json, console)).await,
+        args::Command::Release(args) => Box::pin(orders::release(args, cli.json, console)).await,
+        args::Command::Orders(args) => orders::list(args, cli.json, console).await,
+        args::Command::Waiting(args) => waiting::run(args, cli.json, console).await,
+        args::Command::Archive(args) => match &args.command {
+            None => Box::pin(orders::archive(&args.order, cli.json, console)).await,
+            Some(command) => archive::run(command, cli.json, console).await,
+        },
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
     }
 }

@@ -12,15 +12,12 @@ use crate::archive::{Place, place, selection};
 use crate::args::{self, When};
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
-use crate::text::{count, harmless, table, thousands, utc};
+use crate::text::{bar, count, harmless, table, thousands, utc};
 use sns_redrive::archive::Record;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
     At, Control, Input, Manifest, Parts, Replay, ReplayError, Request, Select, Source, Status,
 };
-
-/// The progress bar's length in characters.
-const BAR: u64 = 20;
 
 pub(super) async fn run(
     args: &args::Replay,
@@ -279,12 +276,11 @@ impl Control for Watch<'_> {
 
     fn progress(&self, manifest: &Manifest) {
         let (behind, all) = (manifest.handled(), manifest.counts.selected);
-        let full = (behind * BAR).checked_div(all).unwrap_or(BAR).min(BAR);
-        let bar: String = (0..BAR).map(|at| if at < full { '#' } else { '.' }).collect();
+        let bar = bar(behind, all);
         let judged = |at: Timestamp| format!("; judged at {} UTC", &utc(at)[11..]);
         let judged = manifest.not_before.map_or(String::new(), judged);
         let (behind, all) = (thousands(behind), count(all, "letter"));
-        self.show(&format!("[{bar}] {behind} of {all}, {}{judged}", step(manifest)));
+        self.show(&format!("{bar} {behind} of {all}, {}{judged}", step(manifest)));
     }
 
     fn left_out(&self, at: &At, why: &str) {

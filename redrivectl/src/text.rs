@@ -60,6 +60,14 @@ pub(super) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}", thousands(number))
 }
 
+/// A progress bar: `[#####...............]`.
+pub(super) fn bar(done: u64, all: u64) -> String {
+    const LENGTH: u64 = 20;
+    let full = (done * LENGTH).checked_div(all).unwrap_or(LENGTH).min(LENGTH);
+    let bar: String = (0..LENGTH).map(|at| if at < full { '#' } else { '.' }).collect();
+    format!("[{bar}]")
+}
+
 /// A text that somebody else wrote, without what a terminal would obey: a letter's id or a topic in a
 /// forged letter must not move the operator's cursor.
 pub(super) fn harmless(text: &str) -> String {

@@ -61,6 +61,9 @@ pub enum Reply {
     BreakOff(usize),
 }
 
+/// Whom STS takes every caller for.
+pub const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/operator/ada";
+
 type Script = Arc<dyn Fn(&Call) -> Reply + Send + Sync>;
 
 /// The fake; clones are the same one.
@@ -299,6 +302,7 @@ impl Cloud {
                 None => refusal(&call.op, 404, "NotFound", "Subscription does not exist"),
             },
             "ListSubscriptions" => response(200, state.list(&call.to)),
+            "GetCallerIdentity" => response(200, sns_answer(&call.op, &format!("<Arn>{CALLER}</Arn>"))),
             "Invoke" => {
                 state.journal[index].taken = vec![0];
                 function_answer(call, None)

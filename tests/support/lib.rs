@@ -19,7 +19,7 @@ mod cloud;
 mod http;
 mod world;
 
-pub use cloud::{Cloud, Reply};
+pub use cloud::{CALLER, Cloud, Reply};
 pub use http::{Answer, Request, Server};
 pub use protocol::{self, Call, Entry, EntryFate, wire};
 pub use redrive_testing::*;

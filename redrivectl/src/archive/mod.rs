@@ -8,14 +8,14 @@ mod walk;
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 
-pub(crate) use place::{Place, place, selection};
+pub(crate) use place::{Place, place, s3_place, selection};
 
 pub(super) async fn run(
-    args: &args::Archive,
+    command: &args::ArchiveCommand,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    match &args.command {
+    match command {
         args::ArchiveCommand::List(args) => list::run(args, as_json, console).await,
         args::ArchiveCommand::Show(args) => show::run(args, as_json, console).await,
     }

@@ -63,7 +63,7 @@ async fn graveyard() -> Cloud {
 }
 
 async fn archive(cloud: &Cloud, args: &[&str]) -> Ran {
-    let world = World { clients: Some(cloud.clients()), ..World::default() };
+    let world = World::on(cloud);
     redrivectl_in(world, &[&["archive"], args, &["--archive", PLACE]].concat()).await
 }
 

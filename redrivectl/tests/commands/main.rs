@@ -3,19 +3,23 @@
 
 mod archive;
 mod explain;
+mod orders;
 mod plan;
 mod records;
 mod replay;
+mod waiting;
 
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
 use redrivectl::{Console, run};
 use serde_json::Value;
-use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
+use support::Cloud;
 
 /// What a command line came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +47,22 @@ impl Ran {
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) input: Vec<u8>,
-    pub(crate) clients: Option<Clients>,
+    pub(crate) config: Option<SdkConfig>,
     /// Milliseconds since [`support::NOW`].
     pub(crate) later: i64,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
+    /// Whether somebody answers questions by the input.
+    pub(crate) answers: bool,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
+}
+
+impl World {
+    /// On this cloud, where every call is made once.
+    pub(crate) fn on(cloud: &Cloud) -> Self {
+        Self { config: Some(cloud.config(RetryConfig::disabled())), ..Self::default() }
+    }
 }
 
 /// Runs a command line, without the name of the program, at [`support::NOW`].
@@ -66,7 +79,8 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         input: Box::new(Cursor::new(world.input)),
         clock: Clock::from_fn(move || support::at(support::NOW + world.later)),
         variable: |_| None,
-        clients: world.clients,
+        answers: world.answers,
+        config: world.config,
         interrupts: Box::new(move || Ok(Arc::clone(&world.interrupted))),
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
@@ -132,8 +146,14 @@ async fn help_says_what_the_exit_codes_mean() {
         &["--help"][..],
         &["plan", "--help"],
         &["explain", "--help"],
+        &["archive", "--help"],
         &["archive", "list", "--help"],
         &["archive", "show", "--help"],
+        &["waiting", "--help"],
+        &["orders", "--help"],
+        &["hold", "--help"],
+        &["retry", "--help"],
+        &["release", "--help"],
     ] {
         let help = redrivectl(args).await.text();
         for line in ["  0  done", "  1  something failed", "  2  bad usage or bad input"] {

@@ -38,7 +38,7 @@ async fn replay(cloud: &Cloud, args: &[&str]) -> Ran {
 }
 
 async fn replay_in(world: World, cloud: &Cloud, args: &[&str]) -> Ran {
-    let world = World { clients: Some(cloud.clients()), ..world };
+    let world = World { config: World::on(cloud).config, ..world };
     redrivectl_in(world, &[&["replay"], args, &PLACE, &AT_ONCE].concat()).await
 }
 
@@ -150,7 +150,7 @@ async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_
 #[tokio::test]
 async fn everything_on_the_command_line_reaches_the_request() {
     let cloud = graveyard(&[]);
-    let world = World { clients: Some(cloud.clients()), ..World::default() };
+    let world = World::on(&cloud);
     let pattern = r#"{"messageAttributes": {"tenant": ["gold"]}}"#;
     let all = "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic orders \
                --origin sns --queue orders-dlq --cut-off 2026-11-01T00:00:00Z --to topic --rate 7 --ramp 10,100 \
@@ -174,7 +174,7 @@ async fn everything_on_the_command_line_reaches_the_request() {
 #[tokio::test]
 async fn without_options_it_is_the_request_that_an_empty_event_is() {
     let cloud = graveyard(&[]);
-    let world = World { clients: Some(cloud.clients()), ..World::default() };
+    let world = World::on(&cloud);
     let args = [&["replay", "--dry-run", "--json"], &PLACE[..]].concat();
     let manifest = redrivectl_in(world, &args).await.json();
     let of_event = sns_redrive::replay::Request::from_json(json!({ "dryRun": true })).unwrap();
@@ -202,7 +202,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--from", records.path(), "--queue", "orders-dlq"], "cannot be used with"),
         (&["--from", records.path(), "--cut-off", "1h"], "cannot be used with"),
     ] {
-        let world = World { clients: Some(cloud.clients()), ..World::default() };
+        let world = World::on(&cloud);
         let ran = redrivectl_in(world, &[&["replay"], args, &PLACE[..]].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
         assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
@@ -332,7 +332,7 @@ mod given {
 
     /// What `archive show --json` writes of a letter.
     async fn shown(cloud: &Cloud, post: &Post) -> Value {
-        let world = World { clients: Some(cloud.clients()), ..World::default() };
+        let world = World::on(&cloud);
         let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
         let text = redrivectl_in(world, &args).await.text();
         serde_json::from_str(&text).unwrap()

@@ -1,0 +1,214 @@
+//! The document of orders, and the orders that have ended.
+//!
+//! Whoever changes the document writes it on the condition that nobody else has changed it since it was read, and else
+//! reads it again. So two operators at once lose nothing.
+
+use std::time::Duration;
+
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_s3::primitives::ByteStream;
+use futures_util::stream::{self, StreamExt};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Control, failed};
+use crate::console::Failed;
+use sns_redrive::policy::{MAX_ORDERS_BYTES, Order, Orders};
+use sns_redrive::waiting::{ended_order_key, ended_orders_prefix, orders_key};
+
+/// How often a change is tried. Every time somebody else must have written in between.
+const TRIES: u32 = 10;
+
+/// The wait before a change is tried again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Ended orders that are read at once.
+const AHEAD: usize = 16;
+
+/// The document as it was read.
+struct Document {
+    orders: Orders,
+    /// None where there is no document yet.
+    etag: Option<String>,
+}
+
+/// A change of the document.
+pub(crate) enum Change<'a> {
+    /// Puts an order before all others.
+    Give(&'a Order),
+    /// Takes these orders out.
+    Release(&'a [String], &'a Release),
+}
+
+/// Who takes an order back.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Release {
+    pub(crate) at: Timestamp,
+    pub(crate) by: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
+
+/// An order that has ended, as it is kept.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Ended<'a> {
+    #[serde(flatten)]
+    pub(crate) order: &'a Order,
+    /// The end, by its own time or by somebody.
+    pub(crate) ended: End,
+}
+
+/// The end of an order.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum End {
+    ByTime { at: Timestamp },
+    By(Release),
+}
+
+impl Control {
+    /// Returns the orders of the document; none where there is no document.
+    pub(crate) async fn orders(&self) -> Result<Orders, Failed> {
+        Ok(self.read().await?.orders)
+    }
+
+    /// Changes the document. Orders whose time is over leave it.
+    pub(crate) async fn change(&self, change: &Change<'_>, now: Timestamp) -> Result<(), Failed> {
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(PAUSE * attempt).await;
+            }
+            let Document { orders, etag } = self.read().await?;
+            // An answer that was lost: the document is written already.
+            if matches!(change, Change::Give(order) if orders.all().iter().any(|other| other.id == order.id))
+            {
+                return Ok(());
+            }
+            let (ended, mut stay) = sorted(orders.all(), change, now);
+            if let Change::Give(order) = change {
+                stay.insert(0, (*order).clone());
+            } else if ended.is_empty() {
+                return Ok(());
+            }
+            let changed = Orders::of(&stay).map_err(|bad| {
+                Failed::Work(format!(
+                    "the orders would not be valid: {bad}\nrelease orders that are not needed"
+                ))
+            })?;
+            for ended in &ended {
+                self.keep(ended).await?;
+            }
+            if self.write(&changed, etag.as_deref()).await? {
+                return Ok(());
+            }
+        }
+        let problem = format!("others kept changing the orders: {TRIES} times another write came first");
+        Err(Failed::Work(problem))
+    }
+
+    /// Returns the orders that are kept as ended, as JSON, the newest first.
+    pub(crate) async fn ended(&self) -> Result<Vec<Value>, Failed> {
+        let prefix = ended_orders_prefix(&self.prefix);
+        let mut pages =
+            self.s3.list_objects_v2().bucket(&self.bucket).prefix(&prefix).into_paginator().send();
+        let mut keys = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| failed("cannot list the ended orders", &error))?;
+            keys.extend(page.contents().iter().filter_map(|object| object.key().map(str::to_owned)));
+        }
+        // Their ids begin with their time.
+        keys.reverse();
+        let read = stream::iter(keys).map(|key| async move {
+            let bytes = self.get(&key).await?.map_or_else(Vec::new, |(bytes, _)| bytes);
+            // One that somebody else put there is shown as far as it goes.
+            Ok::<_, Failed>(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        });
+        let all: Vec<_> = read.buffered(AHEAD).collect().await;
+        let all: Result<Vec<Value>, Failed> = all.into_iter().collect();
+        Ok(all?.into_iter().filter(Value::is_object).collect())
+    }
+
+    async fn read(&self) -> Result<Document, Failed> {
+        let key = orders_key(&self.prefix);
+        let Some((bytes, etag)) = self.get(&key).await? else {
+            return Ok(Document { orders: Orders::default(), etag: None });
+        };
+        let orders = Orders::parse(&bytes).map_err(|bad| {
+            Failed::Work(format!(
+                "s3://{}/{key} is not a document of orders that this version reads, and was left as it is:\n{bad}",
+                self.bucket
+            ))
+        })?;
+        Ok(Document { orders, etag })
+    }
+
+    /// An object with its `ETag`; none where there is no such object.
+    async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, Option<String>)>, Failed> {
+        let what = format!("cannot read s3://{}/{key}", self.bucket);
+        let answer = match self.s3.get_object().bucket(&self.bucket).key(key).send().await {
+            Ok(answer) => answer,
+            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+            Err(error) => return Err(failed(&what, &error)),
+        };
+        let most = i64::try_from(MAX_ORDERS_BYTES).unwrap_or(i64::MAX);
+        if answer.content_length().is_some_and(|length| length > most) {
+            return Err(Failed::Work(format!("{what}: it is larger than {MAX_ORDERS_BYTES} bytes")));
+        }
+        let etag = answer.e_tag().map(str::to_owned);
+        let body = answer.body.collect().await.map_err(|error| Failed::Work(format!("{what}: {error}")))?;
+        Ok(Some((body.to_vec(), etag)))
+    }
+
+    /// Writes the document; whether nobody else has written it since it was read.
+    async fn write(&self, orders: &Orders, etag: Option<&str>) -> Result<bool, Failed> {
+        let put = self.s3.put_object().bucket(&self.bucket).key(orders_key(&self.prefix));
+        let put = match etag {
+            Some(etag) => put.if_match(etag),
+            None => put.if_none_match("*"),
+        };
+        let body = ByteStream::from(orders.to_json().into_bytes());
+        match put.content_type("application/json").body(body).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if is_condition(&error) => Ok(false),
+            Err(error) => Err(failed("cannot write the orders", &error)),
+        }
+    }
+
+    /// Keeps an ended order. The first record of its end stays.
+    async fn keep(&self, ended: &Ended<'_>) -> Result<(), Failed> {
+        let record = serde_json::to_vec(ended).map_err(|error| Failed::Work(error.to_string()))?;
+        let key = ended_order_key(&self.prefix, &ended.order.id);
+        let put = self.s3.put_object().bucket(&self.bucket).key(key).if_none_match("*");
+        match put.content_type("application/json").body(ByteStream::from(record)).send().await {
+            Ok(_) => Ok(()),
+            Err(error) if is_condition(&error) => Ok(()),
+            Err(error) => Err(failed("cannot keep an order that has ended", &error)),
+        }
+    }
+}
+
+/// Whether a condition did not hold (412), somebody else writes at this moment (409), or the object is gone (404).
+fn is_condition<E: ProvideErrorMetadata>(error: &aws_sdk_s3::error::SdkError<E>) -> bool {
+    let status = error.raw_response().map(|raw| raw.status().as_u16());
+    matches!(status, Some(404 | 409 | 412)) && error.code() != Some("NoSuchBucket")
+}
+
+/// The orders that leave the document with this change, and those that stay.
+fn sorted<'o>(orders: &'o [Order], change: &Change<'_>, now: Timestamp) -> (Vec<Ended<'o>>, Vec<Order>) {
+    let (mut ended, mut stay) = (Vec::new(), Vec::new());
+    for order in orders {
+        let end = match (change, order.end()) {
+            (Change::Release(ids, release), _) if ids.contains(&order.id) => {
+                Some(End::By((*release).clone()))
+            }
+            (_, Some(at)) if at <= now => Some(End::ByTime { at }),
+            _ => None,
+        };
+        match end {
+            Some(ended_by) => ended.push(Ended { order, ended: ended_by }),
+            None => stay.push(order.clone()),
+        }
+    }
+    (ended, stay)
+}

@@ -1,0 +1,48 @@
+//! The prefix in S3 that operators and the function share: orders, and the list of waiting letters.
+
+mod document;
+mod list;
+
+use aws_sdk_s3::Client;
+
+use crate::archive::s3_place;
+use crate::args;
+use crate::console::{Console, Failed};
+use sns_redrive::clients::failure_of_call;
+
+pub(crate) use document::{Change, Release};
+pub(crate) use list::{Line, List};
+
+/// The prefix, and the client that reaches it.
+#[derive(Debug, Clone)]
+pub(crate) struct Control {
+    pub(crate) s3: Client,
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+}
+
+/// The bucket and the prefix that are named on the command line, else by the function's own variables, else those that
+/// follow from the archive.
+pub(crate) fn place(args: &args::ControlPlace, console: &Console) -> Result<(String, String), Failed> {
+    let variable = |name| (console.variable)(name).filter(|value| !value.is_empty());
+    if let Some(control) = args.control.clone().or_else(|| variable("CONTROL")) {
+        return s3_place(&control, "--control (or CONTROL)");
+    }
+    let Some(archive) = args.archive.clone().or_else(|| variable("ARCHIVE")) else {
+        let problem = "--control (or CONTROL) is missing: s3://bucket/prefix, as the function has it; --archive (or \
+                       ARCHIVE) will do where the function has no CONTROL of its own";
+        return Err(Failed::Input(vec![problem.to_owned()]));
+    };
+    let (bucket, prefix) = s3_place(&archive, "--archive (or ARCHIVE)")?;
+    Ok((bucket, format!("{prefix}-control")))
+}
+
+/// The error of a call to S3, in words.
+fn failed<E>(what: &str, error: &aws_sdk_s3::error::SdkError<E>) -> Failed
+where
+    E: aws_sdk_s3::error::ProvideErrorMetadata,
+{
+    let failure = failure_of_call(error);
+    let message = failure.message.map_or(String::new(), |message| format!(": {message}"));
+    Failed::Work(format!("{what}: {}{message}", failure.code))
+}

@@ -1,0 +1,239 @@
+//! `redrivectl hold`, `retry` and `archive`: an order is given.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::picks::{every, pattern};
+use super::preview::Preview;
+use super::wake::{BEGINS, Waker, Woken};
+use super::{Connected, Signed, confirm, connect, signed};
+use crate::args;
+use crate::console::{Console, Failed, Finished};
+use crate::control::Change;
+use crate::text::harmless;
+use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
+
+/// How long an order to archive is in force where it does not say: in this time every letter comes back at least once.
+const ARCHIVE_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
+
+pub(crate) async fn hold(
+    args: &args::Hold,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let request = Request { action: OrderAction::Hold, give: &args.give, future: true, rate: None };
+    request.run(as_json, console).await
+}
+
+pub(crate) async fn retry(
+    args: &args::Retry,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let rate = Some(args.pace.rate);
+    let request = Request { action: OrderAction::Retry, give: &args.give, future: true, rate };
+    request.run(as_json, console).await
+}
+
+pub(crate) async fn archive(
+    args: &args::ArchiveOrder,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
+        let problem = "--future archives every matching letter until the order ends: give --for or --until";
+        return Err(Failed::Input(vec![problem.to_owned()]));
+    }
+    let rate = Some(args.pace.rate);
+    let request = Request { action: OrderAction::Archive, give: &args.give, future: args.future, rate };
+    request.run(as_json, console).await
+}
+
+/// What a command line asks for.
+struct Request<'a> {
+    action: OrderAction,
+    give: &'a args::Give,
+    /// Whether it is about letters, too, that have not arrived yet.
+    future: bool,
+    /// How many letters a second are asked to wake; none where nothing is to wake.
+    rate: Option<u32>,
+}
+
+impl Request<'_> {
+    async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+        let Some(pattern) = pattern(&self.give.picks)? else {
+            let problem = "which letters? Give --match, --topic, --subscription, --queue or --all";
+            return Err(Failed::Input(vec![problem.to_owned()]));
+        };
+        let draft = self.order(
+            pattern.clone(),
+            &self.give.sign.by.clone().unwrap_or_else(|| "?".to_owned()),
+            console,
+        );
+        check(&draft)?;
+        let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
+        let is_short = |end| draft.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
+        if self.rate.is_some() && draft.end().is_some_and(is_short) {
+            let seconds = BEGINS.as_secs();
+            let problem =
+                format!("the order must be in force for more than {seconds} s: so long no letter is woken");
+            return Err(Failed::Input(vec![problem]));
+        }
+        let Connected { control, sqs, sts } =
+            connect(&self.give.place, &self.give.connection, console).await?;
+        let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
+        let draft = Order { by: by.clone(), ..draft };
+        let reach = check(&draft)?;
+        let others = control.orders().await?;
+        let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
+        waker.read(console).await?;
+
+        let preview = Preview {
+            order: &draft,
+            reach: &reach,
+            others: others.all(),
+            touched: waker.touched(console.clock.now()),
+            rate: self.rate,
+        };
+        let asks = !self.give.sign.yes && !self.give.sign.dry_run;
+        if !as_json {
+            write!(console.out, "{}", preview.text(checked, console.clock.now()))?;
+            console.out.flush()?;
+        } else if asks && console.answers {
+            write!(console.err, "{}", preview.text(checked, console.clock.now()))?;
+        }
+        let touched = preview.touched.to_json(reach.undecided());
+        if self.give.sign.dry_run {
+            if as_json {
+                writeln!(
+                    console.out,
+                    "{}",
+                    json!({ "dryRun": true, "order": draft, "byChecked": checked, "waiting": touched })
+                )?;
+            } else {
+                writeln!(console.out, "\nA dry run: nothing was written.")?;
+            }
+            return Ok(Finished::of(waker.unread()));
+        }
+        confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
+
+        let stop = (console.interrupts)()?;
+        let order = self.order(pattern, &by, console);
+        control.change(&Change::Give(&order), order.at).await?;
+        let written = Instant::now();
+        if !as_json {
+            writeln!(console.out, "\nOrder {} is given; the function obeys within 15 seconds.", order.id)?;
+            console.out.flush()?;
+        }
+        let woken = match self.rate {
+            None => None,
+            Some(rate) => Some(waker.wake(written, rate, order.end(), &stop, console).await?),
+        };
+        let unread = waker.unread();
+        if as_json {
+            let told = json!({ "order": order, "byChecked": checked, "waiting": touched, "wake": woken });
+            writeln!(console.out, "{told}")?;
+        } else {
+            self.tell(&order, woken.as_ref(), console)?;
+        }
+        let whole = woken.as_ref().is_none_or(Woken::is_whole);
+        Ok(if whole && unread == 0 { Finished::Whole } else { Finished::Partly })
+    }
+
+    /// The order, from the present on.
+    fn order(&self, pattern: Value, by: &str, console: &Console) -> Order {
+        let now = console.clock.now();
+        // Nobody means, or wants to type, nanoseconds.
+        let at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let arrived = &self.give.arrived;
+        let lasts = self
+            .give
+            .lasts
+            .map(|seconds| SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)));
+        let lasts = lasts.or(match self.action {
+            OrderAction::Hold => None,
+            OrderAction::Retry => Some(RETRY_IN_FORCE),
+            OrderAction::Archive => Some(ARCHIVE_IN_FORCE),
+        });
+        let end = || lasts.and_then(|lasts| at.saturating_add(lasts).ok());
+        let arrived_before = arrived.arrived_before.map(|when| when.at(now));
+        Order {
+            id: id(at),
+            action: self.action,
+            pattern,
+            arrived_before: arrived_before.or_else(|| (!self.future).then_some(at)),
+            arrived_after: arrived.arrived_after.map(|when| when.at(now)),
+            at,
+            until: self.give.until.or_else(end),
+            by: by.to_owned(),
+            why: self.give.why.clone().unwrap_or_default(),
+        }
+    }
+
+    fn tell(&self, order: &Order, woken: Option<&Woken>, console: &mut Console) -> Result<(), Failed> {
+        if let Some(woken) = woken {
+            writeln!(console.out, "{}", woken.text())?;
+        }
+        let id = harmless(&order.id);
+        let take_back = match self.action {
+            OrderAction::Hold => format!("To end the hold and wake what it held: redrivectl release {id}"),
+            OrderAction::Retry | OrderAction::Archive => {
+                format!("To take the order back before it ends: redrivectl release {id}")
+            }
+        };
+        Ok(writeln!(console.out, "{take_back}")?)
+    }
+}
+
+/// A name for an order: its time, so that names are sorted, and something random.
+fn id(at: Timestamp) -> String {
+    // The keys of a hasher are the one source of randomness in the standard library.
+    let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
+    format!("{}-{random:08x}", at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ"))
+}
+
+/// The letters that these options name, for comparison with the list; none where they name none.
+pub(crate) fn reach(
+    picks: &args::Picks,
+    arrived: &args::Arrived,
+    console: &Console,
+) -> Result<Option<Reach>, Failed> {
+    let now = console.clock.now();
+    let pattern = pattern(picks)?;
+    if pattern.is_none() && arrived.arrived_before.is_none() && arrived.arrived_after.is_none() {
+        return Ok(None);
+    }
+    let order = Order {
+        id: "1".to_owned(),
+        action: OrderAction::Hold,
+        pattern: pattern.unwrap_or_else(every),
+        arrived_before: arrived.arrived_before.map(|when| when.at(now)),
+        arrived_after: arrived.arrived_after.map(|when| when.at(now)),
+        at: now,
+        until: None,
+        by: "nobody".to_owned(),
+        why: "to count".to_owned(),
+    };
+    check(&order).map(Some)
+}
+
+/// Prepares the order; the problems of a bad one name the options.
+fn check(order: &Order) -> Result<Reach, Failed> {
+    Reach::of(order).map_err(|bad| {
+        let option = |path: &str| match path.strip_prefix("orders[0].") {
+            Some("match") => "--match".to_owned(),
+            Some("until") => "--until".to_owned(),
+            Some(field) => format!("--{field}"),
+            None => path.to_owned(),
+        };
+        Failed::Input(
+            bad.0.iter().map(|fault| format!("{} {}", option(&fault.path), fault.problem)).collect(),
+        )
+    })
+}

@@ -1,0 +1,71 @@
+//! Orders: an operator's word about letters, while the function runs.
+//!
+//! `hold`, `retry` and `archive` give an order, `release` takes orders back, `orders` shows them. Each says first what it
+//! would touch, by the list of waiting letters, and asks; then it writes; then it wakes what waits.
+
+mod give;
+mod picks;
+mod preview;
+mod release;
+mod show;
+mod wake;
+
+pub(crate) use give::{archive, hold, reach, retry};
+pub(crate) use release::run as release;
+pub(crate) use show::run as list;
+
+use crate::args;
+use crate::aws;
+use crate::console::{Console, Failed};
+use crate::control::{Control, place};
+
+/// Letters with a retry that is due so soon wake by themselves, seconds.
+const SOON: i64 = 60;
+
+/// The prefix that a command works on, and its clients.
+struct Connected {
+    control: Control,
+    sqs: aws_sdk_sqs::Client,
+    sts: aws_sdk_sts::Client,
+}
+
+async fn connect(
+    place_args: &args::ControlPlace,
+    connection: &args::Connection,
+    console: &Console,
+) -> Result<Connected, Failed> {
+    let (bucket, prefix) = place(place_args, console)?;
+    let (clients, sts) = aws::clients_and_sts(connection, console).await?;
+    Ok(Connected { control: Control { s3: clients.s3, bucket, prefix }, sqs: clients.sqs, sts })
+}
+
+/// Who gives an order.
+struct Signed {
+    by: String,
+    /// Whether AWS says so; else it is what the caller claims.
+    checked: bool,
+}
+
+/// The name of the command line, else the ARN that AWS knows the caller by.
+async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, Failed> {
+    if let Some(by) = &args.by {
+        return Ok(Signed { by: by.clone(), checked: false });
+    }
+    let answer = sts.get_caller_identity().send().await;
+    let failed = |why: String| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME"));
+    let answer = answer.map_err(|error| failed(sns_redrive::clients::failure_of_call(&error).code))?;
+    let arn = answer.arn().ok_or_else(|| failed("no ARN in the answer".to_owned()))?;
+    Ok(Signed { by: arn.to_owned(), checked: true })
+}
+
+/// Asks whether to go on, unless the command line has answered already.
+fn confirm(args: &args::Sign, question: &str, console: &mut Console) -> Result<(), Failed> {
+    let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
+    if args.yes {
+        return Ok(());
+    }
+    if !console.answers {
+        return refused("there is no terminal to ask at: give --yes to go on without a question");
+    }
+    if console.confirms(question)? { Ok(()) } else { refused("not confirmed: nothing was done") }
+}

@@ -1,0 +1,45 @@
+//! The letters that a command line names, as a pattern.
+
+use serde_json::{Map, Value, json};
+
+use crate::args::Picks;
+use crate::console::Failed;
+use sns_redrive::arn::Arn;
+
+/// The pattern of these options; none where they name no letters.
+pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
+    let bad = |problem: String| Err(Failed::Input(vec![problem]));
+    let mut fields = match picks.pattern.as_deref().map(serde_json::from_str) {
+        None => Map::new(),
+        Some(Ok(Value::Object(fields))) => fields,
+        Some(Ok(_)) => {
+            return bad(
+                "--match must be an object, such as {\"topicArn\": [{\"suffix\": \":orders\"}]}".to_owned()
+            );
+        }
+        Some(Err(error)) => return bad(format!("--match is not JSON: {error}")),
+    };
+    let shortcuts = [
+        ("--topic", "topicArn", picks.topic.as_deref().map(named)),
+        ("--queue", "queueArn", picks.queue.as_deref().map(named)),
+        ("--subscription", "subscriptionArn", picks.subscription.as_deref().map(|arn| json!([arn]))),
+        ("--all", "queueArn", picks.all.then(|| every()["queueArn"].take())),
+    ];
+    for (option, field, value) in shortcuts {
+        let Some(value) = value else { continue };
+        if fields.insert(field.to_owned(), value).is_some() {
+            return bad(format!("{option} and --match both name {field}"));
+        }
+    }
+    Ok((!fields.is_empty()).then_some(Value::Object(fields)))
+}
+
+/// The pattern of every letter.
+pub(super) fn every() -> Value {
+    json!({ "queueArn": [{ "exists": true }] })
+}
+
+/// An ARN, or whatever has this name.
+fn named(text: &str) -> Value {
+    if text.parse::<Arn>().is_ok() { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
+}

@@ -1,0 +1,100 @@
+//! What an order would touch, before it is written.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::wake::{BEGINS, Touched};
+use crate::text::{brief, count, harmless, table, utc};
+use sns_redrive::policy::{Order, OrderAction, Reach, seconds_until};
+
+pub(super) struct Preview<'a> {
+    pub(super) order: &'a Order,
+    pub(super) reach: &'a Reach,
+    /// The orders that are there already.
+    pub(super) others: &'a [Order],
+    pub(super) touched: Touched,
+    pub(super) rate: Option<u32>,
+}
+
+impl Preview<'_> {
+    pub(super) fn text(&self, by_checked: bool, now: Timestamp) -> String {
+        let Self { order, touched, .. } = self;
+        let mut rows = Vec::new();
+        let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
+        say("match", harmless(&order.pattern.to_string()));
+        if let Some(before) = order.arrived_before {
+            say("arrived", format!("before {} UTC", utc(before)));
+        }
+        if let Some(after) = order.arrived_after {
+            say("arrived", format!("{} UTC or later", utc(after)));
+        }
+        say("touches", format!("{} on the list of waiting letters", count(touched.yes, "letter")));
+        if touched.maybe > 0 {
+            let fields = self.reach.undecided().join(", ");
+            say(
+                "may touch",
+                format!(
+                    "{} more: the list does not tell {}",
+                    count(touched.maybe, "letter"),
+                    harmless(&fields)
+                ),
+            );
+        }
+        say(
+            "not counted",
+            "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
+        );
+        if touched.unread > 0 {
+            say("not read", format!("{} of the list", count(touched.unread, "part")));
+        }
+        say("in force", ends(order, now));
+        let others = self.others.iter().filter(|other| other.is_in_force(now)).count();
+        if others > 0 {
+            say("goes before", format!("{} in force", count(others as u64, "order")));
+        }
+        say("by", signature(&order.by, by_checked));
+        say("why", harmless(&order.why));
+        if let Some(rate) = self.rate {
+            say("wakes", waking(touched.yes + touched.maybe, rate));
+        }
+        format!("{}\n{}", headline(order), table(&rows, &[]))
+    }
+}
+
+/// What waking so many letters takes.
+pub(super) fn waking(letters: u64, rate: u32) -> String {
+    let takes = BEGINS.as_secs() + letters.div_ceil(u64::from(rate));
+    format!(
+        "what waits, from {} after the order on, {rate} letters a second: about {}",
+        brief(BEGINS.as_secs()),
+        brief(takes)
+    )
+}
+
+fn headline(order: &Order) -> &'static str {
+    match order.action {
+        OrderAction::Hold => "Hold: no attempts for these letters.",
+        OrderAction::Retry => "Retry now: an attempt at once for each of these letters that is received.",
+        OrderAction::Archive => "Archive: these letters go to the archive, with the reason ordered.",
+    }
+}
+
+/// How long the order is in force.
+pub(super) fn ends(order: &Order, now: Timestamp) -> String {
+    match order.end() {
+        Some(end) => format!("until {} UTC, {}", utc(end), brief(seconds_until(now, end))),
+        None => "until it is released".to_owned(),
+    }
+}
+
+/// Who gave an order.
+pub(super) fn signature(by: &str, checked: bool) -> String {
+    let note = if checked { ", as AWS says" } else { ", as given, not checked" };
+    format!("{}{note}", harmless(by))
+}
+
+impl Touched {
+    pub(super) fn to_json(&self, undecided: &[String]) -> Value {
+        json!({ "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "unread": self.unread })
+    }
+}

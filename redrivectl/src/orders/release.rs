@@ -1,0 +1,112 @@
+//! `redrivectl release`: orders are taken back.
+
+use std::io::Write;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::picks::pattern;
+use super::preview::{signature, waking};
+use super::show::row;
+use super::wake::{Waker, Woken};
+use super::{Connected, Signed, confirm, connect, signed};
+use crate::args;
+use crate::console::{Console, Failed, Finished};
+use crate::control::{Change, Release};
+use crate::text::{count, harmless, table};
+use sns_redrive::policy::{Order, OrderAction, Reach};
+
+pub(crate) async fn run(
+    args: &args::Release,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let picked = pattern(&args.picks)?;
+    let Connected { control, sqs, sts } = connect(&args.place, &args.connection, console).await?;
+    let Signed { by, checked } = signed(&args.sign, &sts).await?;
+    let orders = control.orders().await?;
+    let now = console.clock.now();
+    let is_hold = |order: &&Order| order.action == OrderAction::Hold && !order.has_ended(now);
+    let is_meant = |order: &&Order| match &picked {
+        None => args.ids.contains(&order.id),
+        Some(_) if args.picks.all => is_hold(order),
+        Some(pattern) => is_hold(order) && order.pattern == *pattern,
+    };
+    let meant: Vec<_> = orders.all().iter().filter(is_meant).collect();
+    let unknown = args.ids.iter().filter(|id| !meant.iter().any(|order| order.id == **id));
+    let unknown: Vec<_> =
+        unknown.map(|id| format!("there is no order {} (`orders` shows them)", harmless(id))).collect();
+    if !unknown.is_empty() {
+        return Err(Failed::Input(unknown));
+    }
+    if meant.is_empty() {
+        return Err(Failed::Work("there is no such hold (`orders` shows what is in force)".to_owned()));
+    }
+
+    // What was written to the list under a hold was hidden by it.
+    let holds = meant.iter().filter(|order| is_hold(order));
+    let reaches: Result<Vec<_>, _> =
+        holds.map(|order| Reach::of(order).map(|reach| (reach, order.at))).collect();
+    let reaches = reaches.map_err(|bad| Failed::Work(bad.to_string()))?;
+    let mut waker =
+        Waker::new(&control, &sqs, reaches.iter().map(|(reach, at)| (reach, Some(*at))).collect());
+    if !reaches.is_empty() {
+        waker.read(console).await?;
+    }
+    let touched = waker.touched(now);
+    let preview = {
+        let rows: Vec<_> = meant.iter().map(|order| row(order, now)).collect();
+        let wakes = waking(touched.yes + touched.maybe, args.pace.rate);
+        let held = count(touched.yes + touched.maybe, "letter");
+        let note = format!("\nHeld: {held} on the list of waiting letters. Wakes {wakes}.\n");
+        let note = if reaches.is_empty() { String::new() } else { note };
+        format!("Release:\n{}{note}By: {}\n", table(&rows, &[]), signature(&by, checked))
+    };
+    if !as_json {
+        write!(console.out, "{preview}")?;
+        console.out.flush()?;
+    } else if !args.sign.yes && console.answers {
+        write!(console.err, "{preview}")?;
+    }
+    let ids: Vec<_> = meant.iter().map(|order| order.id.clone()).collect();
+    if args.sign.dry_run {
+        if as_json {
+            writeln!(
+                console.out,
+                "{}",
+                json!({ "dryRun": true, "released": ids, "waiting": touched.to_json(&[]) })
+            )?;
+        } else {
+            writeln!(console.out, "\nA dry run: nothing was written.")?;
+        }
+        return Ok(Finished::of(waker.unread()));
+    }
+    confirm(&args.sign, "Release?", console)?;
+
+    let stop = (console.interrupts)()?;
+    let at = console.clock.now();
+    let release = Release { at, by, why: args.why.clone() };
+    control.change(&Change::Release(&ids, &release), at).await?;
+    let written = Instant::now();
+    if !as_json {
+        writeln!(
+            console.out,
+            "\nReleased {}; the function obeys within 15 seconds.",
+            count(ids.len() as u64, "order")
+        )?;
+        console.out.flush()?;
+    }
+    let woken = if reaches.is_empty() {
+        None
+    } else {
+        Some(waker.wake(written, args.pace.rate, None, &stop, console).await?)
+    };
+    if as_json {
+        let told = json!({ "released": ids, "byChecked": checked, "end": release, "waiting": touched.to_json(&[]), "wake": woken });
+        writeln!(console.out, "{told}")?;
+    } else if let Some(woken) = &woken {
+        writeln!(console.out, "{}", woken.text())?;
+    }
+    let whole = woken.as_ref().is_none_or(Woken::is_whole) && waker.unread() == 0;
+    Ok(if whole { Finished::Whole } else { Finished::Partly })
+}

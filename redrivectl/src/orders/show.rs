@@ -1,0 +1,79 @@
+//! `redrivectl orders`: what is in force, and what was.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::preview::ends;
+use crate::args;
+use crate::aws;
+use crate::console::{Console, Failed, Finished};
+use crate::control::{Control, place};
+use crate::text::{harmless, table, utc};
+use sns_redrive::policy::Order;
+
+pub(crate) async fn run(
+    args: &args::ShowOrders,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let (bucket, prefix) = place(&args.place, console)?;
+    let s3 = aws::clients(&args.connection, console).await?.s3;
+    let control = Control { s3, bucket, prefix };
+    let now = console.clock.now();
+    let (all, none) = if args.ended {
+        (control.ended().await?, "No order has ended.")
+    } else {
+        let orders = control.orders().await?;
+        let all = orders.all().iter().filter(|order| !order.has_ended(now));
+        let all: Vec<_> = all.map(|order| (json!(order), row(order, now))).collect();
+        if !as_json {
+            let rows: Vec<_> = all.into_iter().map(|(_, row)| row).collect();
+            return tell(rows, "No order is in force.", console);
+        }
+        (all.into_iter().map(|(order, _)| order).collect(), "")
+    };
+    if as_json {
+        writeln!(console.out, "{}", json!({ "orders": all }))?;
+        return Ok(Finished::Whole);
+    }
+    tell(all.iter().map(ended_row).collect(), none, console)
+}
+
+fn tell(mut rows: Vec<Vec<String>>, none: &str, console: &mut Console) -> Result<Finished, Failed> {
+    if rows.is_empty() {
+        writeln!(console.out, "{none}")?;
+    } else {
+        rows.insert(0, ["order", "do", "match", "in force", "by", "why"].map(str::to_owned).to_vec());
+        write!(console.out, "{}", table(&rows, &[]))?;
+    }
+    Ok(Finished::Whole)
+}
+
+/// An order as a line of a table.
+pub(super) fn row(order: &Order, now: Timestamp) -> Vec<String> {
+    let in_force = if order.at > now { format!("from {} UTC", utc(order.at)) } else { ends(order, now) };
+    let mut pattern = order.pattern.to_string();
+    if let Some(before) = order.arrived_before {
+        pattern += &format!(", arrived before {before}");
+    }
+    if let Some(after) = order.arrived_after {
+        pattern += &format!(", arrived {after} or later");
+    }
+    [order.id.as_str(), order.action.name(), &pattern, &in_force, &order.by, &order.why]
+        .map(harmless)
+        .to_vec()
+}
+
+/// The same for one that has ended, as far as its record goes.
+fn ended_row(order: &Value) -> Vec<String> {
+    let text = |value: &Value| harmless(value.as_str().unwrap_or("?"));
+    let time = |value: &Value| value.as_str().and_then(|at| at.parse().ok()).map_or_else(|| text(value), utc);
+    let ended = &order["ended"];
+    let by = ended["by"].as_str().map_or(String::new(), |by| format!(" by {}", harmless(by)));
+    let why = ended["why"].as_str().map_or(String::new(), |why| format!(": {}", harmless(why)));
+    let in_force = format!("{} to {} UTC{by}{why}", time(&order["at"]), time(&ended["at"]));
+    let pattern = harmless(&order["match"].to_string());
+    vec![text(&order["id"]), text(&order["do"]), pattern, in_force, text(&order["by"]), text(&order["why"])]
+}

@@ -1,0 +1,355 @@
+//! Waking: letters that wait hidden are shown again, so that an order reaches them now.
+//!
+//! A standard queue answers alike whether or not a handle is still of use, so nobody can say how many woke: only how many
+//! were asked to. Receipt handles are never printed.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{self, LocalBoxStream, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::SOON;
+use crate::console::{Console, Failed};
+use crate::control::{Control, Line, List};
+use crate::text::{bar, count, harmless, thousands};
+use sns_redrive::arn::Arn;
+use sns_redrive::clock::Clock;
+use sns_redrive::delivery::{Hiding, MAX_ENTRIES, hide};
+use sns_redrive::failure::{Failure, FailureClass};
+use sns_redrive::policy::{Reach, Touches};
+use sns_redrive::waiting::WaitingLetter;
+
+/// The time between an order and the first letter that is asked to wake: every instance has read the order by then.
+pub(super) const BEGINS: Duration = Duration::from_secs(20);
+
+/// Requests that are under way at once.
+const REQUESTS: usize = 16;
+
+/// The time for one request, with the SDK's own repetitions.
+const REQUEST_TIME: Duration = Duration::from_secs(60);
+
+/// How often letters are asked where the failure passes: throttling, errors of the network.
+const PASSES: u32 = 3;
+
+/// The wait between two passes.
+const BETWEEN_PASSES: Duration = Duration::from_secs(2);
+
+/// How long an interrupt can stay unnoticed while nothing is to do.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The codes by which SQS says that a handle is of no use any more: the letter was received again, is visible, or is gone.
+const STALE: [&str; 4] =
+    ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
+
+/// Wakes the letters that orders are about.
+pub(super) struct Waker<'a> {
+    control: &'a Control,
+    sqs: &'a aws_sdk_sqs::Client,
+    reaches: Vec<(&'a Reach, Option<Timestamp>)>,
+    list: List<Kept>,
+}
+
+/// What is kept of a line.
+#[derive(Clone)]
+struct Kept {
+    queue: Arn,
+    /// Empty where no order is about the letter.
+    handle: Box<str>,
+    touches: Touches,
+}
+
+/// How many waiting letters orders are about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Touched {
+    pub(super) yes: u64,
+    /// The list does not tell.
+    pub(super) maybe: u64,
+    /// Lines and objects that could not be read.
+    pub(super) unread: u64,
+}
+
+/// What became of the letters that were to wake.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Woken {
+    /// Letters that SQS was asked to show, and did not refuse. How many it showed is not known.
+    pub(super) asked: u64,
+    /// Letters that were received again meanwhile, or are gone.
+    pub(super) stale: u64,
+    /// Letters by the code of the failure.
+    pub(super) failed: BTreeMap<String, u64>,
+    /// Letters that were not asked.
+    pub(super) left: u64,
+    /// Why letters were left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stopped: Option<Stopped>,
+}
+
+/// Why waking ended before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Stopped {
+    /// Somebody interrupted it.
+    Interrupted,
+    /// The order ended first.
+    OrderEnded,
+}
+
+impl<'a> Waker<'a> {
+    /// A waker for orders, each with the moment from which on a line must have been written.
+    pub(super) fn new(
+        control: &'a Control,
+        sqs: &'a aws_sdk_sqs::Client,
+        reaches: Vec<(&'a Reach, Option<Timestamp>)>,
+    ) -> Self {
+        Self { control, sqs, reaches, list: List::new() }
+    }
+
+    /// Reads what was written to the list since it was read last.
+    pub(super) async fn read(&mut self, console: &mut Console) -> Result<(), Failed> {
+        let now = console.clock.now();
+        let reaches = &self.reaches;
+        let keep = |written: Timestamp, letter: WaitingLetter| {
+            let after = |from: &Option<Timestamp>| from.is_none_or(|from| written >= from);
+            let orders = reaches.iter().filter(|(_, from)| after(from));
+            let touches = orders.map(|(reach, _)| reach.touches(&letter)).max().unwrap_or(Touches::No);
+            let handle = if touches == Touches::No { String::new() } else { letter.receipt_handle };
+            Kept { queue: letter.queue_arn, handle: handle.into(), touches }
+        };
+        let (err, shows) = (&mut console.err, console.progress);
+        let mut screen = Screen { err, shows, on_screen: false };
+        let read = self.list.read(self.control, now, keep, |letters| {
+            if letters % 1_000 == 0 {
+                screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
+            }
+        });
+        let read = read.await;
+        screen.clear();
+        read
+    }
+
+    /// Lines and objects of the list that could not be read.
+    pub(super) fn unread(&self) -> u64 {
+        self.list.unread()
+    }
+
+    pub(super) fn touched(&self, now: Timestamp) -> Touched {
+        let mut touched = Touched { unread: self.list.unread(), ..Touched::default() };
+        for line in self.list.due_after(now) {
+            match line.kept.touches {
+                Touches::Yes => touched.yes += 1,
+                Touches::Maybe => touched.maybe += 1,
+                Touches::No => {}
+            }
+        }
+        touched
+    }
+
+    /// Asks the letters to wake, once every instance has read the orders.
+    pub(super) async fn wake(
+        &mut self,
+        written: Instant,
+        rate: u32,
+        end: Option<Timestamp>,
+        stop: &AtomicBool,
+        console: &mut Console,
+    ) -> Result<Woken, Failed> {
+        let begins = written + BEGINS;
+        while Instant::now() < begins && !stop.load(Ordering::Relaxed) {
+            let mut screen = Screen { err: &mut console.err, shows: console.progress, on_screen: false };
+            screen.show(&format!("waking begins in {} s", (begins - Instant::now()).as_secs() + 1));
+            sleep_until(begins.min(Instant::now() + LOOK)).await;
+            screen.clear();
+        }
+        // What was hidden meanwhile by an instance that had not read the orders yet.
+        if !stop.load(Ordering::Relaxed) {
+            self.read(console).await?;
+        }
+        let clock = &console.clock;
+        let mut letters: Vec<_> =
+            self.list.due_after(Timestamp::MIN).filter(|line| line.kept.touches > Touches::No).collect();
+        letters.sort_by(|one, other| {
+            let order = |line: &Line<Kept>| (line.kept.queue.clone(), line.since);
+            order(one).cmp(&order(other))
+        });
+        letters.retain(|line| !is_due_soon(line, clock));
+        let mut screen = Screen { err: &mut console.err, shows: console.progress, on_screen: false };
+        let mut woken = Woken::default();
+        let all = letters.len() as u64;
+        let ends = Ends { stop, clock, end };
+        for pass in 1..=PASSES {
+            let mut again = Vec::new();
+            let mut answers = asked(self.sqs, std::mem::take(&mut letters), rate, &ends);
+            while let Some((batch, answers)) = answers.next().await {
+                match answers {
+                    Answers::Stopped(why) => {
+                        woken.stopped.get_or_insert(why);
+                        woken.left += batch.len() as u64;
+                    }
+                    Answers::All(answers) => {
+                        for (line, answer) in batch.iter().zip(answers) {
+                            match answer {
+                                Err(failure) if passes(&failure) && pass < PASSES => again.push(*line),
+                                answer => woken.count(answer),
+                            }
+                        }
+                    }
+                }
+                let done = woken.handled();
+                screen.show(&format!(
+                    "{} {} of {} asked to wake",
+                    bar(done, all),
+                    thousands(done),
+                    count(all, "letter")
+                ));
+            }
+            drop(answers);
+            if again.is_empty() {
+                break;
+            }
+            letters = again;
+            sleep(BETWEEN_PASSES).await;
+        }
+        screen.clear();
+        Ok(woken)
+    }
+}
+
+/// When waking must end.
+struct Ends<'a> {
+    stop: &'a AtomicBool,
+    clock: &'a Clock,
+    end: Option<Timestamp>,
+}
+
+impl Ends<'_> {
+    fn now(&self) -> Option<Stopped> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Some(Stopped::Interrupted);
+        }
+        // A letter that wakes without its order loses a number.
+        self.end.is_some_and(|end| end <= self.clock.now()).then_some(Stopped::OrderEnded)
+    }
+}
+
+/// What was answered of a batch.
+enum Answers {
+    All(Vec<Result<(), Failure>>),
+    Stopped(Stopped),
+}
+
+/// Asks letters to wake, ten of a queue at a time, at this rate. What is due soon meanwhile is left alone.
+fn asked<'l>(
+    sqs: &'l aws_sdk_sqs::Client,
+    letters: Vec<&'l Line<Kept>>,
+    rate: u32,
+    ends: &'l Ends<'l>,
+) -> LocalBoxStream<'l, (Vec<&'l Line<Kept>>, Answers)> {
+    let begun = Instant::now();
+    let of_queue = letters.chunk_by(|one, other| one.kept.queue == other.kept.queue);
+    let batches: Vec<_> =
+        of_queue.flat_map(|letters| letters.chunks(MAX_ENTRIES)).map(<[_]>::to_vec).collect();
+    let timed = batches.into_iter().scan(0_u32, move |before, batch| {
+        let at = begun + Duration::from_secs(1) * *before / rate;
+        *before = before.saturating_add(u32::try_from(batch.len()).unwrap_or(u32::MAX));
+        Some((at, batch))
+    });
+    let paced = stream::iter(timed).then(|(at, batch)| async move {
+        sleep_until(at).await;
+        batch
+    });
+    let answered = paced.map(move |batch| async move {
+        let batch: Vec<_> = batch.into_iter().filter(|line| !is_due_soon(line, ends.clock)).collect();
+        let Some(first) = batch.first() else { return (batch, Answers::All(Vec::new())) };
+        if let Some(why) = ends.now() {
+            return (batch, Answers::Stopped(why));
+        }
+        let shown = |line: &&'l Line<Kept>| Hiding { receipt_handle: &line.kept.handle, seconds: 0 };
+        let hidings: Vec<_> = batch.iter().map(shown).collect();
+        let answers = hide(sqs, &first.kept.queue, &hidings, Instant::now() + REQUEST_TIME).await;
+        (batch, Answers::All(answers))
+    });
+    answered.buffer_unordered(REQUESTS).boxed_local()
+}
+
+fn is_due_soon(line: &Line<Kept>, clock: &Clock) -> bool {
+    line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON)).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether a failure may be another one a little later.
+fn passes(failure: &Failure) -> bool {
+    matches!(failure.class, FailureClass::Transient | FailureClass::Throttling)
+}
+
+impl Woken {
+    fn count(&mut self, answer: Result<(), Failure>) {
+        match answer {
+            Ok(()) => self.asked += 1,
+            Err(failure) => {
+                let code = failure.code.rsplit('.').next().unwrap_or_default();
+                if STALE.contains(&code) {
+                    self.stale += 1;
+                } else {
+                    *self.failed.entry(code.to_owned()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    fn handled(&self) -> u64 {
+        self.asked + self.stale + self.left + self.failed.values().sum::<u64>()
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.failed.is_empty() && self.stopped.is_none()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{} asked to wake", count(self.asked, "letter"));
+        if self.stale > 0 {
+            text += &format!("; {} had moved on", thousands(self.stale));
+        }
+        for (code, letters) in &self.failed {
+            text += &format!("; {} failed: {}", thousands(*letters), harmless(code));
+        }
+        match self.stopped {
+            None => {}
+            Some(Stopped::Interrupted) => {
+                text += &format!("; interrupted, {} left asleep. The order stays", thousands(self.left));
+            }
+            Some(Stopped::OrderEnded) => {
+                text += &format!("; the order ended, {} left asleep", thousands(self.left));
+            }
+        }
+        text + "."
+    }
+}
+
+/// A line of progress, on a terminal.
+struct Screen<'a> {
+    err: &'a mut (dyn Write + Send),
+    shows: bool,
+    on_screen: bool,
+}
+
+impl Screen<'_> {
+    /// Shows a line in the place of the one before. Work goes on, also where nobody listens.
+    fn show(&mut self, line: &str) {
+        if self.shows {
+            self.on_screen = true;
+            let _ = write!(self.err, "\r\x1b[K{line}");
+            let _ = self.err.flush();
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.on_screen) {
+            let _ = write!(self.err, "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,590 @@
+//! `hold`, `retry`, `archive`, `release` and `orders`: an operator's word while the function runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::waiting::{letter, lines, list};
+use super::{Ran, World, redrivectl_in};
+use support::{CALLER, Cloud, DLQ, EntryFate, REQUEUE, Reply, TOPIC};
+
+const CONTROL: [&str; 2] = ["--control", "s3://graveyard/dead-letters-control"];
+const DOCUMENT: &str = "graveyard/dead-letters-control/orders.json";
+
+async fn run(cloud: &Cloud, args: &[&str]) -> Ran {
+    run_in(World::on(cloud), args).await
+}
+
+async fn run_in(world: World, args: &[&str]) -> Ran {
+    redrivectl_in(world, &[args, &CONTROL].concat()).await
+}
+
+/// An order as the tool writes it.
+fn order(id: &str, action: &str, until: Option<&str>) -> Value {
+    let mut order = json!({
+        "id": id, "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z", "by": "ada", "why": "down",
+    });
+    if let Some(until) = until {
+        order["until"] = until.into();
+    }
+    order
+}
+
+fn put_orders(cloud: &Cloud, orders: &[Value]) {
+    cloud.put(DOCUMENT, &json!({ "version": 1, "orders": orders }).to_string());
+}
+
+fn orders(cloud: &Cloud) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
+    assert_eq!(document["version"], 1);
+    document["orders"].as_array().unwrap().clone()
+}
+
+fn ids(cloud: &Cloud) -> Vec<String> {
+    orders(cloud).iter().map(|order| order["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn ended(cloud: &Cloud, id: &str) -> Value {
+    let key = format!("graveyard/dead-letters-control/orders/{id}.json");
+    serde_json::from_str(&cloud.objects()[&key]).unwrap()
+}
+
+#[tokio::test]
+async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
+    let cloud = Cloud::new();
+    let told =
+        run(&cloud, &["hold", "--topic", TOPIC, "--for", "2h", "--why", "the database is down", "--yes"])
+            .await;
+    let text = told.text();
+    let written = orders(&cloud);
+    let id = written[0]["id"].as_str().unwrap();
+    assert!(id.starts_with("20261101T120000Z-"), "{id}");
+    assert_eq!(
+        written,
+        [json!({
+            "id": id, "do": "hold", "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T12:00:00Z",
+            "until": "2026-11-01T14:00:00Z", "by": CALLER, "why": "the database is down",
+        })]
+    );
+    assert_eq!(cloud.calls("PutObject")[0].headers["if-none-match"], "*");
+    assert!(text.contains(&format!("  by           {CALLER}, as AWS says\n")), "{text}");
+    assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
+    assert!(text.contains(&format!("redrivectl release {id}\n")), "{text}");
+
+    let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
+    let written = orders(&cloud);
+    assert_eq!(written.len(), 2);
+    assert_eq!(written[0], told["order"], "the newest order goes before all others");
+    assert_eq!(
+        (&written[0]["by"], &told["byChecked"], &written[0]["until"]),
+        (&json!("bob"), &json!(false), &Value::Null)
+    );
+    assert_eq!(written[0]["match"], json!({ "queueArn": [{ "exists": true }] }));
+}
+
+#[tokio::test]
+async fn the_default_place_follows_from_the_archive() {
+    let cloud = Cloud::new();
+    let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://graveyard/dead-letters"];
+    redrivectl_in(World::on(&cloud), &args).await.text();
+    assert_eq!(ids(&cloud).len(), 1);
+    let nowhere = redrivectl_in(World::on(&cloud), &["orders"]).await;
+    assert_eq!(nowhere.code, 2);
+    assert!(nowhere.err.starts_with("redrivectl: --control (or CONTROL) is missing"), "{}", nowhere.err);
+}
+
+#[tokio::test]
+async fn two_operators_at_once_lose_nothing() {
+    for there in [&[][..], &[order("old", "hold", None)]] {
+        let cloud = Cloud::new();
+        if !there.is_empty() {
+            put_orders(&cloud, there);
+        }
+        let (other, writes) = (cloud.clone(), Arc::new(AtomicU32::new(0)));
+        let others = [&[order("other", "hold", None)], there].concat();
+        cloud.script(move |call| {
+            // The other writes after this one has read.
+            if call.op == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
+                put_orders(&other, &others);
+            }
+            Reply::Accept
+        });
+        let told = run(&cloud, &["hold", "--topic", "orders", "--why", "w", "--yes", "--json"]).await.json();
+        let mut expected = vec![told["order"]["id"].as_str().unwrap(), "other"];
+        expected.extend(there.iter().map(|_| "old"));
+        assert_eq!(ids(&cloud), expected);
+    }
+}
+
+#[tokio::test]
+async fn whoever_always_comes_second_gives_up_in_the_end() {
+    let cloud = Cloud::new();
+    cloud.reply("PutObject", Reply::Fail(409, "ConditionalRequestConflict", "at this moment"));
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("others kept changing the orders"), "{}", told.err);
+    assert_eq!(cloud.calls("PutObject").len(), 10);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_gives_the_order_once() {
+    let cloud = Cloud::new();
+    let writes = AtomicU32::new(0);
+    cloud.script(move |call| match call.op.as_str() {
+        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Lost,
+        _ => Reply::Accept,
+    });
+    let retrying = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+    let world = World { config: Some(cloud.config(retrying)), ..World::default() };
+    run_in(world, &["hold", "--all", "--why", "w", "--yes"]).await.text();
+    assert_eq!((ids(&cloud).len(), cloud.calls("PutObject").len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_read_is_left_as_it_is() {
+    for (document, problem) in [
+        (r#"{"version":2,"orders":[]}"#, "version: must be 1, not 2"),
+        ("{", "not JSON"),
+        (r#"{"version":1,"orders":[{"id":"a"}]}"#, "orders[0].do: is missing"),
+    ] {
+        let cloud = Cloud::new();
+        cloud.put(DOCUMENT, document);
+        for args in
+            [&["hold", "--all", "--why", "w", "--yes"][..], &["release", "--all", "--yes"], &["orders"]]
+        {
+            let told = run(&cloud, args).await;
+            assert_eq!((told.code, told.out.as_str()), (1, ""));
+            assert!(told.err.contains(problem) && told.err.contains("left as it is"), "{}", told.err);
+        }
+        assert_eq!(cloud.objects()[DOCUMENT], document);
+        assert_eq!(cloud.calls("PutObject").len(), 0);
+    }
+    let cloud = Cloud::new();
+    cloud.reply("GetObject", Reply::Fail(403, "AccessDenied", "no"));
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
+    assert!(told.err.contains("AccessDenied"), "{}", told.err);
+}
+
+#[tokio::test]
+async fn a_document_that_is_full_takes_no_more() {
+    let cloud = Cloud::new();
+    let why = "w".repeat(1000);
+    let full = |number: u32| {
+        let mut order = order(&number.to_string(), "hold", None);
+        order["why"] = why.as_str().into();
+        order
+    };
+    put_orders(&cloud, &(0..200).map(full).collect::<Vec<_>>());
+    let before = cloud.objects()[DOCUMENT].clone();
+    let mut told = run(&cloud, &["hold", "--all", "--why", &why, "--yes"]).await;
+    while told.code == 0 {
+        told = run(&cloud, &["hold", "--all", "--why", &why, "--yes"]).await;
+    }
+    assert!(told.err.contains("at most 262144 bytes") && told.err.contains("release"), "{}", told.err);
+    assert!(before.len() < cloud.objects()[DOCUMENT].len());
+}
+
+#[tokio::test]
+async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
+    let cloud = Cloud::new();
+    let over = order("over", "hold", Some("2026-11-01T11:59:00Z"));
+    let lapsed = order("lapsed", "retry", None);
+    put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
+    // Before they are kept nothing leaves the document.
+    cloud.script(|call| match call.to.contains("/orders/") {
+        true => Reply::Fail(503, "SlowDown", "later"),
+        false => Reply::Accept,
+    });
+    let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
+    assert_eq!(run(&cloud, &args).await.code, 1);
+    assert_eq!(ids(&cloud), ["over", "here", "lapsed"]);
+
+    cloud.script(|_| Reply::Accept);
+    run(&cloud, &args).await.text();
+    assert_eq!(ids(&cloud)[1..], ["here"]);
+    let with = |order: &Value, at: &str| {
+        let mut order = order.clone();
+        order["ended"] = json!({ "at": at });
+        order
+    };
+    assert_eq!(ended(&cloud, "over"), with(&over, "2026-11-01T11:59:00Z"));
+    assert_eq!(ended(&cloud, "lapsed"), with(&lapsed, "2026-11-01T11:15:00Z"));
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_a_yes() {
+    let cloud = Cloud::new();
+    let args = ["hold", "--all", "--why", "w"];
+    let told = run(&cloud, &args).await;
+    assert_eq!(told.code, 2);
+    assert!(
+        told.err.ends_with(
+            "redrivectl: there is no terminal to ask at: give --yes to go on without a question\n"
+        ),
+        "{}",
+        told.err
+    );
+    for (answer, code) in [("n\n", 2), ("\n", 2), ("", 2), ("yes please\n", 2), ("Y\n", 0), ("yes", 0)] {
+        let world = World { answers: true, input: answer.into(), ..World::on(&cloud) };
+        let told = run_in(world, &args).await;
+        assert_eq!(told.code, code, "{answer:?}");
+        assert!(told.err.starts_with("Give this order to hold? [y/N] "), "{}", told.err);
+        assert_eq!(cloud.calls("PutObject").len(), usize::from(code == 0), "{answer:?}");
+        cloud.forget();
+    }
+    let told = run(&cloud, &[&args[..], &["--dry-run"]].concat()).await.text();
+    assert!(told.ends_with("\nA dry run: nothing was written.\n"), "{told}");
+    assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test]
+async fn bad_orders_are_bad_input_and_name_the_option() {
+    let cloud = Cloud::new();
+    for (args, problem) in [
+        (
+            &["hold", "--why", "w"][..],
+            "which letters? Give --match, --topic, --subscription, --queue or --all",
+        ),
+        (&["hold", "--match", "{", "--why", "w"], "--match is not JSON"),
+        (&["hold", "--match", "[]", "--why", "w"], "--match must be an object"),
+        (&["hold", "--match", r#"{"topic": ["x"]}"#, "--why", "w"], "--match has no field \"topic\""),
+        (
+            &["hold", "--topic", "a", "--match", r#"{"topicArn": ["x"]}"#, "--why", "w"],
+            "--topic and --match both name topicArn",
+        ),
+        (&["hold", "--all", "--why", ""], "--why must be a text of 1 to 1000 characters"),
+        (
+            &["hold", "--all", "--why", "w", "--until", "2026-11-01T11:00:00Z"],
+            "--until must be later than at",
+        ),
+        (&["archive", "--all", "--why", "w", "--future"], "give --for or --until"),
+        (&["hold", "--all"], "--why <TEXT>"),
+        (&["hold", "--all", "--topic", "x", "--why", "w"], "cannot be used with"),
+        (&["release"], "required"),
+    ] {
+        let told = run(&cloud, &[args, &["--yes"]].concat()).await;
+        assert_eq!((told.code, told.out.as_str()), (2, ""), "{args:?}");
+        assert!(told.err.contains(problem), "{args:?}: {}", told.err);
+    }
+    assert_eq!(cloud.journal().len(), 0, "nothing was called");
+}
+
+#[tokio::test]
+async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
+    let cloud = Cloud::new();
+    let other = |id: &str| json!({ "topicArn": format!("{TOPIC}-other"), "messageId": id });
+    let letters = [
+        letter("a", &json!({})),
+        letter("b", &json!({})),
+        letter("other", &other("other")),
+        letter("came-back", &json!({ "due": "2026-11-01T11:59:59Z" })),
+    ];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    // A second line of one letter, a line that nobody can read, and the hour before the last twelve.
+    list(&cloud, "2026-11-01T11:30:00Z", &format!("{}not a line\n", lines(&[letter("a", &json!({}))])));
+    list(&cloud, "2026-10-31T23:10:00Z", &lines(&[letter("old", &json!({}))]));
+
+    let told = run(&cloud, &["retry", "--topic", TOPIC, "--why", "w", "--dry-run"]).await;
+    assert_eq!(told.code, 1, "a part of the list could not be read");
+    assert!(told.out.contains("  touches      2 letters on the list of waiting letters\n"), "{}", told.out);
+    assert!(told.out.contains("  not read     1 part of the list\n"), "{}", told.out);
+    assert!(!told.out.contains("may touch"), "{}", told.out);
+
+    let pattern = r#"{"topicArn": [{"suffix": ":orders"}], "message": {"tenant": ["gold"]}}"#;
+    let told = run(&cloud, &["retry", "--match", pattern, "--why", "w", "--dry-run"]).await;
+    assert!(told.out.contains("  touches      0 letters"), "{}", told.out);
+    assert!(
+        told.out.contains("  may touch    2 letters more: the list does not tell message\n"),
+        "{}",
+        told.out
+    );
+    assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+/// Handles that SQS was asked to show.
+fn shown(cloud: &Cloud) -> Vec<String> {
+    let calls = cloud.calls("ChangeMessageVisibilityBatch");
+    assert!(calls.iter().all(|call| call.entries.len() <= 10));
+    let mut handles: Vec<_> = calls
+        .into_iter()
+        .flat_map(|call| call.entries)
+        .map(|entry| {
+            assert_eq!(entry.hide, Some(0));
+            entry.receipt_handle.unwrap()
+        })
+        .collect();
+    handles.sort();
+    handles
+}
+
+fn retry_topic() -> [&'static str; 6] {
+    ["retry", "--topic", TOPIC, "--why", "mended", "--yes"]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
+    let cloud = Cloud::new();
+    let many: Vec<_> = (0..25).map(|number| letter(&format!("m{number:02}"), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+    let newer = letter("m00", &json!({ "receiptHandle": "newer-S3CR3T" }));
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[newer]));
+    let others = [
+        letter("soon", &json!({ "due": "2026-11-01T12:01:00Z" })),
+        letter("other", &json!({ "topicArn": format!("{TOPIC}-other") })),
+        letter("requeue", &json!({ "queueArn": REQUEUE, "deadLetterQueueArn": DLQ })),
+    ];
+    list(&cloud, "2026-11-01T11:40:00Z", &lines(&others));
+    // One more is hidden by an instance that has not read the order yet.
+    let late = cloud.clone();
+    cloud.script(move |call| {
+        if call.op == "PutObject" && call.to == DOCUMENT {
+            list(&late, "2026-11-01T12:00:01Z", &lines(&[letter("late", &json!({}))]));
+        }
+        Reply::Accept
+    });
+    let begun = Instant::now();
+    let told = run(&cloud, &retry_topic()).await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(20) && took < Duration::from_secs(22), "{took:?}");
+    let mut expected: Vec<_> = (1..25).map(|number| format!("handle-S3CR3T-m{number:02}")).collect();
+    expected.extend([
+        "newer-S3CR3T".to_owned(),
+        "handle-S3CR3T-late".to_owned(),
+        "handle-S3CR3T-requeue".to_owned(),
+    ]);
+    expected.sort();
+    assert_eq!(shown(&cloud), expected);
+    let queues: Vec<_> =
+        cloud.calls("ChangeMessageVisibilityBatch").iter().map(support::Call::summary).collect();
+    assert!(queues.contains(&"ChangeMessageVisibilityBatch orders-requeue 1".to_owned()), "{queues:?}");
+    assert_eq!(queues.len(), 4, "{queues:?}");
+    let text = told.text();
+    assert!(text.contains("\n27 letters asked to wake.\n"), "{text}");
+    assert_eq!(orders(&cloud)[0]["until"], "2026-11-01T12:15:00Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
+    let cloud = Cloud::new();
+    let many: Vec<_> = (0..100).map(|number| letter(&number.to_string(), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+    let begun = Instant::now();
+    let times = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&times);
+    cloud.script(move |call| {
+        if call.op == "ChangeMessageVisibilityBatch" {
+            seen.lock().unwrap().push(begun.elapsed().as_secs_f64());
+        }
+        Reply::Accept
+    });
+    run(&cloud, &[&retry_topic()[..], &["--rate", "10"]].concat()).await.text();
+    let times = times.lock().unwrap().clone();
+    assert_eq!(times.len(), 10);
+    assert!((20.0..21.0).contains(&times[0]), "{times:?}");
+    assert!((9.0..9.5).contains(&(times[9] - times[0])), "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
+    let cloud = Cloud::new();
+    let names = ["fine", "stale", "gone", "busy", "refused"];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
+    let calls = AtomicU32::new(0);
+    cloud.script(move |call| {
+        if call.op != "ChangeMessageVisibilityBatch" {
+            return Reply::Accept;
+        }
+        if calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            let fates = [
+                ("stale", EntryFate::Failed("ReceiptHandleIsInvalid", "S3CR3T expired", true)),
+                ("gone", EntryFate::Failed("InvalidParameterValue", "S3CR3T is gone", true)),
+                ("busy", EntryFate::Failed("RequestThrottled", "slower", true)),
+                ("refused", EntryFate::Failed("AccessDenied", "not you", true)),
+            ];
+            let place = |(name, fate): (&str, EntryFate)| (call.entries_with(name)[0], fate);
+            return Reply::Except(fates.map(place).to_vec());
+        }
+        Reply::Accept
+    });
+    let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
+    assert_eq!(told.code, 1);
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(json["wake"], json!({ "asked": 2, "stale": 2, "failed": { "AccessDenied": 1 }, "left": 0 }));
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 2);
+    assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handle_is_ever_printed() {
+    let cloud = Cloud::new();
+    list(
+        &cloud,
+        "2026-11-01T11:00:00Z",
+        &format!("{}{{\"receiptHandle\":\"S3CR3T\"}}\n", lines(&[letter("a", &json!({}))])),
+    );
+    put_orders(&cloud, &[order("held", "hold", None)]);
+    let code = |op: &str| {
+        (op == "ChangeMessageVisibilityBatch").then_some(Reply::Fail(400, "InvalidAddress", "S3CR3T"))
+    };
+    cloud.script(move |call| code(&call.op).unwrap_or(Reply::Accept));
+    for args in [
+        &retry_topic()[..],
+        &["retry", "--topic", TOPIC, "--why", "mended", "--yes", "--json"],
+        &["release", "held", "--yes"],
+        &["waiting"],
+        &["waiting", "--json"],
+    ] {
+        let world = World { progress: true, ..World::on(&cloud) };
+        let told = run_in(world, args).await;
+        assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{args:?}: {told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_stops_waking_and_the_order_stays() {
+    for before_the_first in [true, false] {
+        let cloud = Cloud::new();
+        let many: Vec<_> = (0..1000).map(|number| letter(&number.to_string(), &json!({}))).collect();
+        list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&interrupted);
+        cloud.script(move |call| {
+            let now = if before_the_first {
+                call.to == DOCUMENT && call.op == "PutObject"
+            } else {
+                call.op.starts_with("Change")
+            };
+            flag.fetch_or(now, Ordering::Relaxed);
+            Reply::Accept
+        });
+        let world = World { interrupted, ..World::on(&cloud) };
+        let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
+        let json: Value = serde_json::from_str(&told.out).unwrap();
+        let asked = json["wake"]["asked"].as_u64().unwrap();
+        assert_eq!((told.code, &json["wake"]["stopped"]), (1, &json!("interrupted")));
+        assert!(if before_the_first { asked == 0 } else { (10..=170).contains(&asked) }, "{asked}");
+        assert_eq!(json["wake"]["left"], 1000 - asked);
+        assert_eq!(ids(&cloud).len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_has_ended_wakes_nobody() {
+    let cloud = Cloud::new();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
+    let told = run(&cloud, &[&retry_topic()[..], &["--until", "2026-11-01T12:00:10Z"]].concat()).await;
+    assert_eq!(told.code, 2);
+    assert!(told.err.contains("must be in force for more than 20 s"), "{}", told.err);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwise() {
+    let cloud = Cloud::new();
+    let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:00:00Z" }))];
+    list(&cloud, "2026-11-01T12:00:00Z", &lines(&letters));
+    let args = ["archive", "--topic", "orders", "--why", "poison", "--yes"];
+    run(&cloud, &args).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!(written["do"], "archive");
+    assert_eq!(written["match"], json!({ "topicArn": [{ "suffix": ":orders" }] }));
+    assert_eq!(written["arrivedBefore"], "2026-11-01T12:00:00Z");
+    assert_eq!(written["until"], "2026-11-02T00:00:00Z");
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+
+    run(&cloud, &[&args[..], &["--future", "--for", "30m"]].concat()).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!(
+        (&written["arrivedBefore"], &written["until"]),
+        (&Value::Null, &json!("2026-11-01T12:30:00Z"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {
+    let cloud = Cloud::new();
+    put_orders(&cloud, &[order("one", "hold", None), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
+    list(&cloud, "2026-11-01T10:59:59Z", &lines(&[letter("waited-before", &json!({}))]));
+    list(&cloud, "2026-11-01T11:00:01Z", &lines(&[letter("held", &json!({}))]));
+    let told = run(&cloud, &["release", "one", "--why", "mended", "--yes"]).await.text();
+    assert_eq!(ids(&cloud), ["two"]);
+    let mut expected = order("one", "hold", None);
+    expected["ended"] = json!({ "at": "2026-11-01T12:00:00Z", "by": CALLER, "why": "mended" });
+    assert_eq!(ended(&cloud, "one"), expected);
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-held"]);
+    assert!(told.contains("Held: 1 letter on the list of waiting letters."), "{told}");
+    assert!(told.ends_with("1 letter asked to wake.\n"), "{told}");
+
+    // An order to retry that is taken back wakes nobody.
+    cloud.forget();
+    run(&cloud, &["release", "two", "--yes", "--json"]).await.json();
+    assert_eq!((ids(&cloud), shown(&cloud)), (vec![], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_are_released_by_pattern_or_all_at_once() {
+    let cloud = Cloud::new();
+    let mut other = order("other", "hold", None);
+    other["match"] = json!({ "topicArn": [{ "suffix": ":billing" }] });
+    let all = [order("one", "hold", None), other, order("again", "retry", Some("2026-11-01T13:00:00Z"))];
+    for (args, left) in [
+        (&["--topic", TOPIC][..], &["other", "again"][..]),
+        (&["--topic", "billing"], &["one", "again"]),
+        (&["--all"], &["again"]),
+    ] {
+        put_orders(&cloud, &all);
+        run(&cloud, &[&["release", "--yes"], args].concat()).await.text();
+        assert_eq!(ids(&cloud), left);
+    }
+    let told = run(&cloud, &["release", "--all", "--yes"]).await;
+    assert_eq!(
+        (told.code, told.err.as_str()),
+        (1, "redrivectl: there is no such hold (`orders` shows what is in force)\n")
+    );
+    let told = run(&cloud, &["release", "again", "nobody", "--yes"]).await;
+    assert_eq!(
+        (told.code, told.err.as_str()),
+        (2, "redrivectl: there is no order nobody (`orders` shows them)\n")
+    );
+    assert_eq!(ids(&cloud), ["again"]);
+}
+
+#[tokio::test]
+async fn orders_are_shown_while_they_are_in_force_and_after() {
+    let cloud = Cloud::new();
+    assert_eq!(run(&cloud, &["orders"]).await.text(), "No order is in force.\n");
+    assert_eq!(run(&cloud, &["orders", "--ended"]).await.text(), "No order has ended.\n");
+    put_orders(&cloud, &[order("one", "hold", None), order("over", "retry", None)]);
+    assert_eq!(
+        run(&cloud, &["orders"]).await.text(),
+        format!(
+            "order  do    match                  {pad}in force              by   why\n\
+             one    hold  {{\"topicArn\":[\"{TOPIC}\"]}}  until it is released  ada  down\n",
+            pad = " ".repeat(TOPIC.len() - 4),
+        )
+    );
+    let json = run(&cloud, &["orders", "--json"]).await.json();
+    assert_eq!(json, json!({ "orders": [order("one", "hold", None)] }));
+
+    run(&cloud, &["release", "one", "--by", "bob", "--why", "mended", "--yes"]).await;
+    let text = run(&cloud, &["orders", "--ended"]).await.text();
+    assert!(
+        text.contains("2026-11-01 11:00:00 to 2026-11-01 12:00:00 UTC by bob: mended  ada  down\n"),
+        "{text}"
+    );
+    assert!(text.contains("2026-11-01 11:00:00 to 2026-11-01 11:15:00 UTC "), "{text}");
+}
+
+#[tokio::test]
+async fn who_the_caller_is_must_be_known() {
+    let cloud = Cloud::new();
+    cloud.reply("GetCallerIdentity", Reply::NoConnection);
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!((told.code, told.out.as_str()), (1, ""));
+    assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");
+    run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--by", "ada"]).await.text();
+}

@@ -1,0 +1,138 @@
+//! `waiting`: the letters that wait hidden, as the list of them tells.
+
+use serde_json::{Value, json};
+
+use super::{Ran, World, redrivectl_in};
+use support::{Cloud, DLQ, TOPIC};
+
+/// The line of a letter that waits, with other values for some of its fields.
+pub(crate) fn letter(id: &str, but: &Value) -> Value {
+    let mut letter = json!({
+        "letterId": format!("letter-{id}"), "messageId": id, "receiptHandle": format!("handle-S3CR3T-{id}"),
+        "queueArn": DLQ, "topicArn": TOPIC, "target": "arn:aws:sqs:eu-central-1:123456789012:orders-worker",
+        "rule": "default", "error": "503", "retry": { "number": 9, "of": 12 },
+        "since": "2026-11-01T09:00:00Z", "due": "2026-11-01T16:00:00Z",
+    });
+    for (name, value) in but.as_object().unwrap() {
+        letter[name] = value.clone();
+    }
+    letter
+}
+
+pub(crate) fn lines(letters: &[Value]) -> String {
+    letters.iter().map(|letter| format!("{letter}\n")).collect()
+}
+
+/// Puts an object of the list, below the queue of its first line.
+pub(crate) fn list(cloud: &Cloud, written: &str, lines: &str) {
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
+    let key =
+        sns_redrive::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
+    cloud.put(&format!("graveyard/{key}"), lines);
+}
+
+async fn waiting(cloud: &Cloud, args: &[&str]) -> Ran {
+    let place = ["waiting", "--control", "s3://graveyard/dead-letters-control"];
+    redrivectl_in(World::on(cloud), &[&place, args].concat()).await
+}
+
+fn outage() -> Cloud {
+    let cloud = Cloud::new();
+    let billing = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
+    let letters = [
+        letter("a", &json!({})),
+        letter("b", &json!({ "due": "2026-11-01T17:30:00Z" })),
+        letter("c", &json!({ "target": billing, "error": "NonExistentQueue", "topicArn": null })),
+        letter("came-back", &json!({ "due": "2026-11-01T12:00:00Z" })),
+    ];
+    list(&cloud, "2026-11-01T10:00:00Z", &lines(&letters));
+    // The letter was received again, and hidden until later.
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "due": "2026-11-01T19:00:00Z" }))]));
+    cloud
+}
+
+#[tokio::test]
+async fn letters_are_counted_by_what_is_asked_for() {
+    let cloud = outage();
+    assert_eq!(
+        waiting(&cloud, &["--by", "error"]).await.text(),
+        "error             letters  first due (UTC)      last due (UTC)\n\
+         503                     2  2026-11-01 17:30:00  2026-11-01 19:00:00\n\
+         NonExistentQueue        1  2026-11-01 16:00:00  2026-11-01 16:00:00\n\
+         \n\
+         3 letters on the list, hidden for more than two minutes.\n"
+    );
+    for (by, groups) in [
+        (
+            "target",
+            &[
+                "arn:aws:sqs:eu-central-1:123456789012:orders-billing",
+                "arn:aws:sqs:eu-central-1:123456789012:orders-worker",
+            ][..],
+        ),
+        ("due", &["2026-11-01 16:00", "2026-11-01 17:00", "2026-11-01 19:00"]),
+        ("queue", &[DLQ]),
+        ("rule", &["default"]),
+    ] {
+        let json = waiting(&cloud, &["--by", by, "--json"]).await.json();
+        let names: Vec<_> =
+            json["groups"].as_array().unwrap().iter().map(|group| group[by].as_str().unwrap()).collect();
+        assert_eq!((names.as_slice(), &json["letters"]), (groups, &json!(3)), "{by}");
+    }
+    let json = waiting(&cloud, &["--by", "topic", "--json"]).await.json();
+    assert_eq!(
+        json["groups"][0],
+        json!({ "topic": null, "letters": 1, "firstDue": "2026-11-01T16:00:00Z", "lastDue": "2026-11-01T16:00:00Z" })
+    );
+}
+
+#[tokio::test]
+async fn only_the_letters_that_are_asked_for_are_counted() {
+    let cloud = outage();
+    for (args, letters) in [
+        (&["--topic", "orders"][..], 2),
+        (&["--topic", "billing"], 0),
+        (&["--queue", "orders-dlq"], 3),
+        (&["--arrived-before", "2026-11-01T09:00:00Z"], 0),
+    ] {
+        assert_eq!(
+            waiting(&cloud, &[args, &["--json"]].concat()).await.json()["letters"],
+            letters,
+            "{args:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
+    let cloud = Cloud::new();
+    let odd = format!("{}{{}}\nnonsense\n\n", lines(&[letter("a", &json!({ "newField": 1 }))]));
+    list(&cloud, "2026-11-01T10:00:00Z", &odd);
+    cloud.put("graveyard/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
+    let ran = waiting(&cloud, &[]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(
+        ran.out.ends_with("1 letter on the list, hidden for more than two minutes; 2 could not be read.\n"),
+        "{}",
+        ran.out
+    );
+}
+
+#[tokio::test]
+async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
+    let cloud = Cloud::new();
+    cloud.pages_of(3);
+    for queue in 0..4 {
+        for number in 0..10 {
+            let arn = format!("{DLQ}-{queue}");
+            let line = letter(&format!("{queue}-{number}"), &json!({ "queueArn": arn }));
+            list(&cloud, &format!("2026-11-01T{:02}:00:00Z", 1 + number), &lines(&[line]));
+        }
+    }
+    assert_eq!(waiting(&cloud, &["--json"]).await.json()["letters"], 40);
+    // Nothing older than a hiding can last is read.
+    let lists = cloud.calls("ListObjectsV2");
+    let mut first = lists.iter().filter_map(|call| call.headers.get("start-after"));
+    assert!(first.all(|after| after.ends_with("hour=2026-11-01T00")));
+}
