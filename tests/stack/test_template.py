@@ -382,6 +382,16 @@ def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
     }
 
 
+def test_function_without_orders_has_no_right_to_them(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", Orders="off")
+
+    assert settings(world, deployment)["CONTROL"] == "off"
+    assert not {"ControlLocation", "OperatorPolicyArn"} & deployment.outputs.keys()
+    name = deployment.outputs["FunctionRoleArn"].rsplit("/", 1)[1]
+    granted = world.stack.client("iam").get_role_policy(RoleName=name, PolicyName="redrive")["PolicyDocument"]
+    assert "-control" not in json.dumps(granted)
+
+
 @pytest.mark.parametrize("listed", ["on", "off"])
 def test_function_may_hear_orders_and_list_letters_but_give_no_orders(world, listed):
     topic = world.topic()
