@@ -195,17 +195,19 @@ impl Function {
         let invocation = Invocation { request_id, deadline: Instant::now() + self.left(deadline_ms) };
 
         let Handled { reports, orders_unread, list_failed } = self.redrive.handle(messages, invocation).await;
-        let _together = telemetry::together();
+        let together = telemetry::together();
         for report in &reports {
             telemetry::letter(report, request_id);
         }
+        // The lines are written before anybody waits for SNS.
+        drop(together);
         let notices_failed = self.tell(&reports, began, invocation).await;
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
             let in_flight = self.redrive.in_flight(queue);
             let now = self.clock.now();
             let run =
-                Run { queue, in_flight, request_id, began, now, notices_failed, orders_unread, list_failed };
+                Run { queue, in_flight, orders_unread, list_failed, request_id, began, now, notices_failed };
             let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }
