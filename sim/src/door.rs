@@ -22,7 +22,7 @@ use crate::call::{Call, Service};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::faults::Fault;
-use crate::lambda::{Invocation, invoke};
+use crate::lambda::{Invocation, Ran, invoke};
 use crate::ledger::Event;
 use crate::protocol::{Request, Response, answered, carry_out, decode, ran, refuse, service};
 use crate::world::{Aws, UnderWay};
@@ -36,7 +36,7 @@ pub(crate) struct Begun<'a> {
     aws: &'a Aws,
     caller: &'a Caller,
     service: Service,
-    call: Result<Call, Error>,
+    call: Result<Arc<Call>, Error>,
     fault: Fault,
     /// The time that the request waits on its way.
     wait: Duration,
@@ -60,7 +60,7 @@ impl Aws {
     #[must_use]
     pub fn answer(&self, caller: &Caller, request: &Request) -> Response {
         let (service, call) = self.understand(caller, request);
-        match call.map(|call| self.effect(&call, Vec::new())) {
+        match call.map(|call| self.effect(&call, &Fault::Pass)) {
             Ok((End::Answer(response), _)) => response,
             Ok(_) => refuse(service, &Error::new(503, "ServiceUnavailable", "No answer")),
             Err(error) => refuse(service, &error),
@@ -85,46 +85,63 @@ impl Aws {
         Begun { aws: self, caller, service, call, fault, wait, looks: 0, _under_way: under_way }
     }
 
-    fn understand(&self, caller: &Caller, request: &Request) -> (Service, Result<Call, Error>) {
+    fn understand(&self, caller: &Caller, request: &Request) -> (Service, Result<Arc<Call>, Error>) {
         self.advance();
         let now = self.clock().millis();
         self.locked(&caller.id, now, |services, cx| {
             let service = service(services, request);
-            let call = decode(&caller.id, service, request);
+            let call = decode(&caller.id, service, request).map(Arc::new);
             if let Some(call) = call.as_ref().ok().filter(|_| !caller.is_gone()) {
-                cx.log(Event::Called(Arc::new(call.clone())));
+                cx.log(Event::Called(Arc::clone(call)));
             }
             (service, call)
         })
     }
 
-    /// Carries out a call; the time is what a function or a web server takes.
-    fn effect(&self, call: &Call, failing: Vec<(usize, crate::EntryFault)>) -> (End, Duration) {
+    /// Carries out a call and writes its end into the journal; the time is what a function or a web server takes.
+    fn effect(&self, call: &Arc<Call>, fault: &Fault) -> (End, Duration) {
         let now = self.clock().millis();
         let is_run = call.service == Service::Lambda
             && matches!(call.parameter("type"), None | Some("RequestResponse"));
-        let end = if call.service == Service::Web {
-            let (fault, answer) = self.post(now, call);
-            let (wait, fault) = fault.split();
-            return (end_of(&fault, answer.map(answered)), wait);
-        } else if is_run {
-            match self.run_now(call) {
-                Ok((response, took)) => return (End::Answer(response), took),
-                Err(error) => refuse(call.service, &error),
-            }
+        if call.service == Service::Web {
+            let (course, answer) = self.post(now, call);
+            let (wait, course) = course.split();
+            let status = answer.as_ref().filter(|_| !course.is_before()).map(|answer| answer.0);
+            let fault = if *fault == Fault::Pass { &course } else { fault };
+            self.end(call, fault, status);
+            return (end_of(&course, answer.map(answered)), wait);
+        }
+        let (answer, took) = if is_run {
+            let ran = self.run_now(call, fault);
+            let (answer, took) = ran.unwrap_or_else(|error| (refuse(call.service, &error), Duration::ZERO));
+            self.end(call, fault, Some(answer.status));
+            (answer, took)
         } else {
-            let result = self.locked(&call.caller, now, |services, cx| {
-                cx.failing = failing;
-                carry_out(services, cx, call)
+            let answer = self.locked(&call.caller, now, |services, cx| {
+                if let Fault::Entries(failing) = fault {
+                    cx.failing.clone_from(failing);
+                }
+                let before = cx.ledger.records().len();
+                let answer = carry_out(services, cx, call);
+                let answer = answer.unwrap_or_else(|error| refuse(call.service, &error));
+                let effects = cx.ledger.records().len() - before;
+                cx.log(end_event(call, fault, Some(answer.status), effects));
+                answer
             });
-            result.unwrap_or_else(|error| refuse(call.service, &error))
+            (answer, Duration::ZERO)
         };
         self.advance();
-        (End::Answer(end), Duration::ZERO)
+        (End::Answer(answer), took)
+    }
+
+    /// Writes the end of a request into the journal.
+    fn end(&self, call: &Arc<Call>, fault: &Fault, status: Option<u16>) {
+        let now = self.clock().millis();
+        self.locked(&call.caller, now, |_, cx| cx.log(end_event(call, fault, status, 0)));
     }
 
     /// Runs a function while its caller waits.
-    fn run_now(&self, call: &Call) -> Result<(Response, Duration), Error> {
+    fn run_now(&self, call: &Call, fault: &Fault) -> Result<(Response, Duration), Error> {
         let now = self.clock().millis();
         let (function, id) = self.locked(&call.caller, now, |services, cx| {
             let function = services.lambda.check(&call.target, &call.body, false);
@@ -133,7 +150,11 @@ impl Aws {
         let payload = String::from_utf8_lossy(&call.body).into_owned();
         let trace = call.parameter("trace").map(str::to_owned);
         let invocation = Invocation { payload, request_id: id, trace };
-        let done = (function.handler)(&invocation);
+        let done = if *fault == Fault::FunctionError {
+            Ran::failed("Error", "The function failed.")
+        } else {
+            (function.handler)(&invocation)
+        };
         self.locked(&call.caller, now, |_, cx| invoke::log(cx, &function.name, &invocation, &done));
         Ok((ran(&done), done.took))
     }
@@ -161,39 +182,45 @@ impl Begun<'_> {
             Err(error) => return at_once(End::Answer(refuse(self.service, error))),
         };
         if let Some(error) = self.fault.refusal(self.service) {
+            self.aws.end(call, &self.fault, Some(error.status));
             return at_once(End::Answer(refuse(self.service, &error)));
         }
-        match self.fault {
-            Fault::Nonsense(status, body) => at_once(End::Answer(Response::new(status, body))),
-            Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore => {
-                at_once(end_of(&self.fault, None))
+        match &self.fault {
+            Fault::Nonsense(status, body) => {
+                self.aws.end(call, &self.fault, Some(*status));
+                at_once(End::Answer(Response::new(*status, body.clone())))
             }
-            Fault::CutBefore => {
-                self.caller.cut();
-                at_once(End::Hang)
+            fault if fault.is_before() => {
+                self.aws.end(call, fault, None);
+                if *fault == Fault::CutBefore {
+                    self.caller.cut();
+                }
+                at_once(end_of(fault, None))
             }
             Fault::CutAfter => {
                 // The effect comes first: a caller that is gone has none.
-                let _ = self.aws.effect(call, Vec::new());
+                let _ = self.aws.effect(call, &self.fault);
                 self.caller.cut();
                 at_once(End::Hang)
             }
-            fault => {
-                let failing = if let Fault::Entries(failing) = &fault { failing.clone() } else { Vec::new() };
-                match self.aws.effect(call, failing) {
-                    (End::Answer(response), took) => (end_of(&fault, Some(response)), took),
-                    other => other,
-                }
-            }
+            fault => match self.aws.effect(call, fault) {
+                (End::Answer(response), took) => (end_of(fault, Some(response)), took),
+                other => other,
+            },
         }
     }
+}
+
+/// Returns the event of a request's end.
+fn end_event(call: &Arc<Call>, fault: &Fault, status: Option<u16>, effects: usize) -> Event {
+    Event::Answered { call: Arc::clone(call), fault: fault.clone(), status, effects }
 }
 
 /// Returns how a request ends that takes this course.
 fn end_of(fault: &Fault, response: Option<Response>) -> End {
     match (fault, response) {
         (Fault::NoConnection, _) => End::NoConnection,
-        (Fault::HangBefore | Fault::HangAfter, _) => End::Hang,
+        (Fault::HangBefore | Fault::HangAfter | Fault::CutBefore | Fault::CutAfter, _) => End::Hang,
         (Fault::ResetBefore | Fault::ResetAfter, _) | (_, None) => End::Reset,
         (Fault::BreakOff(bytes), Some(response)) => End::BreakOff(response, *bytes),
         (Fault::Stall(bytes), Some(response)) => End::Stall(response, *bytes),

@@ -45,6 +45,8 @@ pub enum Fault {
     Together(usize),
     /// There is an effect; the answer breaks off after so many bytes.
     BreakOff(usize),
+    /// The function that the caller waits for fails by its own code, with no effect.
+    FunctionError,
     /// A status and a body that no service means, with no effect.
     Nonsense(u16, String),
 }
@@ -79,6 +81,11 @@ impl Fault {
     #[must_use]
     pub fn refuse(status: u16, code: &'static str, message: &str) -> Self {
         Self::Refuse(Error::new(status, code, message))
+    }
+
+    /// Returns whether the course ends before the service gets the request.
+    pub(crate) fn is_before(&self) -> bool {
+        matches!(self, Self::NoConnection | Self::HangBefore | Self::ResetBefore | Self::CutBefore)
     }
 
     /// Returns the time that the request waits on its way, and its course then.

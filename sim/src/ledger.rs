@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::call::Call;
 use crate::clock::Millis;
+use crate::faults::Fault;
 use crate::message::{Attributes, attributes_size, hex};
 
 /// The journal.
@@ -52,6 +53,17 @@ impl Payload {
 pub enum Event {
     /// A request came, whatever came of it.
     Called(Arc<Call>),
+    /// A request came to its end.
+    Answered {
+        /// The request.
+        call: Arc<Call>,
+        /// What went wrong with it.
+        fault: Fault,
+        /// The status of the answer, whether the caller hears it or not; none where the service did not get the request.
+        status: Option<u16>,
+        /// How many events right before this one are its effects; a function and a web server write theirs by themselves.
+        effects: usize,
+    },
     /// A queue took a message.
     Sent {
         /// The queue.
@@ -221,6 +233,11 @@ impl Ledger {
         self.entries.push(Record { at, by: Arc::clone(by), event });
     }
 
+    /// Returns whether something happened since the journal had so many entries. The end of a request is nothing by itself.
+    pub(crate) fn has_news(&self, since: usize) -> bool {
+        self.entries[since..].iter().any(|record| !matches!(record.event, Event::Answered { .. }))
+    }
+
     /// Returns the journal so far.
     #[must_use]
     pub fn records(&self) -> &[Record] {
@@ -238,7 +255,13 @@ impl Ledger {
 pub fn digest(records: &[Record]) -> String {
     let mut hash = Sha256::new();
     for record in records {
-        hash.update(format!("{record:?}\n"));
+        match &record.event {
+            // What the request says is in the hash already.
+            Event::Answered { call, fault, status, .. } => {
+                hash.update(format!("{} {} {fault:?} {status:?}\n", record.at, call.summary()));
+            }
+            _ => hash.update(format!("{record:?}\n")),
+        }
     }
     hex(&hash.finalize())
 }

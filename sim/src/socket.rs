@@ -1,9 +1,10 @@
 //! The door for real processes: HTTP/1.1 on a loopback socket, a thread for each connection.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,7 +26,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Server {
     address: SocketAddr,
     closed: Arc<AtomicBool>,
+    open: Open,
 }
+
+/// The open connections, by their numbers.
+#[derive(Debug, Clone, Default)]
+struct Open(Arc<Mutex<BTreeMap<usize, TcpStream>>>);
 
 impl Aws {
     /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
@@ -53,7 +59,7 @@ impl Server {
         tls: Option<Arc<ServerConfig>>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let server = Self { address: listener.local_addr()?, closed: Arc::default() };
+        let server = Self { address: listener.local_addr()?, closed: Arc::default(), open: Open::default() };
         let connection = Arc::new(Connection {
             aws: aws.clone(),
             caller: caller.clone(),
@@ -61,15 +67,22 @@ impl Server {
             closed: Arc::clone(&server.closed),
             tls,
         });
+        let open = server.open.clone();
         thread::spawn(move || {
-            for stream in listener.incoming() {
+            for (number, stream) in listener.incoming().enumerate() {
                 if connection.closed.load(Ordering::Relaxed) {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
-                let connection = Arc::clone(&connection);
-                // A connection that breaks is the client's affair.
-                thread::spawn(move || connection.accept(stream).unwrap_or_default());
+                if let Ok(same) = stream.try_clone() {
+                    open.all().insert(number, same);
+                }
+                let (connection, open) = (Arc::clone(&connection), open.clone());
+                thread::spawn(move || {
+                    // A connection that breaks is the client's affair.
+                    connection.accept(stream).unwrap_or_default();
+                    open.all().remove(&number);
+                });
             }
         });
         Ok(server)
@@ -85,6 +98,20 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Closes every connection, as servers do that have not heard of a client for long.
+    pub fn hang_up(&self) {
+        for connection in self.open.all().values() {
+            // One that is closed already is no fault.
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Open {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, TcpStream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -171,7 +171,7 @@ impl Aws {
         let before = ledger.records().len();
         let result = act(services, &mut Cx { now, by: by.into(), ledger, rng, failing: Vec::new() });
         // Only an event can make a difference to those who wait; without this, two of them would wake each other.
-        let is_new = ledger.records().len() != before;
+        let is_new = ledger.has_news(before);
         drop(state);
         if is_new {
             self.0.changed.notify_waiters();
@@ -261,9 +261,7 @@ impl Aws {
         let Some(script) = script else { return (Fault::NoConnection, None) };
         let answer = script(call);
         let (wait, fault) = answer.fault.split();
-        let reached =
-            !matches!(fault, Fault::NoConnection | Fault::HangBefore | Fault::ResetBefore | Fault::CutBefore);
-        if reached {
+        if !fault.is_before() {
             self.locked(&call.caller, at, |_, cx| {
                 cx.log(Event::Posted {
                     host: call.target.as_str().into(),

@@ -202,3 +202,69 @@ fn a_socket_may_have_tls() {
     let plain = exchange_bytes(&server, "GET / HTTP/1.1\r\n\r\n");
     assert!(!plain.starts_with(b"HTTP"), "there is no answer without TLS");
 }
+
+#[test]
+fn a_server_hangs_up() {
+    let aws = aws();
+    let server = aws.listen_web(&Caller::new("fn-1"), "hooks.example.com").unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(post("/").as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    server.hang_up();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(exchange(&server, &post("/")).starts_with("HTTP/1.1 200 "), "others may come");
+}
+
+#[test]
+fn the_journal_has_the_end_of_every_request() {
+    let aws = aws();
+    aws.act("test", |it, _| {
+        it.lambda.create("notifier", sim::lambda::FunctionSettings::default(), |_| sim::lambda::Ran::ok("1"));
+    });
+    let server = aws.listen(&Caller::new("fn-1")).unwrap();
+    let send = |header: &str, path: &str, body: &str| {
+        let host = server.address();
+        let length = body.len();
+        let text = format!(
+            "POST {path} HTTP/1.1\r\nhost: {host}\r\n{header}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        exchange(&server, &text)
+    };
+    let batch = r#"{"QueueUrl":"dlq","Entries":[{"Id":"0","MessageBody":"a"},{"Id":"1","MessageBody":"b"}]}"#;
+    let faults = [
+        Fault::Pass,
+        Fault::Entries(vec![(0, EntryFault::service("InternalError", ""))]),
+        Fault::Throttle,
+        Fault::ResetBefore,
+        Fault::ResetAfter,
+    ];
+    for fault in faults {
+        aws.set_faults(Faults::new(move |_| fault.clone()));
+        send("x-amz-target: AmazonSQS.SendMessageBatch", "/", batch);
+    }
+    aws.set_faults(Faults::new(|_| Fault::FunctionError));
+    let answer =
+        send("x-amz-invocation-type: RequestResponse", "/2015-03-31/functions/notifier/invocations", "1");
+    assert!(answer.contains("x-amz-function-error: Unhandled"), "{answer}");
+    let end = |record: &Record| match &record.event {
+        Event::Answered { call, status, effects, .. } => Some((call.operation.clone(), *status, *effects)),
+        _ => None,
+    };
+    let ends: Vec<_> = aws.journal(|records| records.iter().filter_map(end).collect());
+    let sent = |status, effects| ("SendMessageBatch".to_owned(), status, effects);
+    let invoked = ("Invoke".to_owned(), Some(200), 0);
+    assert_eq!(
+        ends,
+        [
+            sent(Some(200), 2),
+            sent(Some(200), 1),
+            sent(Some(403), 0),
+            sent(None, 0),
+            sent(Some(200), 2),
+            invoked
+        ]
+    );
+}

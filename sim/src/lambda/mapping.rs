@@ -11,7 +11,7 @@ use super::{Batch, MAX_BYTES, MAX_PASSES, Outcome, passed};
 use crate::call::{Call, Service};
 use crate::clock::{Millis, millis};
 use crate::faults::Fault;
-use crate::ledger::Event;
+use crate::ledger::{Event, Payload};
 use crate::message::Entry;
 use crate::sqs::{Receive, Received, SURROUNDINGS};
 use crate::world::Aws;
@@ -45,6 +45,8 @@ pub struct MappingSettings {
     pub timeout: Duration,
     /// `RecursiveLoop: Allow`.
     pub allow_loops: bool,
+    /// Tells the messages of which a batch has only the first: see [`Receive::apart`].
+    pub apart: Option<fn(&Payload) -> Option<u64>>,
 }
 
 impl MappingSettings {
@@ -60,6 +62,7 @@ impl MappingSettings {
             partial: true,
             timeout: Duration::from_mins(1),
             allow_loops: false,
+            apart: None,
         }
     }
 }
@@ -193,7 +196,8 @@ impl Mapping {
             return;
         }
         let max_bytes = MAX_BYTES.saturating_sub(state.bytes);
-        let receive = Receive { at_most: room, max_bytes, is_long: true, ..Receive::default() };
+        let receive =
+            Receive { at_most: room, max_bytes, apart: settings.apart, is_long: true, ..Receive::default() };
         let more = self
             .aws
             .locked(CALLER, now, |services, cx| services.sqs.poll(cx, &settings.queue, receive, &state.busy));

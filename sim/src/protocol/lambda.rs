@@ -18,10 +18,8 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let function = function.ok_or_else(|| Error::new(404, "UnknownOperationException", path))?;
     "Invoke".clone_into(&mut call.operation);
     name_of(&decoded(function)).clone_into(&mut call.target);
-    for (name, header) in [("type", "x-amz-invocation-type"), ("trace", "x-amzn-trace-id")] {
-        if let Some(value) = request.header(header) {
-            call.parameters.insert(name.to_owned(), value.to_owned());
-        }
+    if let Some(kind) = request.header("x-amz-invocation-type") {
+        call.parameters.insert("type".to_owned(), kind.to_owned());
     }
     call.body.clone_from(&request.body);
     Ok(())

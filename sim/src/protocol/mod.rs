@@ -82,6 +82,7 @@ pub(crate) fn service(services: &Services, request: &Request) -> Service {
 /// Understands a request.
 pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> Result<Call, Error> {
     let mut call = Call::new(caller, service, "", "");
+    let trace = request.header("x-amzn-trace-id").map(str::to_owned);
     match service {
         Service::Sqs => sqs::decode(&mut call, request),
         Service::Sns => sns::decode(&mut call, request),
@@ -90,6 +91,7 @@ pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> 
         Service::Firehose => firehose::decode(&mut call, request),
         Service::Web => web::decode(&mut call, request),
     }?;
+    call.parameters.extend(trace.map(|trace| ("trace".to_owned(), trace)));
     Ok(call)
 }
 

@@ -38,9 +38,6 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
             put(name, number.to_string());
         }
     }
-    if let Some(trace) = request.header("x-amzn-trace-id") {
-        put("trace", trace.to_owned());
-    }
     Ok(())
 }
 

@@ -217,6 +217,11 @@ impl Queue {
         self.messages.get(&number).map_or(0, |message| message.receives)
     }
 
+    /// Returns the content of a message.
+    pub(super) fn payload(&self, number: u64) -> Option<&Payload> {
+        self.messages.get(&number).map(|message| &*message.payload)
+    }
+
     /// Returns the bytes of a message.
     pub(super) fn size(&self, number: u64) -> usize {
         self.messages.get(&number).map_or(0, |it| it.payload.size())

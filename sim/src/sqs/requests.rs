@@ -32,13 +32,16 @@ pub struct Receive {
     pub max_bytes: usize,
     /// `VisibilityTimeout`, where it is not the queue's own.
     pub visibility: Option<i64>,
+    /// Tells the messages of which only the first is handed out, by a key that they share: a world that follows copies of one
+    /// message gets them in separate batches.
+    pub apart: Option<fn(&Payload) -> Option<u64>>,
     /// Whether it waits: at the limit in flight a long poll gets nothing and a short poll an error.
     pub is_long: bool,
 }
 
 impl Default for Receive {
     fn default() -> Self {
-        Self { at_most: 1, max_bytes: usize::MAX, visibility: None, is_long: false }
+        Self { at_most: 1, max_bytes: usize::MAX, visibility: None, apart: None, is_long: false }
     }
 }
 
@@ -121,6 +124,7 @@ impl Sqs {
         queue.settle(cx.now);
         let room = queue.room();
         let (mut bytes, mut received) = (0, Vec::new());
+        let mut keys = BTreeSet::new();
         // Where messages may be moved instead, nobody knows how many it takes.
         let look_at = if redrive.is_some() { usize::MAX } else { receive.at_most.min(room) };
         for number in queue.ready(cx, look_at, busy) {
@@ -133,6 +137,14 @@ impl Sqs {
             let Ok(queue) = self.find(name) else { break };
             if received.len() >= receive.at_most.min(room) {
                 break;
+            }
+            let key = receive.apart.and_then(|key| key(queue.payload(number)?));
+            if key.is_some_and(|key| !keys.insert(key)) {
+                // Nothing of a FIFO group goes before what lies ahead of it.
+                if queue.is_fifo {
+                    break;
+                }
+                continue;
             }
             bytes += queue.size(number) + SURROUNDINGS;
             if bytes > receive.max_bytes && !received.is_empty() {
@@ -204,6 +216,19 @@ impl Sqs {
             let handle = entry.handle.as_deref().unwrap_or_default();
             self.delete_message(cx, queue, handle).map_err(in_batch)
         }))
+    }
+
+    /// Carries out `PurgeQueue`, at once and not within a minute. Deduplication ids stay known.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
+    pub fn purge_queue(&mut self, cx: &mut Cx<'_>, queue: &str) -> Result<(), Error> {
+        let queue = self.find(queue)?;
+        let all: Vec<u64> = queue.messages.keys().copied().collect();
+        for number in all {
+            if let Some(message) = queue.remove(number, cx.now) {
+                cx.log(Event::Deleted { queue: Arc::clone(&queue.name), id: message.id });
+            }
+        }
+        Ok(())
     }
 
     /// Shows a message once more though it is hidden, as a standard queue may do; unknown ids change nothing.

@@ -389,3 +389,36 @@ fn a_standard_queue_may_hand_a_message_out_twice() {
     pass(&aws, 60);
     assert!(receive(&aws, QUEUE).is_empty());
 }
+
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
+#[test]
+fn a_purged_queue_is_empty_and_knows_its_deduplication_ids() {
+    let aws = aws();
+    put(&aws, QUEUE, &["a", "b"]);
+    put(&aws, FIFO, &["a"]);
+    one(&aws, FIFO);
+    for queue in [QUEUE, FIFO] {
+        aws.act("test", |it, cx| it.sqs.purge_queue(cx, queue)).unwrap();
+    }
+    put(&aws, FIFO, &["a"]);
+    let left = |queue: &str| aws.act("test", |it, _| it.sqs.queue(queue).unwrap().len());
+    assert_eq!((left(QUEUE), left(FIFO)), (0, 0));
+}
+
+#[test]
+fn a_world_may_keep_copies_in_separate_batches() {
+    let aws = aws();
+    let apart: fn(&crate::Payload) -> Option<u64> = |it| it.body.strip_prefix("copy of ")?.parse().ok();
+    let receive = |queue: &str| {
+        let receive = Receive { at_most: 10, apart: Some(apart), ..Receive::default() };
+        aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
+    };
+    put(&aws, QUEUE, &["copy of 1", "copy of 2", "copy of 1", "other"]);
+    assert_eq!(bodies(&receive(QUEUE)), ["copy of 1", "copy of 2", "other"]);
+    assert_eq!(bodies(&receive(QUEUE)), ["copy of 1"]);
+    let fifo = |body: &str, id: &str| send(&aws, FIFO, &Entry::new("0", body).fifo("g", id)).unwrap();
+    fifo("copy of 1", "1");
+    fifo("copy of 1", "2");
+    fifo("other", "3");
+    assert_eq!(bodies(&receive(FIFO)), ["copy of 1"], "nothing overtakes the copy");
+}
