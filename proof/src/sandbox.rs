@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::protocol::response;
-use crate::wire::Raw;
-use crate::{Reply, Server};
+use sim::{Aws, Call, Caller, Clock, Server, WebAnswer};
+
+/// The name of the runtime API as a web server.
+const API: &str = "runtime";
 
 const NEXT: &str = "/2018-06-01/runtime/invocation/next";
 const INVOCATION: &str = "/2018-06-01/runtime/invocation/";
@@ -31,6 +32,7 @@ pub struct Sandbox {
     id: u32,
     started: Instant,
     shared: Arc<Shared>,
+    network: Aws,
     _server: Server,
 }
 
@@ -83,10 +85,10 @@ impl Sandbox {
     #[must_use]
     pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
         let shared = Arc::new(Shared::default());
-        let server = {
-            let shared = Arc::clone(&shared);
-            Server::start(move |request| Reply::Answer(shared.answer(&request)))
-        };
+        let network = Aws::new(Clock::real(), 0);
+        let api = Arc::clone(&shared);
+        network.act("sandbox", |it, _| it.web.serve(API, move |call| api.answer(call)));
+        let server = network.listen_web(&Caller::new("function"), API).expect("a port of loopback is free");
         let mut command = Command::new(binary);
         command
             .env_clear()
@@ -105,7 +107,7 @@ impl Sandbox {
         let started = Instant::now();
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
         let (id, process) = (process.id(), Killer(Arc::new(Mutex::new(process))));
-        Self { process, id, started, shared, _server: server }
+        Self { process, id, started, shared, network, _server: server }
     }
 
     /// The time from the start of the process until it asked for work.
@@ -116,6 +118,8 @@ impl Sandbox {
 
     /// Hands an event over and waits for the answer.
     pub fn invoke(&mut self, event: String, time: Duration) -> Ended {
+        // Nobody reads what was said before.
+        let _ = self.network.take_journal();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         {
             let mut state = self.shared.lock();
@@ -242,8 +246,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, request: &Raw) -> crate::protocol::Response {
-        let path = request.path();
+    fn answer(&self, request: &Call) -> WebAnswer {
+        let path = request.parameter("path").unwrap_or_default();
         if path == NEXT {
             return self.next();
         }
@@ -266,7 +270,7 @@ impl Shared {
     }
 
     /// Waits for the next event.
-    fn next(&self) -> crate::protocol::Response {
+    fn next(&self) -> WebAnswer {
         let mut state = self.lock();
         state.ready.get_or_insert_with(Instant::now);
         self.changed.notify_all();
@@ -288,6 +292,10 @@ impl Shared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+fn response(status: u16, body: String) -> WebAnswer {
+    WebAnswer { body, ..WebAnswer::status(status) }
 }
 
 fn request_id(invocation: usize) -> String {

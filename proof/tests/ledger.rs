@@ -26,13 +26,22 @@ impl Story {
             end,
             retries: 3,
             last_due: 0,
+            receives_before: 0,
             kind: "queue",
         })
     }
 
     /// A letter whose last retry is due so many milliseconds after it came.
     fn letter_due(&mut self, end: End, last_due: u64) -> Who {
-        self.planned(Plan { group: None, ordered: true, end, retries: 3, last_due, kind: "queue" })
+        self.planned(Plan {
+            group: None,
+            ordered: true,
+            end,
+            retries: 3,
+            last_due,
+            receives_before: 0,
+            kind: "queue",
+        })
     }
 
     fn planned(&mut self, plan: Plan) -> Who {
@@ -486,4 +495,37 @@ fn a_batch_that_fails_and_a_stranger_are_violations() {
         story.wrong(),
         ["PutObject of what is no letter", "invocation 1 failed as a whole: no batchItemFailures"]
     );
+}
+
+#[test]
+fn receives_before_a_move_count_where_the_source_could_not_be_asked() {
+    let wrong = |asked: bool| {
+        let mut story = Story::new();
+        let who = story.planned(Plan {
+            group: None,
+            ordered: true,
+            end: End::Delivered,
+            retries: 5,
+            last_due: 0,
+            receives_before: 3,
+            kind: "moved by SQS",
+        });
+        let run = story.run(who);
+        if !asked {
+            story.ledger.fact(who, who, Some(run), What::Uncounted);
+        }
+        let what = What::Sent {
+            place: Place::Target,
+            effect: Effect::Taken,
+            told: Told::Done,
+            wrong: None,
+            spent: Some(4),
+            reason: None,
+        };
+        story.ledger.fact(who, who, Some(run), what);
+        story.end(who, run, Ending::Heard, true);
+        story.wrong()
+    };
+    assert_eq!(wrong(false), [""; 0]);
+    assert_eq!(wrong(true), ["attempt 1 at most, and its number is 4"]);
 }

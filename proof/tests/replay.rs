@@ -7,17 +7,22 @@ use serde_json::json;
 const MANIFEST: &str = "graveyard/dead-letters/replays/r/manifest.json";
 
 /// A replay, told in short.
-#[derive(Default)]
 struct Story {
     books: Books,
     bucket: Objects,
     batches: usize,
 }
 
+/// Returns the id of a letter's message.
+fn id(who: usize) -> String {
+    format!("message-{who}")
+}
+
 impl Story {
     /// A replay in which all went well but for these letters, which nothing happened to yet.
     fn without(left_out: &[usize]) -> Self {
-        let mut story = Self::default();
+        let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
+        let mut story = Self { books: Books::new(ids), bucket: Objects::new(), batches: 0 };
         story.bucket.insert(MANIFEST.to_owned(), json!({ "status": "done" }).to_string());
         for who in (0..SELECTED).filter(|who| !left_out.contains(who)) {
             story.sent(who, 1, true);
@@ -33,8 +38,7 @@ impl Story {
     fn recorded(&mut self, who: usize, state: &str) {
         self.batches += 1;
         let key = format!("graveyard/dead-letters/replays/r/batches/{:08}.jsonl", self.batches);
-        let id = format!("00000000-0000-4000-9000-{who:012}");
-        self.bucket.insert(key, json!({ "messageId": id, "state": state }).to_string());
+        self.bucket.insert(key, json!({ "messageId": id(who), "state": state }).to_string());
     }
 
     fn judge(&self) -> Verdict {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::chance::Chance;
-use crate::protocol::EntryFate;
+use fastrand::Rng;
+use sim::{EntryFault, Fault as Course};
+
+use super::weighed;
 
 /// A call of the function, or of Lambda on its behalf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,67 +207,53 @@ impl Fault {
         }
     }
 
-    /// Status, code and message of a refusal of the whole call.
+    /// Returns the course that a call with so many entries takes.
     #[must_use]
-    pub fn refusal(self, site: Site) -> Option<(u16, &'static str, &'static str)> {
-        let sqs = matches!(site, Site::Send | Site::Requeue | Site::Bury | Site::Hide)
-            || matches!(site, Site::QueueAttributes | Site::RequeueAttributes);
-        let refusal = match (self, site) {
-            (Self::Throttle, Site::Post | Site::Invoke | Site::InvokeAndWait) => {
-                (429, "TooManyRequestsException", "Rate Exceeded.")
-            }
-            (Self::Throttle, Site::Store) => (503, "SlowDown", "Please reduce your request rate."),
-            (Self::Throttle, Site::Stream) => (400, "ThrottlingException", "Rate exceeded"),
-            (Self::Throttle, _) if sqs => (403, "RequestThrottled", "Request is throttled."),
-            (Self::Throttle, _) => (429, "Throttled", "Rate exceeded"),
-            (Self::Unavailable, _) => (503, "ServiceUnavailable", "Please try again."),
-            (Self::Denied, Site::Publish | Site::Subscription | Site::Subscriptions) => {
-                (403, "AuthorizationError", "not authorized to perform this")
-            }
-            (Self::Denied, Site::Store) => (403, "AccessDenied", "Access Denied"),
-            (Self::Denied, _) => (403, "AccessDeniedException", "not authorized to perform this"),
-            (Self::Permanent, Site::Publish | Site::Subscription | Site::Subscriptions) => {
-                (400, "InvalidParameter", "Invalid parameter")
-            }
-            (Self::Permanent, Site::Store) => (400, "InvalidArgument", "Invalid Argument"),
-            (Self::Permanent, Site::Invoke | Site::InvokeAndWait) => {
-                (400, "InvalidRequestContentException", "Could not parse request body")
-            }
-            (Self::Permanent, Site::Stream) => (400, "InvalidArgumentException", "Invalid argument"),
-            (Self::Permanent, _) => (400, "InvalidParameterValue", "Invalid parameter value"),
-            _ => return None,
+    pub fn course(self, site: Site, entries: usize) -> Course {
+        let every_other = |fault: EntryFault| {
+            Course::Entries((0..entries).step_by(2).map(|index| (index, fault.clone())).collect())
         };
-        Some(refusal)
-    }
-
-    /// What an entry of a batch is told that fails by this fault.
-    #[must_use]
-    pub fn disposition(self, site: Site) -> Option<EntryFate> {
-        let disposition = match (self, site) {
-            (Self::Partial, Site::Stream) => {
-                EntryFate::Failed("ServiceUnavailableException", "Slow down.", false)
-            }
-            (Self::Partial, _) => EntryFate::Failed("InternalError", "Please try again.", false),
-            (Self::PartialSender, Site::Hide) => {
-                EntryFate::Failed("ReceiptHandleIsInvalid", "The receipt handle is not valid.", true)
-            }
-            (Self::PartialSender, _) => {
-                EntryFate::Failed("InvalidParameterValue", "Invalid parameter value", true)
-            }
-            _ => return None,
-        };
-        Some(disposition)
-    }
-
-    /// Whether a refusal by this fault is one for good.
-    #[must_use]
-    pub fn is_for_good(self, site: Site) -> bool {
         match self {
-            Self::Permanent | Self::PartialSender => true,
-            // Every 4xx of a web server but 429 is.
-            Self::Denied => site == Site::Post,
-            _ => false,
+            Self::Throttle => Course::Throttle,
+            Self::Unavailable => Course::Unavailable,
+            Self::Denied => Course::Denied,
+            Self::Permanent => {
+                let (code, message) = permanent(site);
+                Course::refuse(400, code, message)
+            }
+            // A process is frozen between its calls.
+            Self::Freeze => Course::Pass,
+            Self::Silent => Course::HangBefore,
+            Self::Mute => Course::HangAfter,
+            Self::BreakBefore => Course::ResetBefore,
+            Self::BreakAfter => Course::ResetAfter,
+            Self::Partial if site == Site::InvokeAndWait => Course::FunctionError,
+            Self::Partial if site == Site::Stream => {
+                every_other(EntryFault::service("ServiceUnavailableException", "Slow down."))
+            }
+            Self::Partial => every_other(EntryFault::service("InternalError", "Please try again.")),
+            Self::PartialSender if site == Site::Hide => {
+                every_other(EntryFault::sender("ReceiptHandleIsInvalid", "The receipt handle is not valid."))
+            }
+            Self::PartialSender => {
+                every_other(EntryFault::sender("InvalidParameterValue", "Invalid parameter value"))
+            }
+            Self::KillBefore => Course::CutBefore,
+            Self::KillAfter => Course::CutAfter,
         }
+    }
+}
+
+/// Returns code and message of a service that will never take a call.
+fn permanent(site: Site) -> (&'static str, &'static str) {
+    match site {
+        Site::Publish | Site::Subscription | Site::Subscriptions => ("InvalidParameter", "Invalid parameter"),
+        Site::Store => ("InvalidArgument", "Invalid Argument"),
+        Site::Invoke | Site::InvokeAndWait => {
+            ("InvalidRequestContentException", "Could not parse request body")
+        }
+        Site::Stream => ("InvalidArgumentException", "Invalid argument"),
+        _ => ("InvalidParameterValue", "Invalid parameter value"),
     }
 }
 
@@ -311,7 +299,7 @@ const TARGETS: [Site; 6] =
 pub struct Plan {
     injections: Vec<Injection>,
     weather: Option<Weather>,
-    chance: Chance,
+    rng: Rng,
     began: Instant,
     fifo: bool,
     calls: BTreeMap<Site, usize>,
@@ -326,7 +314,7 @@ impl Plan {
         Self {
             injections,
             weather: None,
-            chance: Chance::new(0),
+            rng: Rng::with_seed(0),
             began: Instant::now(),
             fifo,
             calls: BTreeMap::new(),
@@ -338,8 +326,8 @@ impl Plan {
     /// Faults by chance.
     #[must_use]
     pub fn random(weather: Weather, seed: u64, fifo: bool) -> Self {
-        let chance = Chance::new(seed);
-        Self { weather: Some(weather), chance, ..Self::of(Vec::new(), fifo) }
+        let rng = Rng::with_seed(seed);
+        Self { weather: Some(weather), rng, ..Self::of(Vec::new(), fifo) }
     }
 
     /// What goes wrong with the next call of a site. The first injection that fits counts.
@@ -359,8 +347,8 @@ impl Plan {
             (Some(weather), None) if weather.outages.is_down(site, self.began.elapsed()) => {
                 Some(Fault::Unavailable)
             }
-            (Some(weather), None) if self.chance.once_in(weather.once_in) => {
-                let fault = self.chance.weighed(&weather.weights);
+            (Some(weather), None) if self.rng.usize(..weather.once_in) == 0 => {
+                let fault = weighed(&mut self.rng, &weather.weights);
                 // A subscription that SNS calls impossible is believed to be for five minutes: its letters
                 // would go to the archive for the rest of the time.
                 let lasting = (Site::Subscription, Fault::Permanent);

@@ -43,6 +43,8 @@ pub struct Plan {
     pub retries: usize,
     /// Milliseconds from its arrival until its last retry can be due.
     pub last_due: u64,
+    /// How often it was received before SQS moved it here.
+    pub receives_before: usize,
     /// In words, for histories.
     pub kind: &'static str,
 }
@@ -107,6 +109,9 @@ pub enum What {
         /// The receive count.
         count: u32,
     },
+    /// Handed to a process that could not ask how often the queue that it is from lets a message be received: the process
+    /// counts those receives as if they were here.
+    Uncounted,
     /// Asked about (its subscription) without an answer: an attempt that failed.
     Unchecked {
         /// What the function was told.
@@ -555,7 +560,10 @@ impl Ledger {
             What::Received { .. } => Some((fact.run?, *fact)),
             _ => None,
         });
+        let uncounted = facts.iter().any(|fact| fact.what == What::Uncounted);
+        let before = if uncounted { self.plans[who].receives_before } else { 0 };
         marked.unwrap_or_default()
+            + before
             + receives.filter(|(run, fact)| attempted(*run) || excused(*run, fact)).count()
     }
 

@@ -1,107 +1,109 @@
-//! Lambda: event source mappings with the sandboxes that they hand their batches to.
+//! The runs of the function: the mappings' batches, and the processes that they are handed to.
 
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::faults::{Fault, Site};
-use super::world::{Caller, Feed, World};
-use crate::wire::Raw;
-use crate::{Ended, Reply, Sandbox, Server};
+use sim::lambda::Mapping;
+use sim::{Aws, Caller, Server};
+
+use super::faults::Fault;
+use super::world::World;
+use crate::{Ended, Killer, Sandbox};
 
 /// How often an empty queue is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
-/// One process of the function, with its own view of AWS.
+/// One process of the function, with its own door to the account.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) sandbox: Sandbox,
-    pub(super) caller: Arc<Caller>,
-    aws: Server,
+    pub(super) caller: Caller,
+    door: Server,
 }
 
 impl Process {
-    /// Starts one; `variables` are its settings, by the address of AWS.
+    /// Starts one of this name; `variables` are its settings, by the account's URL.
     pub(super) fn start(
+        aws: &Aws,
+        name: &str,
         binary: &Path,
         log: Option<&Path>,
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
-        answer: impl Fn(&Caller, &Raw) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let caller = Arc::new(Caller::default());
-        let aws = {
-            let caller = Arc::clone(&caller);
-            Server::start(move |request| answer(&caller, &request))
-        };
-        let address = aws.address();
+        let killer = Arc::new(OnceLock::<Killer>::new());
+        let kill = Arc::clone(&killer);
+        let caller = Caller::with_killer(name, move || {
+            if let Some(killer) = kill.get() {
+                killer.kill();
+            }
+        });
+        let door = aws.listen(&caller).expect("a port of loopback is free");
         let log = log.map_or_else(Stdio::null, |path| {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             file.map_or_else(|_| Stdio::null(), Stdio::from)
         });
-        let sandbox = Sandbox::start(binary, &variables(&address), log);
-        let _ = caller.address.set(address);
-        let _ = caller.killer.set(sandbox.killer());
-        Self { sandbox, caller, aws }
+        let sandbox = Sandbox::start(binary, &variables(&door.url()), log);
+        let _ = killer.set(sandbox.killer());
+        Self { sandbox, caller, door }
     }
 
-    /// Freezes the process; meanwhile AWS hangs up, which the process cannot see before it is thawed.
-    fn freeze(&self) {
+    fn of(world: &World) -> Self {
+        let terms = &world.terms;
+        let variables = |url: &str| world.variables(url);
+        Self::start(&world.aws, &world.process(), &terms.binary, terms.log.as_deref(), variables)
+    }
+
+    /// Freezes the process; meanwhile the servers hang up, which the process cannot see before it is thawed.
+    fn freeze(&self, world: &World) {
         self.sandbox.freeze();
-        self.aws.hang_up();
-    }
-
-    fn of(world: &Arc<World>) -> Self {
-        let (terms, answering) = (&world.terms, Arc::clone(world));
-        let answer = move |caller: &Caller, raw: &Raw| answering.answer(caller, raw);
-        Self::start(&terms.binary, terms.log.as_deref(), |address| world.variables(address), answer)
+        self.door.hang_up();
+        world.web.hang_up();
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.sandbox.kill();
-        self.caller.gone.store(true, Ordering::Relaxed);
+        // Ends the process as well, and nothing that it still asks for has an effect.
+        self.caller.cut();
     }
 }
 
 /// Starts the pollers of a world; they end with it.
 #[must_use]
 pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
-    let terms = &world.terms;
-    let pollers = terms.pollers.iter().map(|batch| (Feed::Dlq, *batch));
-    let pollers = pollers.chain(terms.requeue_pollers.iter().map(|batch| (Feed::Requeue, *batch)));
+    let mappings = world.mappings().into_iter();
+    let pollers = mappings.flat_map(|(mapping, count)| std::iter::repeat_n(mapping, count));
     pollers
-        .map(|(feed, batch)| {
+        .map(|mapping| {
             let world = Arc::clone(world);
-            std::thread::spawn(move || poll(&world, feed, batch))
+            std::thread::spawn(move || poll(&world, &mapping))
         })
         .collect()
 }
 
-fn poll(world: &Arc<World>, feed: Feed, most: usize) {
+fn poll(world: &World, mapping: &Mapping) {
     let mut process: Option<Process> = None;
     let mut frozen = false;
     while !world.is_over() {
-        let Some(batch) = world.receive(feed, most) else {
+        let Some(batch) = mapping.take() else {
             std::thread::sleep(POLL);
             continue;
         };
-        let event = world.event(&batch);
         let running = process.get_or_insert_with(|| Process::of(world));
-        running.caller.run.store(batch.run, Ordering::Relaxed);
+        let run = world.begin(&batch, &running.caller, &running.sandbox.killer());
         let thawed = std::mem::take(&mut frozen);
         if thawed {
             running.sandbox.thaw();
         }
-        let fault = world.fault(Site::Answer);
+        let fault = world.fault();
         if fault == Some(Fault::KillBefore) {
             let killer = running.sandbox.killer();
             std::thread::spawn(move || killer.kill());
         }
-        let mut ended = running.sandbox.invoke(event, world.terms.timeout);
+        let mut ended = running.sandbox.invoke(batch.event.clone(), world.terms.timeout);
         if fault == Some(Fault::KillAfter) {
             ended = Ended::Died;
         }
@@ -116,13 +118,13 @@ fn poll(world: &Arc<World>, feed: Feed, most: usize) {
             world.end();
         }
         if fault == Some(Fault::Freeze) && !gone {
-            running.freeze();
+            running.freeze(world);
             frozen = true;
         }
         if gone {
             // Lambda takes a new process after that; what this one still asks for comes before the end.
             process = None;
         }
-        world.settle(&batch, &ended, fault != Some(Fault::BreakAfter));
+        world.settle(mapping, &batch, run, &ended, fault != Some(Fault::BreakAfter));
     }
 }

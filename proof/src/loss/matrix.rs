@@ -210,7 +210,7 @@ impl Scenario {
     #[must_use]
     pub fn run(&self, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
-        let world = Arc::new(self.world(binary, log));
+        let world = self.world(binary, log);
         for (kind, letters) in self.letters() {
             for number in 0..letters {
                 let group = self.fifo.then(|| format!("g{}", number % GROUPS));
@@ -237,7 +237,7 @@ impl Scenario {
         Run { scenario: *self, verdict: world.judge(), faults, fault, took: began.elapsed() }
     }
 
-    fn world(self, binary: &Path, log: Option<&Path>) -> World {
+    fn world(self, binary: &Path, log: Option<&Path>) -> Arc<World> {
         let seconds = if self.patient { 30 } else { 5 };
         let spills = matches!(self.site, Site::Requeue | Site::RequeueAttributes);
         let retries = if self.exhausts() { 3 } else { 8 };

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::json;
 
-use super::chance::Chance;
 use super::faults::{Fault, Outages, Plan, Site, Weather};
 use super::ledger::Verdict;
 use super::letters::Kind;
 use super::mapping;
+use super::weighed;
 use super::world::{Terms, World};
 
 /// Messages in flight that a queue allows and the function knows of: few, so that letters move, and no more
@@ -201,27 +202,27 @@ impl Soak {
             log: self.log.clone(),
         };
         let seed = if fifo { self.seed ^ 1 } else { self.seed };
-        Arc::new(World::new(terms, Plan::random(weather(), seed, fifo), seed))
+        World::new(terms, Plan::random(weather(), seed, fifo), seed)
     }
 }
 
 /// Writes letters of all kinds.
 struct Writer {
-    chance: Chance,
+    rng: Rng,
     kinds: Vec<(Kind, usize)>,
     fifo: bool,
 }
 
 impl Writer {
     fn new(seed: u64, fifo: bool) -> Self {
-        Self { chance: Chance::new(seed.wrapping_add(u64::from(fifo))), kinds: kinds(fifo), fifo }
+        Self { rng: Rng::with_seed(seed.wrapping_add(u64::from(fifo))), kinds: kinds(fifo), fifo }
     }
 
     fn write(&mut self, world: &World) {
-        let kind = self.chance.weighed(&self.kinds).unwrap_or(Kind::Queue);
+        let kind = weighed(&mut self.rng, &self.kinds).unwrap_or(Kind::Queue);
         let group = self.fifo.then(|| match kind {
-            Kind::Aside => format!("aside-{}", self.chance.below(40)),
-            _ => format!("group-{}", self.chance.below(200)),
+            Kind::Aside => format!("aside-{}", self.rng.u8(..40)),
+            _ => format!("group-{}", self.rng.u8(..200)),
         });
         world.write(kind, group);
     }

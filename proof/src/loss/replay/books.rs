@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::SELECTED;
 use crate::loss::ledger::{Run as Invocation, Who};
-use crate::loss::world::number_of;
 
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
@@ -14,6 +13,8 @@ pub type Objects = BTreeMap<String, String>;
 /// What happened to the letters of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Books {
+    /// The letters by their messages' ids in the archive.
+    ids: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
     /// Invocations that were killed.
     killed: BTreeSet<Invocation>,
@@ -45,36 +46,42 @@ pub struct Verdict {
 }
 
 impl Books {
-    /// A letter came to the requeue; `objects` is the bucket at this time.
+    /// Returns books about letters whose messages have these ids.
+    #[must_use]
+    pub fn new(ids: BTreeMap<String, Who>) -> Self {
+        Self { ids, ..Self::default() }
+    }
+
+    /// Notes that a letter came to the requeue; `objects` is the bucket at this time.
     pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, objects: &Objects) {
         if who >= SELECTED {
             self.broken(format!("letter {who} was not selected"));
-        } else if recorded(objects).contains(&who) {
+        } else if self.recorded(objects).contains(&who) {
             self.broken(format!("letter {who} is sent again, and a ledger says that it was sent"));
         }
         self.arrivals.push(Arrival { who, run, heard });
     }
 
-    /// An invocation was killed.
+    /// Notes that an invocation was killed.
     pub fn killed(&mut self, run: Invocation) {
         self.killed.insert(run);
     }
 
-    /// A ledger was not written, or the function was not told that it was.
+    /// Notes that a ledger was not written, or the function was not told that it was.
     pub fn unwritten(&mut self, run: Invocation) {
         self.unwritten.insert(run);
     }
 
-    /// A promise was broken.
+    /// Notes that a promise was broken.
     pub fn broken(&mut self, what: String) {
         self.violations.push(what);
     }
 
-    /// What became of the letters, when the function has called the replay done.
+    /// Judges what became of the letters, when the function has called the replay done.
     #[must_use]
     pub fn judge(&self, objects: &Objects) -> Verdict {
         let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
-        let recorded = recorded(objects);
+        let recorded = self.recorded(objects);
         for who in 0..SELECTED {
             let mut arrivals = self.arrivals.iter().filter(|it| it.who == who).rev();
             // The last arrival is the one that counts; each before it must have a cause for another.
@@ -102,12 +109,12 @@ impl Books {
         }
         verdict
     }
-}
 
-/// The letters that ledgers call sent.
-pub(super) fn recorded(objects: &Objects) -> BTreeSet<Who> {
-    let ledgers = objects.iter().filter(|(key, _)| key.contains("/batches/"));
-    let lines = ledgers.flat_map(|(_, text)| text.lines()).map(serde_json::from_str::<Value>);
-    let sent = lines.flatten().filter(|line| line["state"] == "sent");
-    sent.filter_map(|line| number_of(line["messageId"].as_str()?)).collect()
+    /// Returns the letters that ledgers call sent.
+    pub(super) fn recorded(&self, objects: &Objects) -> BTreeSet<Who> {
+        let ledgers = objects.iter().filter(|(key, _)| key.contains("/batches/"));
+        let lines = ledgers.flat_map(|(_, text)| text.lines()).map(serde_json::from_str::<Value>);
+        let sent = lines.flatten().filter(|line| line["state"] == "sent");
+        sent.filter_map(|line| self.ids.get(line["messageId"].as_str()?).copied()).collect()
+    }
 }

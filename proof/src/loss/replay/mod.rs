@@ -7,25 +7,22 @@
 mod books;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::{Value, json};
+use sim::lambda::{Mapping, MappingSettings, Outcome};
 
-use self::books::recorded;
 pub use self::books::{Books, Objects, Verdict};
 use self::world::{Injection, Site, World};
-use super::chance::Chance;
 use super::faults::Fault;
-use super::letters::{self, Kind, Letter, arn};
+use super::letters::{self, Kind, Letter};
 use super::mapping::Process;
 use super::matrix::by_fault;
-use super::queue::Message;
-use super::world::{now, record};
+use super::world::put;
 use crate::Ended;
 
 /// Longest time of a scenario. A lock that a killed process leaves behind holds for 30 s.
@@ -63,6 +60,7 @@ pub const SELECTED: usize = 30;
 #[derive(Debug, Clone)]
 pub struct Archive {
     letters: Vec<Letter>,
+    books: Books,
     objects: Objects,
 }
 
@@ -99,37 +97,37 @@ impl Archive {
     /// Has the function archive the letters, and replay those of one queue.
     #[must_use]
     pub fn fill(binary: &Path, log: Option<&Path>) -> Self {
-        let mut chance = Chance::new(1);
+        let mut rng = Rng::with_seed(1);
         let (mut letters, mut queues) = (Vec::new(), Vec::new());
         for (kind, queue, count) in LETTERS {
             for _ in 0..count {
-                letters.push(Letter::write(letters.len(), kind, None, false, &mut chance));
+                letters.push(Letter::write(letters.len(), kind, None, false, &mut rng));
                 queues.push(queue);
             }
         }
-        let world = World::new(letters.clone(), Objects::new(), Vec::new());
+        let world = World::new(letters.clone(), Books::default(), Objects::new(), Vec::new());
+        let ids =
+            letters.iter().zip(&queues).map(|(letter, queue)| (put(&world.aws, queue, letter), letter.who));
+        let ids: BTreeMap<_, _> = ids.map(|(id, who)| (id.to_string(), who)).collect();
         let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
+        world.begin(&process, 0);
         for queue in queues.iter().copied().collect::<BTreeSet<_>>() {
-            let messages = letters.iter().filter(|letter| queues[letter.who] == queue).map(|letter| {
-                let (body, attributes) = (letter.body.as_str().into(), Arc::new(letter.attributes.clone()));
-                let mut message = Message::new(letter.who, letter.who, body, attributes, now());
-                (message.trace, message.source) = (letter.trace.clone(), letter.source.clone());
-                message.receives = 1;
-                record(&message, &arn("sqs", queue))
-            });
-            for batch in messages.collect::<Vec<_>>().chunks(10) {
-                let ended = process.sandbox.invoke(json!({ "Records": batch }).to_string(), TIMEOUT);
-                let done = matches!(&ended, Ended::Answer(text, _) if text.contains("[]"));
-                assert!(done, "the function does not archive: {ended:?}");
-            }
+            let mapping = Mapping::new(&world.aws, MappingSettings::new(queue, "sns-redrive"));
+            let archive = |event: &str| match process.sandbox.invoke(event.to_owned(), TIMEOUT) {
+                Ended::Answer(text, _) if text.contains("[]") => Outcome::Answer(text),
+                ended => panic!("the function does not archive: {ended:?}"),
+            };
+            let mut archive = archive;
+            while mapping.step(|batch| archive(&batch.event)) {}
         }
         std::thread::sleep(LAG);
         let mut process = world.process(binary, log, &policy());
+        world.begin(&process, 1);
         let ended = process.sandbox.invoke(request("returns-dlq", false), TIMEOUT);
-        let objects = world.state().objects.clone();
+        let (books, objects) = (Books::new(ids), world.state().objects.clone());
         let sent = (0..letters.len()).filter(|who| queues[*who] == "returns-dlq").collect();
-        assert_eq!(recorded(&objects), sent, "the function does not replay: {ended:?}");
-        Self { letters, objects }
+        assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
+        Self { letters, books, objects }
     }
 }
 
@@ -178,7 +176,7 @@ impl Scenario {
             // Then it is taken by the first call.
             objects.retain(|key, _| !key.ends_with("lock.json"));
         }
-        let world = World::new(archive.letters.clone(), objects, self.injections());
+        let world = World::new(archive.letters.clone(), archive.books.clone(), objects, self.injections());
         let (mut process, mut resume, mut run) = (None, false, 0);
         let done = loop {
             if began.elapsed() > PATIENCE {
@@ -186,8 +184,7 @@ impl Scenario {
             }
             run += 1;
             let running: &mut Process = process.get_or_insert_with(|| world.process(binary, log, &policy()));
-            running.caller.run.store(run, Ordering::Relaxed);
-            let fault = world.state().fault(Site::Answer, run);
+            let fault = world.begin(running, run);
             if fault == Some(Fault::KillBefore) {
                 let killer = running.sandbox.killer();
                 std::thread::spawn(move || killer.kill());
@@ -197,7 +194,7 @@ impl Scenario {
                 ended = Ended::Died;
             }
             let mut state = world.state();
-            let troubled = state.troubled.contains(&run);
+            let troubled = world.is_troubled(run);
             match ended {
                 Ended::Answer(text, _) if fault != Some(Fault::BreakAfter) => {
                     let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -225,7 +222,7 @@ impl Scenario {
         drop(process);
         let state = world.state();
         let mut verdict = state.books.judge(&state.objects);
-        let faults = state.made.get(&self.site).copied().unwrap_or_default();
+        let faults = world.made(self.site);
         if faults == 0 {
             verdict.violations.push("its fault was never made".to_owned());
         }

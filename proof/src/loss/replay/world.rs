@@ -1,27 +1,25 @@
-//! AWS around a replay: the bucket that holds the archive, and the requeue.
+//! The account around a replay: the bucket that holds the archive, and the requeue.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use sim::sqs::QueueSettings;
+use sim::{Aws, Call, Clock, Event, Faults, Record, arn};
 
-use super::TIMEOUT;
 use super::books::{Books, Objects};
-use crate::Reply;
 use crate::loss::faults::{self, Fault};
 use crate::loss::ledger::Run as Invocation;
-use crate::loss::letters::{Letter, arn, token};
+use crate::loss::letters::{Letter, token};
 use crate::loss::mapping::Process;
-use crate::loss::world::Caller;
-use crate::protocol::{Call, Response, batch_answer, etag, refusal, response, tagged};
-use crate::wire::Raw;
+use crate::loss::world::moving;
 
 /// Keys on a page of a listing, so that there are several.
 const PAGE: usize = 2;
+
+/// The bucket.
+const BUCKET: &str = "graveyard";
 
 /// A call. What is kept in the bucket is told apart by its key, and by whether it is written for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,23 +43,35 @@ pub(super) enum Site {
     Store,
 }
 
-/// AWS around a replay.
+/// The account around a replay.
 #[derive(Debug)]
 pub(super) struct World {
+    pub(super) aws: Aws,
     letters: Vec<Letter>,
+    plan: Arc<Mutex<Plan>>,
     state: Mutex<State>,
 }
 
+/// What goes wrong, and what did.
 #[derive(Debug, Default)]
+pub(super) struct Plan {
+    run: Invocation,
+    injections: Vec<Injection>,
+    calls: BTreeMap<Site, usize>,
+    made: BTreeMap<Site, usize>,
+    /// Invocations that met a fault.
+    troubled: BTreeSet<Invocation>,
+}
+
+#[derive(Debug)]
 pub(super) struct State {
+    /// The bucket as far as the journal was read.
     pub(super) objects: Objects,
     /// Whether the letters are archived.
     is_full: bool,
-    injections: Vec<Injection>,
-    calls: BTreeMap<Site, usize>,
-    pub(super) made: BTreeMap<Site, usize>,
-    /// Invocations that met a fault.
-    pub(super) troubled: BTreeSet<Invocation>,
+    /// The invocation of each process.
+    runs: HashMap<Arc<str>, Invocation>,
+    processes: usize,
     pub(super) books: Books,
 }
 
@@ -146,216 +156,199 @@ impl Site {
 }
 
 impl World {
-    pub(super) fn new(letters: Vec<Letter>, objects: Objects, injections: Vec<Injection>) -> Arc<Self> {
-        let state = State { is_full: !objects.is_empty(), objects, injections, ..State::default() };
-        Arc::new(Self { letters, state: Mutex::new(state) })
+    /// Returns a world with letters whose messages have these ids.
+    pub(super) fn new(
+        letters: Vec<Letter>,
+        books: Books,
+        objects: Objects,
+        injections: Vec<Injection>,
+    ) -> Self {
+        let aws = Aws::new(Clock::real(), 1);
+        let now = aws.clock().millis();
+        aws.act("world", |it, _| {
+            it.s3.create(BUCKET);
+            it.s3.page = PAGE;
+            for (place, text) in &objects {
+                it.s3.place(place.split_once('/').unwrap_or_default(), text.as_bytes(), now - 60_000);
+            }
+            for queue in ["orders-dlq", "returns-dlq", "orders-requeue"] {
+                it.sqs.create(queue, QueueSettings { visibility: 120, ..QueueSettings::default() });
+            }
+            it.sqs.create("orders-billing", moving("orders-dlq"));
+        });
+        let plan = Arc::new(Mutex::new(Plan { injections, ..Plan::default() }));
+        let (asked, account) = (Arc::clone(&plan), aws.clone());
+        aws.set_faults(Faults::new(move |call| {
+            if call.caller.strip_prefix("fn-").is_none() {
+                return sim::Fault::Pass;
+            }
+            let site = site(&account, call);
+            let fault = lock(&asked).next(site);
+            fault.map_or(sim::Fault::Pass, |fault| fault.course(site.words(), call.entries.len()))
+        }));
+        let is_full = !objects.is_empty();
+        let state = State { objects, is_full, runs: HashMap::new(), processes: 0, books };
+        Self { aws, letters, plan, state: Mutex::new(state) }
     }
 
+    /// Returns the state after everything that has happened.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = lock(&self.state);
+        self.read(&mut state);
+        state
     }
 
-    /// A process of the function with this policy.
-    pub(super) fn process(self: &Arc<Self>, binary: &Path, log: Option<&Path>, policy: &Value) -> Process {
-        let variables = |address: &str| {
+    /// Starts a process of the function with this policy.
+    pub(super) fn process(&self, binary: &Path, log: Option<&Path>, policy: &Value) -> Process {
+        let variables = |url: &str| {
             [
-                ("AWS_ENDPOINT_URL", format!("http://{address}")),
-                ("ARCHIVE", "s3://graveyard/dead-letters".to_owned()),
+                ("AWS_ENDPOINT_URL", url.to_owned()),
+                ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
                 ("REQUEUE_ARN", arn("sqs", "orders-requeue")),
                 ("REDRIVE_POLICY", policy.to_string()),
             ]
             .map(|(name, value)| (name.to_owned(), value))
             .into()
         };
-        let world = Arc::clone(self);
-        Process::start(binary, log, variables, move |caller, raw| world.answer(caller, raw))
+        let name = {
+            let mut state = self.state();
+            state.processes += 1;
+            format!("fn-{}", state.processes)
+        };
+        Process::start(&self.aws, &name, binary, log, variables)
     }
 
-    fn answer(&self, caller: &Caller, raw: &Raw) -> Reply {
-        let call = crate::call(raw);
-        let run = caller.run.load(Ordering::Relaxed);
-        let mut state = self.state();
-        let site = state.site(&call);
-        let fault = state.fault(site, run);
-        if let Some((status, code, message)) = fault.and_then(|fault| fault.refusal(site.words())) {
-            if matches!(site, Site::NewLedger | Site::Ledger) {
-                state.books.unwritten(run);
-            }
-            return Reply::Answer(refusal(&call.op, status, code, message));
-        }
-        let effect = !matches!(fault, Some(Fault::Silent | Fault::BreakBefore | Fault::KillBefore));
-        let partial = fault.filter(|it| matches!(it, Fault::Partial | Fault::PartialSender));
-        let heard = fault.is_none() || partial.is_some();
-        if !heard && matches!(site, Site::NewLedger | Site::Ledger) {
-            state.books.unwritten(run);
-        }
-        let answer = effect.then(|| match site {
-            Site::ListLetters | Site::ListState => response(200, state.list(&call)),
-            Site::Letters | Site::GetLock | Site::GetManifest | Site::GetLedger => state.get(&call),
-            Site::Waiting => {
-                let waiting = json!({ "ApproximateNumberOfMessages": "0" });
-                response(200, json!({ "Attributes": waiting }).to_string())
-            }
-            Site::Send => state.send(&call, run, heard, partial, &self.letters),
-            _ => state.put(&call),
-        });
-        drop(state);
-        match (fault, answer) {
-            (None | Some(Fault::Partial | Fault::PartialSender), Some(answer)) => Reply::Answer(answer),
-            (Some(Fault::Silent | Fault::Mute), _) => {
-                let until = Instant::now() + TIMEOUT;
-                while Instant::now() < until && !caller.gone.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(50));
+    /// Says which invocation a process works on from now on, and returns what goes wrong with it as a whole.
+    pub(super) fn begin(&self, process: &Process, run: Invocation) -> Option<Fault> {
+        self.state().runs.insert(Arc::clone(&process.caller.id), run);
+        let mut plan = lock(&self.plan);
+        plan.run = run;
+        plan.next(Site::Answer)
+    }
+
+    /// Returns whether an invocation met a fault.
+    pub(super) fn is_troubled(&self, run: Invocation) -> bool {
+        lock(&self.plan).troubled.contains(&run)
+    }
+
+    /// Returns how often the fault of a site was made.
+    pub(super) fn made(&self, site: Site) -> usize {
+        lock(&self.plan).made.get(&site).copied().unwrap_or_default()
+    }
+
+    /// Reads the journal.
+    fn read(&self, state: &mut State) {
+        let records = self.aws.take_journal();
+        for (index, record) in records.iter().enumerate() {
+            let Event::Answered { call, fault, status, effects } = &record.event else { continue };
+            let Some(run) = state.runs.get(&call.caller).copied() else { continue };
+            match call.operation.as_str() {
+                "PutObject" => state.put(call, run, fault, *status),
+                "SendMessageBatch" => {
+                    self.sent(state, call, run, fault, &records[index - effects..index]);
                 }
-                Reply::Reset
+                _ => {}
             }
-            (Some(Fault::KillBefore | Fault::KillAfter), _) => {
-                if let Some(killer) = caller.killer.get() {
-                    killer.kill();
-                }
-                Reply::Reset
+        }
+    }
+
+    fn sent(&self, state: &mut State, call: &Call, run: Invocation, fault: &sim::Fault, effects: &[Record]) {
+        let heard = matches!(fault, sim::Fault::Pass | sim::Fault::Entries(_));
+        for entry in &call.entries {
+            let who = token(&entry.body);
+            let Some(letter) = who.and_then(|who| self.letters.get(who)) else {
+                state.books.broken("what is no letter comes to the requeue".to_owned());
+                continue;
+            };
+            if let Err(wrong) = letter.moves(entry) {
+                state.books.broken(format!("letter {}: {wrong}", letter.who));
             }
-            _ => Reply::Reset,
+            let took = |record: &Record| matches!(&record.event, Event::Sent { payload, .. } if token(&payload.body) == who);
+            if effects.iter().any(took) {
+                state.books.arrived(letter.who, run, heard, &state.objects);
+            }
         }
     }
 }
 
-impl State {
-    fn site(&self, call: &Call) -> Site {
-        let is_new = call.headers.contains_key("if-none-match");
-        let is = |end: &str| call.to.contains("/replays/") && call.to.ends_with(end);
-        match call.op.as_str() {
-            "GetQueueAttributes" => Site::Waiting,
-            "SendMessageBatch" if call.to == "orders-requeue" => Site::Send,
-            "ListObjectsV2" if call.to.contains("/replays/") => Site::ListState,
-            "ListObjectsV2" => Site::ListLetters,
-            "GetObject" if is("lock.json") => Site::GetLock,
-            "GetObject" if is("manifest.json") => Site::GetManifest,
-            "GetObject" if is(".jsonl") => Site::GetLedger,
-            "GetObject" => Site::Letters,
-            "PutObject" if is("lock.json") => {
-                let token =
-                    |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default()["token"].take();
-                let last = self.objects.get(&call.to).map(|text| token(text));
-                if is_new || last != Some(token(&call.object)) { Site::TakeLock } else { Site::KeepLock }
-            }
-            "PutObject" if is("manifest.json") => {
-                if is_new {
-                    Site::NewManifest
-                } else {
-                    Site::Manifest
-                }
-            }
-            "PutObject" if is(".jsonl") => {
-                if is_new {
-                    Site::NewLedger
-                } else {
-                    Site::Ledger
-                }
-            }
-            "PutObject" if call.to.contains("/queue=") => Site::Store,
-            other => panic!("the function calls {other} {}", call.to),
-        }
+/// The hook that decides about faults has the account, which has the hook.
+impl Drop for World {
+    fn drop(&mut self) {
+        self.aws.set_faults(Faults::default());
     }
+}
 
-    /// What goes wrong with the next call of a site.
-    pub(super) fn fault(&mut self, site: Site, run: Invocation) -> Option<Fault> {
+impl Plan {
+    /// Returns what goes wrong with the next call of a site.
+    fn next(&mut self, site: Site) -> Option<Fault> {
         let calls = self.calls.entry(site).or_default();
         let hits = |it: &&Injection| it.site == site && (it.from..it.from + it.calls).contains(calls);
         let fault = self.injections.iter().find(hits).map(|it| it.fault);
         *calls += 1;
         if fault.is_some() {
             *self.made.entry(site).or_default() += 1;
-            self.troubled.insert(run);
+            self.troubled.insert(self.run);
         }
         fault
     }
+}
 
-    /// A page of keys; the token is the last key of the page before, or its last common prefix.
-    fn list(&self, call: &Call) -> String {
-        let header = |name: &str| call.headers.get(name).map(String::as_str);
-        let (bucket, prefix) = call.to.split_once('/').unwrap_or_default();
-        let after = header("continuation-token").or(header("start-after")).unwrap_or_default();
-        let keys = self.objects.keys().filter_map(|place| place.strip_prefix(bucket)?.strip_prefix('/'));
-        let entries = keys.filter_map(|key| {
-            let rest = key.strip_prefix(prefix)?;
-            let end = header("delimiter").and_then(|delimiter| rest.find(delimiter));
-            Some(end.map_or((key, false), |end| (&key[..=prefix.len() + end], true)))
-        });
-        // A common prefix comes once.
-        let entries: BTreeSet<_> = entries.filter(|(entry, _)| *entry > after).collect();
-        let mut text = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
-        let page: Vec<_> = entries.iter().take(PAGE).collect();
-        for (entry, is_prefix) in &page {
-            let _ = if *is_prefix {
-                write!(text, "<CommonPrefixes><Prefix>{entry}</Prefix></CommonPrefixes>")
-            } else {
-                let stored = "<LastModified>2020-01-01T00:00:00.000Z</LastModified>";
-                write!(text, "<Contents><Key>{entry}</Key>{stored}</Contents>")
-            };
+impl State {
+    /// Notes an object that the function writes.
+    fn put(&mut self, call: &Call, run: Invocation, fault: &sim::Fault, status: Option<u16>) {
+        if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
+            self.books.broken(format!("{} without a condition", call.summary()));
         }
-        let more = entries.len() > page.len();
-        if let Some((last, _)) = page.last().filter(|_| more) {
-            let _ = write!(text, "<NextContinuationToken>{last}</NextContinuationToken>");
+        if self.is_full && call.target.contains("/queue=") {
+            self.books.broken(format!("{}, but a replay does not change the archive", call.summary()));
         }
-        let _ = write!(text, "<IsTruncated>{more}</IsTruncated></ListBucketResult>");
-        text
-    }
-
-    fn get(&self, call: &Call) -> Response {
-        match self.objects.get(&call.to) {
-            Some(object) => tagged(object, response(200, object.clone())),
-            None => refusal(&call.op, 404, "NoSuchKey", "The specified key does not exist."),
+        if is_state(call, ".jsonl") && *fault != sim::Fault::Pass {
+            self.books.unwritten(run);
+        }
+        if status == Some(200) {
+            self.objects.insert(call.target.clone(), String::from_utf8_lossy(&call.body).into_owned());
         }
     }
+}
 
-    /// Writes an object, if its condition holds.
-    fn put(&mut self, call: &Call) -> Response {
-        let there = self.objects.get(&call.to);
-        let holds = match (call.headers.get("if-match"), there) {
-            (Some(tag), Some(object)) => etag(object) == *tag,
-            (Some(_), None) => {
-                return refusal(&call.op, 404, "NoSuchKey", "The specified key does not exist.");
-            }
-            (None, there) => there.is_none(),
-        };
-        if !call.headers.contains_key("if-match") && !call.headers.contains_key("if-none-match") {
-            self.books.broken(format!("PutObject {} without a condition", call.to));
-        }
-        if self.is_full && call.to.contains("/queue=") {
-            self.books.broken(format!("PutObject {}, but a replay does not change the archive", call.to));
-        }
-        if !holds {
-            return refusal(&call.op, 412, "PreconditionFailed", "At least one pre-condition failed");
-        }
-        self.objects.insert(call.to.clone(), call.object.clone());
-        tagged(&call.object, response(200, String::new()))
-    }
+/// Returns whether a call is about an object of a replay whose key ends like this.
+fn is_state(call: &Call, end: &str) -> bool {
+    call.target.contains("/replays/") && call.target.ends_with(end)
+}
 
-    fn send(
-        &mut self,
-        call: &Call,
-        run: Invocation,
-        heard: bool,
-        partial: Option<Fault>,
-        letters: &[Letter],
-    ) -> Response {
-        let mut all = Vec::new();
-        for (index, entry) in call.entries.iter().enumerate() {
-            let disposition =
-                partial.filter(|_| index.is_multiple_of(2)).and_then(|it| it.disposition(Site::Send.words()));
-            all.push((index, disposition));
-            let Some(letter) = token(&entry.body).and_then(|who| letters.get(who)) else {
-                self.books.broken("what is no letter comes to the requeue".to_owned());
-                continue;
-            };
-            if let Err(wrong) = letter.moves(entry) {
-                self.books.broken(format!("letter {}: {wrong}", letter.who));
-            }
-            if disposition.is_none() {
-                self.books.arrived(letter.who, run, heard, &self.objects);
-            }
-        }
-        response(200, batch_answer(&call.op, &all))
+fn site(aws: &Aws, call: &Call) -> Site {
+    let is_new = call.parameter("if-none-match").is_some();
+    let is = |end: &str| is_state(call, end);
+    match call.operation.as_str() {
+        "GetQueueAttributes" => Site::Waiting,
+        "SendMessageBatch" if call.target == "orders-requeue" => Site::Send,
+        "ListObjectsV2" if call.target.contains("/replays/") => Site::ListState,
+        "ListObjectsV2" => Site::ListLetters,
+        "GetObject" if is("lock.json") => Site::GetLock,
+        "GetObject" if is("manifest.json") => Site::GetManifest,
+        "GetObject" if is(".jsonl") => Site::GetLedger,
+        "GetObject" => Site::Letters,
+        "PutObject" if is("lock.json") && (is_new || !is_own_lock(aws, call)) => Site::TakeLock,
+        "PutObject" if is("lock.json") => Site::KeepLock,
+        "PutObject" if is("manifest.json") && is_new => Site::NewManifest,
+        "PutObject" if is("manifest.json") => Site::Manifest,
+        "PutObject" if is(".jsonl") && is_new => Site::NewLedger,
+        "PutObject" if is(".jsonl") => Site::Ledger,
+        "PutObject" if call.target.contains("/queue=") => Site::Store,
+        other => panic!("the function calls {other} {}", call.target),
     }
+}
+
+/// Returns whether the lock in the bucket is the one that a call writes again.
+fn is_own_lock(aws: &Aws, call: &Call) -> bool {
+    let token = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default()["token"].take();
+    let key = call.target.split_once('/').unwrap_or_default().1;
+    let kept = aws.act("world", |it, _| {
+        it.s3.objects(BUCKET).and_then(|objects| objects.get(key)).map(|object| token(&object.bytes))
+    });
+    kept == Some(token(&call.body))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,185 @@
+//! The kinds of letter: where each goes, and the account and the policy by which it does.
+
+use serde_json::{Value, json};
+use sim::arn;
+use sim::sns::{Protocol, Subscription};
+
+use super::named;
+use crate::loss::ledger::End;
+
+/// The kinds of letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// An envelope of SNS for a queue.
+    Queue,
+    /// An envelope that its rule sends to the topic.
+    Topic,
+    /// An envelope for a function; out of a FIFO queue by a rule's target.
+    Function,
+    /// An envelope for a web server.
+    Web,
+    /// An envelope for a stream.
+    Stream,
+    /// A raw delivery, whose rule names the subscription.
+    Raw,
+    /// A raw delivery, whose subscription is searched for.
+    Discovered,
+    /// Moved by SQS from a consumer's queue.
+    Moved,
+    /// A plain event for a function, which is waited for.
+    Plain,
+    /// Of a function's on-failure destination.
+    Destination,
+    /// Nothing that anybody could deliver.
+    Garbage,
+    /// Its subscription does not exist.
+    Stranger,
+    /// Its rule archives it.
+    Buried,
+    /// Its queue takes nothing, ever.
+    Broken,
+    /// Its queue says that it will never take it.
+    Picky,
+    /// Of a FIFO group whose heads make way when they fail.
+    Aside,
+}
+
+/// Returns the subscriptions of a world; `web` is the URL of its web server.
+#[must_use]
+pub fn subscriptions(fifo: bool, discovered_only: bool, web: &str) -> Vec<Subscription> {
+    let queue = |name: &str| (Protocol::Sqs, arn("sqs", &named(name, fifo)));
+    let mut all = vec![(Kind::Raw, queue("orders-raw"))];
+    if !discovered_only {
+        all.extend([
+            (Kind::Queue, queue("orders-worker")),
+            (Kind::Broken, queue("orders-broken")),
+            (Kind::Picky, queue("orders-picky")),
+            (Kind::Function, (Protocol::Lambda, arn("lambda", "function:orders-notifier"))),
+        ]);
+    }
+    if !discovered_only && !fifo {
+        all.extend([
+            (Kind::Web, (Protocol::Http, web.to_owned())),
+            (Kind::Stream, (Protocol::Firehose, arn("firehose", "deliverystream/orders"))),
+        ]);
+    }
+    let subscribe = |(kind, (protocol, endpoint)): (Kind, (Protocol, String))| {
+        let one = Subscription::new(&named("orders", fifo), &subscription_id(kind), protocol, &endpoint);
+        let one = one.dead_letters(&named("orders-dlq", fifo));
+        if kind == Kind::Raw { one.raw() } else { one }
+    };
+    all.into_iter().map(subscribe).collect()
+}
+
+/// Returns the subscription of letters of a kind.
+#[must_use]
+pub fn subscription(kind: Kind, fifo: bool) -> String {
+    format!("{}:{}", arn("sns", &named("orders", fifo)), subscription_id(kind))
+}
+
+fn subscription_id(kind: Kind) -> String {
+    let digit = match kind {
+        Kind::Queue | Kind::Topic | Kind::Buried | Kind::Aside | Kind::Moved => 1,
+        Kind::Broken => 2,
+        Kind::Picky => 3,
+        Kind::Raw | Kind::Discovered => 4,
+        Kind::Function | Kind::Destination => 5,
+        Kind::Web => 6,
+        Kind::Stream => 7,
+        Kind::Stranger | Kind::Garbage | Kind::Plain => 8,
+    };
+    format!("00000000-0000-4000-8000-00000000000{digit}")
+}
+
+/// Returns the redrive policy under which each kind goes where it must.
+#[must_use]
+pub fn policy(fifo: bool, schedule: &Value) -> Value {
+    let way = |way: &str| json!({ "messageAttributes": { "way": [way] } });
+    let mut rules = vec![
+        json!({ "name": "topic", "match": way("topic"), "target": "topic" }),
+        json!({ "name": "bury", "match": way("bury"), "action": "archive" }),
+        json!({ "name": "raw", "match": way("raw"), "subscription": subscription(Kind::Raw, fifo) }),
+        json!({ "name": "discover", "match": way("discover"), "subscription": "discover" }),
+    ];
+    if fifo {
+        let function = |name: &str| arn("lambda", &format!("function:{name}"));
+        rules.push(
+            json!({ "name": "function", "match": way("function"), "target": function("orders-notifier") }),
+        );
+        rules.push(json!({ "name": "plain", "match": way("plain"), "target": function("orders-projector") }));
+        rules.push(json!({ "name": "aside", "match": way("aside"), "fifo": "step-aside" }));
+    }
+    json!({ "default": { "target": "origin", "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } },
+        "origins": { "*": ["lambda-destination", "eventbridge"] },
+        "rules": rules })
+}
+
+impl Kind {
+    /// Returns where it must end.
+    #[must_use]
+    pub fn end(self) -> End {
+        match self {
+            Self::Garbage => End::Archived("unrecognised"),
+            Self::Stranger => End::Archived("refused"),
+            Self::Buried => End::Archived("rule"),
+            Self::Broken => End::Archived("exhausted"),
+            Self::Picky => End::Archived("permanent"),
+            _ => End::Delivered,
+        }
+    }
+
+    /// Returns the kind in a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Topic => "topic",
+            Self::Function => "function",
+            Self::Web => "web",
+            Self::Stream => "stream",
+            Self::Raw => "raw",
+            Self::Discovered => "discovered",
+            Self::Moved => "moved by SQS",
+            Self::Plain => "plain event",
+            Self::Destination => "Lambda destination",
+            Self::Garbage => "garbage",
+            Self::Stranger => "unknown subscription",
+            Self::Buried => "archived by rule",
+            Self::Broken => "broken queue",
+            Self::Picky => "picky queue",
+            Self::Aside => "stepping aside",
+        }
+    }
+
+    /// Returns the value of the attribute `way`, by which rules tell the kinds apart.
+    pub(super) fn way(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Buried => "bury",
+            Self::Raw => "raw",
+            Self::Discovered => "discover",
+            Self::Function => "function",
+            Self::Plain => "plain",
+            Self::Aside => "aside",
+            _ => "origin",
+        }
+    }
+
+    /// Returns the operation that delivers it, and its target's name there.
+    pub(super) fn target(self, fifo: bool) -> Option<(&'static str, String)> {
+        let queue = |name: &str| Some(("SendMessageBatch", named(name, fifo)));
+        match self {
+            Self::Queue | Self::Aside => queue("orders-worker"),
+            Self::Raw | Self::Discovered => queue("orders-raw"),
+            Self::Moved => queue("orders-billing"),
+            Self::Broken => queue("orders-broken"),
+            Self::Picky => queue("orders-picky"),
+            Self::Topic => Some(("PublishBatch", named("orders", fifo))),
+            Self::Function | Self::Destination => Some(("Invoke", "orders-notifier".to_owned())),
+            Self::Plain => Some(("Invoke", "orders-projector".to_owned())),
+            Self::Web => Some(("POST", "orders".to_owned())),
+            Self::Stream => Some(("PutRecordBatch", "orders".to_owned())),
+            Self::Garbage | Self::Stranger | Self::Buried => None,
+        }
+    }
+}

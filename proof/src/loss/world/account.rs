@@ -1,0 +1,200 @@
+//! The account around the function, and what goes wrong in it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sim::lambda::{FunctionSettings, Ran};
+use sim::sns::TopicSettings;
+use sim::sqs::{QueueSettings, Receive, Redrive};
+use sim::{Aws, Call, Caller, EntryFault, Faults, Server, WebAnswer};
+
+use super::Terms;
+use crate::Killer;
+use crate::loss::faults::{Fault, Plan, Site};
+use crate::loss::ledger::Who;
+use crate::loss::letters::{Kind, Letter, named, subscriptions, token};
+
+/// The receives after which SQS moves a message from a consumer's queue.
+pub(super) const MAX_RECEIVES: usize = 3;
+
+/// The name of the subscribers' web server.
+const WEB: &str = "orders.example.com";
+
+/// The caller behind the web server's door, which all processes share.
+pub(super) const WEB_CALLER: &str = "web";
+
+/// What decides what goes wrong with each call.
+#[derive(Debug)]
+pub(super) struct Network {
+    fifo: bool,
+    plan: Mutex<Plan>,
+    /// The process that has a letter in hand: a web server does not know who posts.
+    holders: Mutex<HashMap<Who, Killer>>,
+    /// The letters whose process ends when the web server has them.
+    fatal: Mutex<BTreeSet<Who>>,
+}
+
+impl Network {
+    pub(super) fn new(fifo: bool, plan: Plan) -> Arc<Self> {
+        let (plan, holders, fatal) = (Mutex::new(plan), Mutex::default(), Mutex::default());
+        Arc::new(Self { fifo, plan, holders, fatal })
+    }
+
+    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the process that is handed a letter.
+    pub(super) fn hold(&self, who: Who, killer: &Killer) {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(who, killer.clone());
+    }
+
+    /// Returns the site of a call of the function.
+    pub(super) fn site(&self, call: &Call) -> Site {
+        let requeue = named("orders-requeue", self.fifo);
+        match call.operation.as_str() {
+            "GetQueueAttributes" if call.target == requeue => Site::RequeueAttributes,
+            "GetQueueAttributes" => Site::QueueAttributes,
+            "GetSubscriptionAttributes" => Site::Subscription,
+            "ListSubscriptions" => Site::Subscriptions,
+            "SendMessageBatch" if call.target == requeue => Site::Requeue,
+            "SendMessageBatch" if call.target == named("graveyard", self.fifo) => Site::Bury,
+            "SendMessageBatch" => Site::Send,
+            "PublishBatch" => Site::Publish,
+            "Invoke" if call.target == "orders-projector" => Site::InvokeAndWait,
+            "Invoke" => Site::Invoke,
+            "POST" => Site::Post,
+            "PutRecordBatch" => Site::Stream,
+            "ChangeMessageVisibilityBatch" => Site::Hide,
+            "PutObject" => Site::Store,
+            other => panic!("the function calls {other}"),
+        }
+    }
+
+    /// Returns the course of a call. What SNS and Lambda do by themselves goes well, but for deletes.
+    fn course(&self, call: &Call) -> sim::Fault {
+        let site = match &*call.caller {
+            "mapping" if call.operation == "DeleteMessageBatch" => Site::Delete,
+            "mapping" | "sns" | "lambda" => return sim::Fault::Pass,
+            _ => self.site(call),
+        };
+        let fault = self.plan().next(site);
+        let is = |name: &str| site == Site::Send && call.target == named(name, self.fifo);
+        let refuses = if is("orders-broken") {
+            Some(EntryFault::service("InternalError", "Please try again."))
+        } else if is("orders-picky") {
+            Some(EntryFault::sender("InvalidMessageContents", "Invalid characters."))
+        } else {
+            None
+        };
+        match (fault, refuses) {
+            (None | Some(Fault::Partial | Fault::PartialSender), Some(refuses)) => {
+                sim::Fault::Entries((0..call.entries.len()).map(|index| (index, refuses.clone())).collect())
+            }
+            (None, None) => sim::Fault::Pass,
+            (Some(fault @ (Fault::KillBefore | Fault::KillAfter)), _) if site == Site::Post => {
+                self.kill_by_post(call, fault)
+            }
+            (Some(fault), _) => fault.course(site, call.entries.len()),
+        }
+    }
+
+    /// Ends the process that posts: not the caller behind the door, which all processes share.
+    fn kill_by_post(&self, call: &Call, fault: Fault) -> sim::Fault {
+        let Some(who) = letter_in(call) else { return sim::Fault::Pass };
+        if fault == Fault::KillBefore {
+            self.kill(who);
+            return sim::Fault::HangBefore;
+        }
+        self.fatal.lock().unwrap_or_else(PoisonError::into_inner).insert(who);
+        sim::Fault::HangAfter
+    }
+
+    fn kill(&self, who: Who) {
+        let holder = self.holders.lock().unwrap_or_else(PoisonError::into_inner).get(&who).cloned();
+        if let Some(holder) = holder {
+            holder.kill();
+        }
+    }
+
+    /// Takes a post.
+    fn post(&self, call: &Call) -> WebAnswer {
+        if &*call.caller == WEB_CALLER
+            && let Some(who) = letter_in(call)
+            && self.fatal.lock().unwrap_or_else(PoisonError::into_inner).remove(&who)
+        {
+            self.kill(who);
+        }
+        WebAnswer::status(200)
+    }
+}
+
+/// Returns the letter in a body.
+pub(super) fn letter_in(call: &Call) -> Option<Who> {
+    token(&String::from_utf8_lossy(&call.body))
+}
+
+/// Puts a letter into a dead-letter queue, as whoever gives it up does, and returns the message's id.
+pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> {
+    let sent = if letter.kind == Kind::Moved {
+        let source = named("orders-billing", letter.fifo);
+        aws.act("consumer", |it, cx| {
+            // What was delivered there before would be received as well.
+            it.sqs.purge_queue(cx, &source)?;
+            let sent = it.sqs.send_message(cx, &source, &letter.entry());
+            for _ in 0..=MAX_RECEIVES {
+                let receive = Receive { visibility: Some(0), ..Receive::default() };
+                it.sqs.poll(cx, &source, receive, &BTreeSet::new());
+            }
+            sent
+        })
+    } else {
+        aws.act("sns", |it, cx| it.sqs.send_message(cx, queue, &letter.entry()))
+    };
+    sent.expect("a queue takes every letter").id
+}
+
+/// Returns the settings of a consumer's queue, from which SQS moves what its consumer fails over.
+pub(in crate::loss) fn moving(dlq: &str) -> QueueSettings {
+    let redrive =
+        Redrive { queue: dlq.to_owned(), max_receives: u32::try_from(MAX_RECEIVES).unwrap_or(u32::MAX) };
+    QueueSettings { redrive: Some(redrive), ..QueueSettings::default() }
+}
+
+/// Creates everything that the function finds in the account, and returns the subscribers' web server.
+pub(super) fn furnish(aws: &Aws, terms: &Terms, network: &Arc<Network>) -> Server {
+    let faults = Arc::clone(network);
+    aws.set_faults(Faults::new(move |call| faults.course(call)));
+    let web = aws.listen_web(&Caller::new(WEB_CALLER), WEB).expect("a port of loopback is free");
+    let feed = QueueSettings {
+        retention: 1_209_600,
+        visibility: i64::try_from(terms.visibility.as_secs()).expect("some seconds"),
+        in_flight: terms.in_flight,
+        whole_group: false,
+        ..QueueSettings::default()
+    };
+    aws.act("world", |it, _| {
+        for name in ["orders-dlq", "orders-requeue"] {
+            it.sqs.create(&terms.named(name), feed.clone());
+        }
+        for name in ["orders-worker", "orders-broken", "orders-picky", "orders-raw", "graveyard"] {
+            it.sqs.create(&terms.named(name), QueueSettings::default());
+        }
+        it.sqs.create(&terms.named("orders-billing"), moving(&terms.named("orders-dlq")));
+        it.s3.create("graveyard");
+        it.firehose.create("orders");
+        for name in ["orders-notifier", "orders-projector"] {
+            it.lambda.create(name, FunctionSettings::default(), |_| Ran::ok("null"));
+        }
+        it.sns.create(&terms.named("orders"), TopicSettings::default());
+        for one in subscriptions(terms.fifo, terms.discovery, &format!("{}/orders", web.url())) {
+            it.sns.subscribe(one);
+        }
+        // SNS knows the server by its address, the function comes through its door.
+        for host in [WEB.to_owned(), web.address()] {
+            let network = Arc::clone(network);
+            it.web.serve(&host, move |call| network.post(call));
+        }
+    });
+    web
+}

@@ -1,0 +1,390 @@
+//! One function in an account: the queues that feed it, its targets, its archive, and the ledger of all that happens.
+
+mod account;
+mod reading;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::Value;
+use sim::lambda::{Batch, Mapping, MappingSettings, Outcome};
+use sim::{Aws, Caller, Clock, Payload, Server, arn};
+
+use self::account::{MAX_RECEIVES, Network};
+pub(super) use self::account::{moving, put};
+use super::faults::{Fault, Plan as Faults, Site};
+use super::ledger::{Ending, Ledger, Message, Plan, Run, Verdict, What, Who};
+use super::letters::{Kind, Letter, named, policy, token};
+use crate::Ended;
+
+/// The terms of a world.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// The function.
+    pub binary: PathBuf,
+    /// Whether its queues are FIFO.
+    pub fifo: bool,
+    /// `healthyRetryPolicy`.
+    pub schedule: Value,
+    /// Retries of that schedule.
+    pub retries: usize,
+    /// Whether the archive is a queue, not a bucket.
+    pub archive_queue: bool,
+    /// Whether the only subscription is that of raw letters, so that it can be discovered.
+    pub discovery: bool,
+    /// Messages that may be in flight in a queue.
+    pub in_flight: usize,
+    /// The function's timeout.
+    pub timeout: Duration,
+    /// The queues' visibility timeout.
+    pub visibility: Duration,
+    /// The batch sizes of the pollers of the dead-letter queue.
+    pub pollers: Vec<usize>,
+    /// The batch sizes of the pollers of the requeue.
+    pub requeue_pollers: Vec<usize>,
+    /// A file for the function's log.
+    pub log: Option<PathBuf>,
+}
+
+impl Terms {
+    /// Returns the milliseconds until the last retry can be due: all but the first, which is made at once, wait for the
+    /// least delay or longer.
+    fn last_due(&self) -> u64 {
+        let least = self.schedule["minDelayTarget"].as_u64().expect("a schedule has a least delay");
+        let waits = self.retries.saturating_sub(1);
+        least * 1_000 * u64::try_from(waits).expect("a few retries")
+    }
+
+    /// Returns a queue's or a topic's name.
+    fn named(&self, name: &str) -> String {
+        named(name, self.fifo)
+    }
+}
+
+/// The world.
+#[derive(Debug)]
+pub struct World {
+    /// Its terms.
+    pub terms: Terms,
+    pub(super) aws: Aws,
+    /// The subscribers' web server.
+    pub(super) web: Server,
+    network: Arc<Network>,
+    processes: AtomicUsize,
+    state: Mutex<State>,
+    over: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    letters: Vec<Letter>,
+    ledger: Ledger,
+    /// The messages' numbers by SQS's ids.
+    numbers: HashMap<Arc<str>, Message>,
+    /// The letter of each message.
+    whose: Vec<Who>,
+    /// What each invocation was handed.
+    batches: Vec<Invoked>,
+    /// The invocations of each process.
+    runs: HashMap<Arc<str>, Vec<Run>>,
+    /// The subscriptions of which a process was told that there can be none: it believes that for five minutes.
+    unknown: HashMap<Arc<str>, BTreeSet<String>>,
+    /// The processes that could not ask the queue from which SQS moves letters: each remembers it for a while.
+    uncounted: BTreeSet<Arc<str>>,
+    settled: Settled,
+    calls: BTreeMap<String, usize>,
+    rng: Rng,
+}
+
+/// The batch of an invocation.
+#[derive(Debug)]
+struct Invoked {
+    caller: Arc<str>,
+    handed: Vec<Handed>,
+}
+
+/// A message of an invocation.
+#[derive(Debug, Clone)]
+struct Handed {
+    who: Who,
+    message: Message,
+    handle: Arc<str>,
+    /// How often it has left in this invocation.
+    left: usize,
+}
+
+/// What a mapping did about its last batch.
+#[derive(Debug, Default)]
+struct Settled {
+    kept: BTreeSet<Arc<str>>,
+    failed: Option<String>,
+    deleted: BTreeSet<Arc<str>>,
+}
+
+impl World {
+    /// Returns a world without letters.
+    #[must_use]
+    pub fn new(terms: Terms, faults: Faults, seed: u64) -> Arc<Self> {
+        let aws = Aws::new(Clock::real(), seed);
+        let network = Network::new(terms.fifo, faults);
+        let web = account::furnish(&aws, &terms, &network);
+        let state = State {
+            letters: Vec::new(),
+            ledger: Ledger::default(),
+            numbers: HashMap::new(),
+            whose: Vec::new(),
+            batches: Vec::new(),
+            runs: HashMap::new(),
+            unknown: HashMap::new(),
+            uncounted: BTreeSet::new(),
+            settled: Settled::default(),
+            calls: BTreeMap::new(),
+            rng: Rng::with_seed(seed),
+        };
+        let state = Mutex::new(state);
+        Arc::new(Self {
+            terms,
+            aws,
+            web,
+            network,
+            processes: AtomicUsize::default(),
+            state,
+            over: AtomicBool::default(),
+        })
+    }
+
+    /// Puts a new letter into the dead-letter queue.
+    pub fn write(&self, kind: Kind, group: Option<String>) {
+        let mut state = self.state();
+        let fifo = self.terms.fifo;
+        let plan = Plan {
+            group: group.clone().filter(|_| fifo),
+            ordered: kind != Kind::Aside,
+            end: kind.end(),
+            retries: self.terms.retries,
+            last_due: self.terms.last_due(),
+            receives_before: if kind == Kind::Moved { MAX_RECEIVES } else { 0 },
+            kind: kind.name(),
+        };
+        let who = state.ledger.letter(plan);
+        let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
+        let queue = self.terms.named("orders-dlq");
+        let id = put(&self.aws, &queue, &letter);
+        let number = state.number(&id, who);
+        state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
+        state.letters.push(letter);
+    }
+
+    /// Returns how many messages lie in the queues.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.terms.named(name));
+        let waiting = self.aws.act("world", |it, _| {
+            let len = |name: &String| it.sqs.queue(name).map_or(0, sim::sqs::Queue::len);
+            queues.iter().map(len).sum()
+        });
+        // The journal does not grow while everybody waits.
+        self.read(&mut self.state());
+        waiting
+    }
+
+    /// Ends the faults.
+    pub fn calm(&self) {
+        self.network.plan().end();
+    }
+
+    /// Ends the polling.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether nobody polls any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Judges what became of the letters.
+    #[must_use]
+    pub fn judge(&self) -> Verdict {
+        let mut state = self.state();
+        self.read(&mut state);
+        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.terms.named(name));
+        let queued = self.aws.act("world", |it, _| {
+            let queues = queues.iter().filter_map(|name| it.sqs.queue(name));
+            let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
+            ids.filter_map(|id| state.numbers.get(id).copied()).collect()
+        });
+        state.ledger.judge(&queued)
+    }
+
+    /// Returns the faults so far.
+    #[must_use]
+    pub fn faults(&self) -> BTreeMap<(Site, Fault), usize> {
+        self.network.plan().made().clone()
+    }
+
+    /// Returns the calls so far.
+    #[must_use]
+    pub fn calls(&self) -> BTreeMap<String, usize> {
+        self.state().calls.clone()
+    }
+
+    /// Returns the invocations so far.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.state().ledger.runs()
+    }
+
+    /// Writes down that something is wrong that concerns no letter.
+    pub fn complain(&self, what: String) {
+        self.state().ledger.stranger(what);
+    }
+
+    /// Returns what goes wrong with an invocation.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.network.plan().next(Site::Answer)
+    }
+
+    /// Returns the name of a new process.
+    pub(super) fn process(&self) -> String {
+        format!("fn-{}", self.processes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the settings of the function, for a process that finds AWS at this URL.
+    #[must_use]
+    pub fn variables(&self, url: &str) -> Vec<(String, String)> {
+        let terms = &self.terms;
+        let queue = |name: &str| arn("sqs", &terms.named(name));
+        let archive =
+            if terms.archive_queue { queue("graveyard") } else { "s3://graveyard/dead-letters".to_owned() };
+        let pollers = terms.pollers.len().max(terms.requeue_pollers.len());
+        [
+            ("AWS_ENDPOINT_URL", url.to_owned()),
+            ("ARCHIVE", archive),
+            ("REQUEUE_ARN", queue("orders-requeue")),
+            ("REDRIVE_POLICY", policy(terms.fifo, &terms.schedule).to_string()),
+            ("MAX_CONCURRENCY", pollers.to_string()),
+            ("IN_FLIGHT_LIMIT", terms.in_flight.to_string()),
+            ("ALLOW_LOOPBACK_HTTP", "true".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    /// Returns the event source mappings with the number of batches that each works on at once. FIFO groups keep apart
+    /// only within a mapping, so pollers of one batch size share one.
+    pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
+        let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+        let terms = &self.terms;
+        for (queue, pollers) in [("orders-dlq", &terms.pollers), ("orders-requeue", &terms.requeue_pollers)] {
+            for batch in pollers {
+                *all.entry((queue, *batch)).or_default() += 1;
+            }
+        }
+        let mapping = |((queue, batch_size), concurrency)| {
+            let settings = MappingSettings {
+                batch_size,
+                concurrency,
+                timeout: terms.timeout,
+                // What is sent of two copies of one letter could not be told apart.
+                apart: Some(letter_of),
+                ..MappingSettings::new(&terms.named(queue), "sns-redrive")
+            };
+            (Mapping::new(&self.aws, settings), concurrency)
+        };
+        all.into_iter().map(mapping).collect()
+    }
+
+    /// Writes down that a process is handed a batch.
+    pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> Run {
+        let mut state = self.state();
+        self.read(&mut state);
+        *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
+        let timeout = self.terms.timeout;
+        let kept = (timeout / 5).min(Duration::from_secs(10)) + Duration::from_millis(100);
+        let run = state.ledger.begin(millis(timeout.saturating_sub(kept)));
+        state.runs.entry(Arc::clone(&caller.id)).or_default().push(run);
+        let mut handed = Vec::new();
+        for message in &batch.messages {
+            let Some(number) = state.numbers.get(&message.id).copied() else {
+                state.ledger.stranger(format!("the queue has {}, which is no letter", message.payload.body));
+                continue;
+            };
+            let who = state.whose[number];
+            state.ledger.fact(who, number, Some(run), What::Received { count: message.receives });
+            if message.source.is_some() && state.uncounted.contains(&caller.id) {
+                state.ledger.fact(who, number, Some(run), What::Uncounted);
+            }
+            self.network.hold(who, killer);
+            handed.push(Handed { who, message: number, handle: Arc::clone(&message.handle), left: 0 });
+        }
+        state.batches.push(Invoked { caller: Arc::clone(&caller.id), handed });
+        run
+    }
+
+    /// Does what Lambda does after an invocation. `heard` says whether the answer reached it.
+    pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: Run, ended: &Ended, heard: bool) {
+        let (ending, outcome) = match ended {
+            Ended::Answer(answer, _) if heard => (Ending::Heard, Outcome::Answer(answer.clone())),
+            Ended::Answer(..) => (Ending::Unheard, Outcome::Died),
+            Ended::Died => (Ending::Killed, Outcome::Died),
+            Ended::TimedOut => (Ending::TimedOut, Outcome::TimedOut),
+            Ended::Error(error) => (Ending::Failed, Outcome::Error(error.clone())),
+        };
+        let mut state = self.state();
+        self.read(&mut state);
+        state.settled = Settled::default();
+        mapping.settle(batch, &outcome);
+        self.read(&mut state);
+        let Settled { kept, failed, deleted } = std::mem::take(&mut state.settled);
+        // An answer that Lambda makes nothing of is a failure, too.
+        let is_bad = ending == Ending::Heard && failed.is_some();
+        state.ledger.end(run, if is_bad { Ending::Failed } else { ending }, failed);
+        if ending != Ending::Heard || is_bad {
+            return;
+        }
+        *state.calls.entry("DeleteMessageBatch, by Lambda".to_owned()).or_default() +=
+            (batch.messages.len() - kept.len()).div_ceil(10);
+        for message in &batch.messages {
+            let Some(number) = state.numbers.get(&message.id).copied() else { continue };
+            let what = if kept.contains(&message.id) {
+                What::Kept
+            } else if deleted.contains(&message.id) {
+                What::Deleted
+            } else {
+                What::NotDeleted
+            };
+            let who = state.whose[number];
+            state.ledger.fact(who, number, Some(run), what);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Numbers a message of a letter.
+    fn number(&mut self, id: &Arc<str>, who: Who) -> Message {
+        let number = self.whose.len();
+        self.whose.push(who);
+        self.numbers.insert(Arc::clone(id), number);
+        number
+    }
+}
+
+/// Returns the letter of a message.
+fn letter_of(payload: &Payload) -> Option<u64> {
+    token(&payload.body).and_then(|who| u64::try_from(who).ok())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
