@@ -40,6 +40,8 @@ pub struct Call {
     pub parameters: BTreeMap<String, String>,
     /// The body of an object, an event or a POST.
     pub body: Vec<u8>,
+    /// The bytes of the request's body.
+    pub bytes: usize,
 }
 
 impl Call {
@@ -54,6 +56,7 @@ impl Call {
             entries: Vec::new(),
             parameters: BTreeMap::new(),
             body: Vec::new(),
+            bytes: 0,
         }
     }
 

@@ -91,6 +91,7 @@ pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> 
         Service::Firehose => firehose::decode(&mut call, request),
         Service::Web => web::decode(&mut call, request),
     }?;
+    call.bytes = request.body.len();
     call.parameters.extend(trace.map(|trace| ("trace".to_owned(), trace)));
     Ok(call)
 }

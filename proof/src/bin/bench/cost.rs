@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use proof::Count;
 use serde_json::{Value, json};
 
 use crate::letters::{Sized, event};
 use crate::page::Table;
-use crate::run::Run;
+use crate::run::{Count, Run};
 
 const LETTERS: usize = 1_000;
 
@@ -112,11 +111,13 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     let invocations = LETTERS / case.batch;
     let mut kept = 0;
     for _ in 0..invocations {
-        kept += run.invoke(event(case.batch, SIZE, Sized::Body, case.topics)).1;
+        let event = event(case.batch, SIZE, Sized::Body, case.topics);
+        run.place(&event);
+        kept += run.invoke(event).1;
     }
     // What was logged is read by a thread of its own.
     std::thread::sleep(Duration::from_millis(50));
-    let ((logged, lines), counts) = (run.take_logged(), run.sink.take_counts());
+    let ((logged, lines), counts) = (run.take_logged(), run.take_counts());
     let (operation, expected) = case.expected;
     let of = |operation: &str| counts.get(operation).copied().unwrap_or_default();
     // One look at the queue, and one at each subscription that letters go to; the queue is looked at again after a

@@ -4,21 +4,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-pub(crate) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
 pub(crate) const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
 /// A Lambda event is at most 6 MB large.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub(crate) const LARGEST_EVENT: usize = 6 * 1024 * 1024;
 
-/// The topic of this number.
-pub(crate) fn topic(number: usize) -> String {
-    format!("arn:aws:sns:eu-central-1:123456789012:orders-{number}")
+/// The last part of each subscription's ARN.
+pub(crate) const SUBSCRIPTION: &str = "43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+
+/// The name of the topic of this number.
+pub(crate) fn topic_name(number: usize) -> String {
+    format!("orders-{number}")
 }
 
-/// The subscription of that topic.
-pub(crate) fn subscription(number: usize) -> String {
-    format!("{}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6", topic(number))
+/// The ARN of the topic of this number.
+pub(crate) fn topic(number: usize) -> String {
+    sim::arn("sns", &topic_name(number))
 }
 
 /// What of a letter has the size that was asked for.
@@ -49,7 +52,7 @@ fn body(index: usize, size: usize, sized: Sized, topic_number: usize) -> String 
     let topic = topic(topic_number);
     let unsubscribe = format!(
         "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={}",
-        subscription(topic_number)
+        format_args!("{topic}:{SUBSCRIPTION}")
     );
     let envelope = |message: &str| {
         json!({

@@ -121,6 +121,7 @@ fn measure(binary: &Path, policy: &Value, letters: usize, size: usize) -> Measur
 
 fn measure_event(binary: &Path, policy: &Value, event: &str, batches: usize) -> Measured {
     let mut run = Run::of_function(binary, policy, LATENCY, 1);
+    run.allow_large_messages();
     let memory = |run: &Run, figure| mebibytes(run.sandbox.memory(figure).expect("a running process"));
     let idle = memory(&run, "VmRSS");
     for _ in 0..batches {

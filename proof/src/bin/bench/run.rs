@@ -1,5 +1,6 @@
-//! A function on a sink, ready for events.
+//! A function in an account, ready for events.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,13 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use proof::{Ended, Sandbox, Sink, Subscribed};
+use proof::{Ended, Sandbox};
 use serde_json::Value;
+use sim::sns::{Protocol, Subscription, TopicSettings};
+use sim::sqs::{MAX_BYTES, Placed, QueueSettings};
+use sim::{Aws, Caller, Clock, Event, Fault, Faults, Payload, Server};
 
-use crate::letters::{DLQ, QUEUE, subscription, topic};
+use crate::letters::{QUEUE, SUBSCRIPTION, topic_name};
 
 /// Lambda's longest run; no invocation here takes a hundredth of it.
 const TIME: Duration = Duration::from_mins(5);
+
+/// The caller's name of the function.
+const FUNCTION: &str = "function";
+
+/// The queues, emptied after each invocation: nobody receives there.
+const QUEUES: [&str; 2] = ["orders-dlq", "orders-worker"];
 
 /// The binaries under test.
 pub(crate) struct Binaries {
@@ -23,11 +33,26 @@ pub(crate) struct Binaries {
     pub(crate) bare: Option<PathBuf>,
 }
 
-/// A process with its network.
+/// A process with its account.
 pub(crate) struct Run {
-    pub(crate) sink: Sink,
     pub(crate) sandbox: Sandbox,
+    aws: Aws,
+    _door: Server,
+    counts: BTreeMap<String, Count>,
     logged: Arc<[AtomicUsize; 2]>,
+}
+
+/// The requests of one operation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// Requests.
+    pub(crate) calls: usize,
+    /// Entries of batch requests.
+    pub(crate) entries: usize,
+    /// Bytes of the requests' bodies.
+    pub(crate) bytes: usize,
+    /// Requests that the service refused.
+    pub(crate) refused: usize,
 }
 
 impl Run {
@@ -44,12 +69,20 @@ impl Run {
     }
 
     fn start(binary: &Path, variables: &[(&str, String)], latency: Duration, topics: usize) -> Self {
-        Self::on(binary, variables, Sink::start(latency, subscriptions(topics)), "http")
+        let aws = account(latency, topics);
+        let door = aws.listen(&Caller::new(FUNCTION)).expect("a port of loopback is free");
+        Self::on(binary, variables, aws, door, "http")
     }
 
-    /// A function on a sink that is there already.
-    pub(crate) fn on(binary: &Path, variables: &[(&str, String)], sink: Sink, scheme: &str) -> Self {
-        let host = sink.address().replace("127.0.0.1", "localhost");
+    /// A function with TLS; chain and key are PEM.
+    pub(crate) fn with_tls(binary: &Path, variables: &[(&str, String)], chain: &str, key: &str) -> Self {
+        let aws = account(Duration::ZERO, 1);
+        let door = aws.listen_tls(&Caller::new(FUNCTION), chain, key).expect("a port of loopback is free");
+        Self::on(binary, variables, aws, door, "https")
+    }
+
+    fn on(binary: &Path, variables: &[(&str, String)], aws: Aws, door: Server, scheme: &str) -> Self {
+        let host = door.address().replace("127.0.0.1", "localhost");
         let mut variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         variables.push(("AWS_ENDPOINT_URL".to_owned(), format!("{scheme}://{host}")));
@@ -68,12 +101,14 @@ impl Run {
         });
         let started = sandbox.start_time(TIME);
         assert!(started.is_some(), "{} does not start: {:?}", binary.display(), sandbox.broken());
-        Self { sink, sandbox, logged }
+        Self { sandbox, aws, _door: door, counts: BTreeMap::new(), logged }
     }
 
     /// One invocation: how long it took, and how many letters were kept in the queue.
     pub(crate) fn invoke(&mut self, event: String) -> (Duration, usize) {
-        match self.sandbox.invoke(event, TIME) {
+        let ended = self.sandbox.invoke(event, TIME);
+        self.count();
+        match ended {
             Ended::Answer(answer, took) => {
                 let answer: Value = serde_json::from_str(&answer).expect("an answer in JSON");
                 let kept = answer["batchItemFailures"].as_array().map_or(0, Vec::len);
@@ -88,15 +123,80 @@ impl Run {
         let [bytes, lines] = self.logged.as_ref();
         (bytes.swap(0, Ordering::Relaxed), lines.swap(0, Ordering::Relaxed))
     }
+
+    /// Puts the messages of an event into their queue, as it is while the function works.
+    pub(crate) fn place(&self, event: &str) {
+        let event: Value = serde_json::from_str(event).expect("an event in JSON");
+        let now = self.aws.clock().millis();
+        for record in event["Records"].as_array().into_iter().flatten() {
+            let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+            let placed = Placed {
+                id: text("messageId"),
+                handle: text("receiptHandle"),
+                payload: Payload { body: text("body"), ..Payload::default() },
+                sender: "sns".to_owned(),
+                sent: now,
+                receives: 1,
+                first_received: now,
+                source: None,
+            };
+            let placed = self.aws.act("bench", |it, cx| it.sqs.place(cx, QUEUES[0], placed));
+            placed.expect("the queue is there");
+        }
+    }
+
+    /// Lets topics take messages as large as those of queues.
+    pub(crate) fn allow_large_messages(&self) {
+        let settings = TopicSettings { max_bytes: MAX_BYTES, ..TopicSettings::default() };
+        self.aws.act("bench", |it, _| it.sns.create(&topic_name(0), settings));
+    }
+
+    /// Returns the requests since the last time this was asked, by operation.
+    pub(crate) fn take_counts(&mut self) -> BTreeMap<String, Count> {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Counts the requests of an invocation and empties the account.
+    fn count(&mut self) {
+        for record in self.aws.take_journal() {
+            let Event::Answered { call, status, .. } = record.event else { continue };
+            if &*call.caller == FUNCTION {
+                let count = self.counts.entry(call.operation.clone()).or_default();
+                count.calls += 1;
+                count.entries += call.entries.len();
+                count.bytes += call.bytes;
+                count.refused += usize::from(status.is_none_or(|status| status >= 400));
+            }
+        }
+        for queue in QUEUES {
+            let purged = self.aws.act("bench", |it, cx| it.sqs.purge_queue(cx, queue));
+            purged.expect("the queue is there");
+        }
+        let _ = self.aws.take_journal();
+    }
 }
 
-/// Subscriptions of queues to so many topics.
-pub(crate) fn subscriptions(topics: usize) -> Vec<Subscribed> {
-    let one = |number| Subscribed {
-        arn: subscription(number),
-        topic: topic(number),
-        endpoint: QUEUE.to_owned(),
-        dlq: DLQ.to_owned(),
-    };
-    (0..topics).map(one).collect()
+/// An account with so many topics, to each of which a queue is subscribed, and a latency.
+fn account(latency: Duration, topics: usize) -> Aws {
+    let aws = Aws::new(Clock::real(), 1);
+    aws.set_faults(Faults::new(
+        move |_| {
+            if latency.is_zero() { Fault::Pass } else { Fault::Pass.after(latency) }
+        },
+    ));
+    aws.act("bench", |it, _| {
+        for name in QUEUES {
+            let settings =
+                QueueSettings { retention: 1_209_600, visibility: 360, ..QueueSettings::default() };
+            it.sqs.create(name, settings);
+        }
+        it.s3.create("graveyard");
+        for number in 0..topics {
+            let topic = topic_name(number);
+            it.sns.create(&topic, TopicSettings::default());
+            let one = Subscription::new(&topic, SUBSCRIPTION, Protocol::Sqs, QUEUE);
+            it.sns.subscribe(one.dead_letters(QUEUES[0]));
+        }
+    });
+    aws
 }

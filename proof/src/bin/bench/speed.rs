@@ -117,7 +117,7 @@ impl Side {
 
     fn measured(mut self, letters: usize) -> Measured {
         let cpu = self.run.sandbox.processor_time().saturating_sub(self.before);
-        let refused: usize = self.run.sink.take_counts().values().map(|count| count.refused).sum();
+        let refused: usize = self.run.take_counts().values().map(|count| count.refused).sum();
         assert_eq!(refused, 0, "every request is within the limits of AWS");
         let handled = u32::try_from(letters * self.times.len()).expect("fewer than billions");
         Measured {

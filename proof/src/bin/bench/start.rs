@@ -4,11 +4,9 @@ use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proof::{Sink, Subscribed};
-
 use crate::letters::{Sized, event};
 use crate::page::{Table, sizes};
-use crate::run::{Run, subscriptions};
+use crate::run::Run;
 use crate::stat::{mebibytes, median, millis};
 
 const STARTS: usize = 41;
@@ -26,7 +24,7 @@ pub(crate) fn table(binary: &Path) -> Table {
     let mut idle = Vec::new();
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
-        let mut run = tls(binary, subscriptions(1));
+        let mut run = tls(binary);
         starts.push(run.sandbox.start_time(Duration::ZERO).expect("it has started"));
         idle.push(run.sandbox.memory("VmRSS").expect("a running process"));
         first.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
@@ -53,7 +51,7 @@ pub(crate) fn table(binary: &Path) -> Table {
 }
 
 /// The function with endpoints behind TLS, whose authority is one more among those of the system.
-fn tls(binary: &Path, subscriptions: Vec<Subscribed>) -> Run {
+fn tls(binary: &Path) -> Run {
     let system = SYSTEM.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let trusted = trusted();
     std::fs::write(&trusted, [&system, AUTHORITY].concat()).expect("a file of certificates");
@@ -61,7 +59,7 @@ fn tls(binary: &Path, subscriptions: Vec<Subscribed>) -> Run {
         ("ARCHIVE", "s3://graveyard/dead-letters".to_owned()),
         ("SSL_CERT_FILE", trusted.to_str().expect("a path of text").to_owned()),
     ];
-    Run::on(binary, &variables, Sink::start_tls(subscriptions, CHAIN, KEY), "https")
+    Run::with_tls(binary, &variables, CHAIN, KEY)
 }
 
 fn trusted() -> PathBuf {
