@@ -288,7 +288,7 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0;
     // A letter that comes too early by a clock that is behind is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
-    if disturbed || skewed || world.fifo || world.rate.is_some() || world.requeue.is_some() {
+    if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
         return Ok(());
     }
     let attempts = life.attempts();
@@ -302,8 +302,9 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     if world.target == Target::Topic || hops(life) > 0 {
         return Ok(());
     }
-    // Others of the batch, or other batches, may take all of their time.
-    let late = Millis::try_from(world.mapping.window + 4 * world.mapping.timeout + 2).unwrap() * SECOND;
+    // Others of the batch, or other batches, may take all of their time; where nothing hangs, that of some retries.
+    let others = if world.hangs() { 4 * world.mapping.timeout } else { 20 };
+    let late = Millis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
     if archived == ["expiring"] {
         let waits = (1..=world.schedule.retries).scan(0, |time, retry| {
             *time += world.wait(retry).0 + late;

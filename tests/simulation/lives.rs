@@ -348,6 +348,13 @@ impl Life<'_> {
         attempts
     }
 
+    /// Returns whether no letter of its FIFO group came before it; without groups every letter is the first.
+    pub fn is_first_of_group(&self) -> bool {
+        let letters = &self.world.letters;
+        let group = |letter: usize| letters[letter].group;
+        !self.world.fifo || (0..self.letter).all(|other| group(other) != group(self.letter))
+    }
+
     /// Returns the archivings with their reasons.
     pub fn archived(&self) -> Vec<(&Fact, &str)> {
         let mut archived = Vec::new();

@@ -94,3 +94,10 @@ fn slow_groups_near_their_end_obey_the_laws() {
         obey(&world, &live(&world));
     }
 }
+
+#[test]
+fn crowds_near_their_end_obey_the_laws() {
+    for world in seeds(20).map(World::crowded) {
+        obey(&world, &live(&world));
+    }
+}

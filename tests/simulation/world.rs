@@ -359,6 +359,30 @@ impl World {
         world
     }
 
+    /// Returns a world whose letters come to a run just within the margin of their end, and are more than the run can begin at
+    /// their slow endpoint.
+    pub fn crowded(seed: u64) -> Self {
+        let mut world = Self::slow(seed);
+        world.fifo = false;
+        world.subscribers[0].kind = Kind::Function;
+        world.letters = vec![Plan { at: 0, group: 0 }; 60];
+        // They are received before the margin begins, and handed over when the window ends.
+        (world.mapping.batch, world.mapping.window, world.mapping.concurrency) = (100, 5, 1);
+        let wait = world.queue.retention - expiry_margin(world.queue.retention) - 1 - seed % 3;
+        let wait = u32::try_from(wait).unwrap();
+        world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
+        world
+    }
+
+    /// Returns whether anything takes its time.
+    pub fn hangs(&self) -> bool {
+        let of_targets = self.subscribers.iter().flat_map(|one| &one.weather);
+        let mut weather = of_targets.chain(&self.archive_weather);
+        weather.any(|outage| matches!(outage.how, How::Hangs | How::Slow | How::Mute))
+            || self.trouble.slow > 0
+            || self.trouble.lookups_hang > 0
+    }
+
     /// Returns the redrive policy.
     pub fn policy(&self) -> String {
         let Schedule { min, max, retries, no_delay, min_delay, max_delay, backoff } = self.schedule;
