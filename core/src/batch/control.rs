@@ -178,6 +178,9 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
         message_id: letter.sqs.message_id.clone(),
         receipt_handle: letter.sqs.receipt_handle.clone(),
         queue_arn: letter.sqs.queue.clone(),
+        dead_letter_queue_arn: Some(letter.dead_letter_queue())
+            .filter(|queue| **queue != letter.sqs.queue)
+            .cloned(),
         topic_arn: letter.topic().map(ToString::to_string),
         subscription_arn: letter.subscription().map(ToString::to_string),
         target: target
