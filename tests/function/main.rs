@@ -13,6 +13,7 @@ mod endpoints;
 mod failure_classes;
 mod loops;
 mod notices;
+mod orders;
 mod origins;
 mod pace;
 mod replay;

@@ -51,7 +51,8 @@ fn raws(count: usize) -> Vec<Letter> {
 
 /// The lines of the only object.
 fn lines(cloud: &Cloud) -> Vec<Value> {
-    let objects = cloud.objects();
+    let mut objects = cloud.objects();
+    objects.retain(|key, _| !key.ends_with("orders.json"));
     assert_eq!(objects.len(), 1);
     let object = objects.into_values().next().unwrap();
     assert!(object.ends_with('\n'));

@@ -64,6 +64,7 @@ async fn a_record_says_all_that_is_known() {
             "rule": "billing-slowly",
             "targetArn": WORKER,
             "retry": { "number": 12, "of": 12 },
+            "order": "order-1",
             "error": {
                 "code": "AccessDenied",
                 "class": "action_required",

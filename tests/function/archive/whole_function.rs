@@ -56,7 +56,15 @@ async fn each_reason_is_in_its_record() {
             { "name": "any", "match": { "messageAttributes": { "to": ["any"] } }, "target": TOPIC },
         ],
     });
-    let world = World::with_policy(&policy);
+    let settings = [
+        ("REDRIVE_POLICY", policy.to_string()),
+        ("CONTROL", "s3://orders".to_owned()),
+        ("WAITING_LIST", "off".to_owned()),
+    ];
+    let world = World::new(&settings.each_ref().map(|(name, value)| (*name, value.as_str())));
+    let order = json!({ "id": "o", "do": "archive", "match": { "messageAttributes": { "order": ["archive"] } },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    world.cloud.put("orders/orders.json", &json!({ "version": 1, "orders": [order] }).to_string());
     let full = (0..10).fold(Post::envelope("unmarkable"), |post, number| {
         post.sns_attribute(&format!("a{number}"), "String", "x")
     });
@@ -66,6 +74,7 @@ async fn each_reason_is_in_its_record() {
         // 13 days and 23 h of 14 days are over, and the next retry is an hour away.
         Post::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
         Post::envelope("rule").sns_attribute("audit", "String", "yes"),
+        Post::envelope("ordered").sns_attribute("order", "String", "archive"),
         Post::raw("unrecognised", "x"),
         Post::envelope("undeliverable_protocol").subscription(OTHER_SUBSCRIPTION),
         Post::envelope("refused").sns_attribute("to", "String", "closed"),

@@ -129,6 +129,7 @@ fn requests(policy: &serde_json::Value, posts: &[Post]) -> Vec<Request> {
         .env("AWS_SECRET_ACCESS_KEY", "secret")
         .env("AWS_ENDPOINT_URL", server.url())
         .env("ARCHIVE", "s3://graveyard/dead-letters")
+        .env("CONTROL", "off")
         .env("REDRIVE_POLICY", policy.to_string())
         .env("ALLOW_LOOPBACK_HTTP", "true")
         .stdin(Stdio::null())

@@ -1,0 +1,352 @@
+//! P10 at its edge: orders are read from S3, what waits is listed there, and an S3 that fails costs a second and no letter.
+
+use serde_json::{Value, json};
+use support::*;
+
+const ORDERS: &str = "graveyard/control/orders.json";
+
+/// A function with a place for orders, whose subscribers are down.
+fn world(settings: &[(&str, &str)]) -> World {
+    let given = [("CONTROL", "s3://graveyard/control")];
+    let world = World::new(&[&given, settings].concat());
+    with_s3(&world, |_| Reply::Accept);
+    world
+}
+
+/// From now on S3 answers so, and subscribers are down.
+fn with_s3(world: &World, s3: impl Fn(&Call) -> Reply + Send + Sync + 'static) {
+    world.cloud.script(move |call| match call.op.as_str() {
+        "GetObject" | "PutObject" => s3(call),
+        "SendMessageBatch" => Reply::Fail(503, "ServiceUnavailable", "down"),
+        _ => Reply::Accept,
+    });
+}
+
+/// From now on S3 answers a reading so.
+fn with_get(world: &World, reply: Reply) {
+    with_s3(world, move |call| if call.op == "GetObject" { reply.clone() } else { Reply::Accept });
+}
+
+fn order(action: &str, more: &Value) -> Value {
+    let mut order = json!({ "id": "order-1", "do": action, "match": { "topicArn": [TOPIC] },
+        "at": "2026-11-01T11:59:00Z", "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "the database is down" });
+    order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    order
+}
+
+fn give(world: &World, orders: &[Value]) {
+    world.cloud.put(ORDERS, &json!({ "version": 1, "orders": orders }).to_string());
+}
+
+/// A letter, received now; its second retry is due in nearly a minute.
+fn early() -> Post {
+    Post::envelope("early").mark(&mark(1, "early", NOW - 60_000)).received(1)
+}
+
+/// A letter whose first retry is due.
+fn due() -> Post {
+    Post::envelope("a")
+}
+
+fn is_warned(ran: &Ran, text: &str) -> bool {
+    ran.log.iter().any(|line| line["level"] == "WARN" && line["message"].as_str().unwrap().contains(text))
+}
+
+#[tokio::test]
+async fn without_a_document_there_are_no_orders() {
+    let world = world(&[]);
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(world.cloud.calls("GetObject").len(), 1);
+    assert_eq!(ran.metrics()["OrdersUnread"], 0);
+    assert!(!is_warned(&ran, "orders"));
+}
+
+#[tokio::test]
+async fn a_hold_hides_a_letter_until_its_end_and_says_so() {
+    let world = world(&[]);
+    give(&world, &[order("hold", &json!({}))]);
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred ordered"]);
+    assert_eq!(world.cloud.hidden()["handle-a"], 7_200);
+    assert_eq!(ran.letter("a")["order.id"], "order-1");
+    assert_eq!(world.cloud.calls("SendMessageBatch").len(), 0);
+    assert_eq!(ran.metrics()["LettersOrdered"], 1);
+}
+
+#[tokio::test]
+async fn a_retry_is_made_at_once_and_a_failure_keeps_the_plan() {
+    let world = world(&[]);
+    let planned = world.run([&early()]).await.letter("early")["due"].clone();
+    give(&world, &[order("retry", &json!({}))]);
+    world.pass(20);
+    let ran = world.run([&early()]).await;
+    let line = ran.letter("early");
+    assert_eq!(
+        [&line["outcome"], &line["reason"], &line["due"]],
+        [&json!("deferred"), &json!("failed"), &planned]
+    );
+    let said = json!([line["retry.number"], line["retry.ordered"], line["order.id"]]);
+    assert_eq!(said, json!([1, true, "order-1"]));
+    let sent = &world.cloud.entries("SendMessageBatch")[0];
+    let mark: Value = serde_json::from_str(&sent.attributes["sns-redrive"].1).unwrap();
+    assert_eq!(json!([mark["spent"], mark["ord"]]), json!([1, true]));
+}
+
+#[tokio::test]
+async fn an_archive_says_who_and_why() {
+    let world = world(&[]);
+    give(&world, &[order("archive", &json!({}))]);
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a archived ordered"]);
+    assert_eq!(ran.metrics()["ArchivedOrdered"], 1);
+    let record = archived_by(&world);
+    assert_eq!(
+        json!([record["reason"], record["order"], record["detail"]]),
+        json!(["ordered", "order-1", "by ada: the database is down"])
+    );
+}
+
+fn archived_by(world: &World) -> Value {
+    let objects = world.cloud.objects();
+    let (_, object) = objects.iter().find(|(key, _)| key.contains("/dead-letters/")).unwrap();
+    serde_json::from_str(object.trim()).unwrap()
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_for_good_is_recorded_as_ordered() {
+    let world = world(&[]);
+    give(&world, &[order("retry", &json!({}))]);
+    world.cloud.script(|call| match call.op.as_str() {
+        "SendMessageBatch" => Reply::Fail(400, "InvalidMessageContents", "no"),
+        _ => Reply::Accept,
+    });
+    assert_eq!(world.run([&early()]).await.outcomes(), ["early archived permanent"]);
+    let record = archived_by(&world);
+    assert_eq!(record["retry"], json!({ "number": 1, "of": 12, "ordered": true }));
+    assert_eq!(record["order"], "order-1");
+}
+
+#[tokio::test]
+async fn in_observe_mode_it_is_said_what_an_order_would_do() {
+    let world = world(&[("REDRIVE_MODE", "observe")]);
+    give(&world, &[order("archive", &json!({}))]);
+    let ran = world.run([&due()]).await;
+    let line = ran.letter("a");
+    assert_eq!(
+        json!([line["decision"], line["reason"], line["order.id"]]),
+        json!(["archive", "ordered", "order-1"])
+    );
+    assert_eq!(world.cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test]
+async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed() {
+    let world = world(&[]);
+    give(&world, &[order("hold", &json!({}))]);
+    world.run([&due()]).await;
+    world.pass(14);
+    world.run([&due()]).await;
+    assert_eq!(world.cloud.calls("GetObject").len(), 1);
+    world.pass(1);
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred ordered"], "304 is a good reading");
+    let tags: Vec<_> = world
+        .cloud
+        .calls("GetObject")
+        .iter()
+        .map(|call| call.headers.contains_key("if-none-match"))
+        .collect();
+    assert_eq!(tags, [false, true]);
+    give(&world, &[]);
+    world.pass(15);
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it was taken back");
+}
+
+/// What S3 may answer instead of the document.
+fn bad_replies() -> Vec<(&'static str, Reply)> {
+    vec![
+        ("ServiceUnavailable", Reply::Fail(503, "ServiceUnavailable", "down")),
+        ("SlowDown", Reply::Fail(503, "SlowDown", "slow")),
+        ("AccessDenied", Reply::Fail(403, "AccessDenied", "no")),
+        ("NoSuchBucket", Reply::Fail(404, "NoSuchBucket", "no")),
+        ("Unreachable", Reply::Reset),
+        ("DeadlineExceeded", Reply::Hang),
+        ("DeadlineExceeded", Reply::Slow(std::time::Duration::from_secs(2))),
+        ("OrdersBroken", Reply::Nonsense(200, "{")),
+        ("OrdersBroken", Reply::Nonsense(200, r#"{"version": 2, "orders": []}"#)),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_read_stays_whatever_s3_answers_until_it_ends_or_is_read_as_gone() {
+    for (code, reply) in bad_replies() {
+        let world = world(&[]);
+        give(&world, &[order("hold", &json!({}))]);
+        world.run([&due()]).await;
+        with_get(&world, reply);
+        for pass in [15, 3_600] {
+            world.pass(pass);
+            let began = tokio::time::Instant::now();
+            let ran = world.run([&due()]).await;
+            assert_eq!(ran.outcomes(), ["a deferred ordered"], "{code}");
+            assert!(
+                began.elapsed() <= std::time::Duration::from_millis(1_100),
+                "{code}: {:?}",
+                began.elapsed()
+            );
+            assert!(is_warned(&ran, "holds that were read stay"), "{code}: {}", ran.text);
+            assert!(ran.text.contains(&format!(r#""error.code":"{code}""#)), "{code}: {}", ran.text);
+            assert_eq!(ran.metrics()["OrdersUnread"], 1);
+        }
+        world.pass(3_600);
+        assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it has ended");
+        with_get(&world, Reply::Accept);
+        give(&world, &[]);
+        world.pass(15);
+        assert_eq!(world.run([&due()]).await.metrics()["OrdersUnread"], 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orders_to_retry_and_to_archive_lapse_ten_minutes_after_the_last_good_reading() {
+    for (action, ordered, lapsed) in [
+        ("retry", "early deferred failed", "early deferred early"),
+        ("archive", "early archived ordered", "early deferred early"),
+    ] {
+        for (code, reply) in bad_replies() {
+            let world = world(&[]);
+            give(&world, &[order(action, &json!({}))]);
+            world.run([&due()]).await;
+            with_get(&world, reply);
+            let early = Post::envelope("early").mark(&mark(6, "early", NOW - 60_000));
+            world.pass(600);
+            assert_eq!(world.run([&early]).await.outcomes(), [ordered], "{code}");
+            world.pass(1);
+            assert_eq!(world.run([&early]).await.outcomes(), [lapsed], "{code}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_never_read_the_orders_hides_for_a_minute_at_a_time_and_gives_up_after_ten() {
+    let broken_off = ("Unreachable", Reply::BreakOff(20));
+    for (code, reply) in bad_replies().into_iter().chain([broken_off]) {
+        let world = world(&[]);
+        give(&world, &[]);
+        with_get(&world, reply);
+        for _ in 0..10 {
+            let ran = world.run([&due()]).await;
+            assert_eq!(ran.outcomes(), ["a deferred orders_unread"], "{code}");
+            assert_eq!(world.cloud.hidden()["handle-a"], 60);
+            assert!(is_warned(&ran, "hidden for a minute at a time"), "{code}");
+            world.pass(60);
+        }
+        let ran = world.run([&due()]).await;
+        assert_eq!(ran.outcomes(), ["a deferred failed"], "{code}");
+        assert!(is_warned(&ran, "by their rules alone"), "{code}");
+        assert_eq!(ran.metrics()["OrdersUnread"], 1);
+    }
+}
+
+#[tokio::test]
+async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
+    let forbidden = world(&[]);
+    with_get(&forbidden, Reply::Fail(403, "AccessDenied", "no"));
+    let ran = forbidden.run([&due()]).await;
+    assert!(ran.text.contains("s3:ListBucket"), "{}", ran.text);
+    let broken = world(&[]);
+    give(&broken, &[order("hodl", &json!({}))]);
+    let ran = broken.run([&due()]).await;
+    assert!(ran.text.contains("orders[0].do: must be one of hold, retry, archive"), "{}", ran.text);
+}
+
+#[tokio::test]
+async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
+    let world = world(&[]);
+    // After the first retry a minute passes, after the sixth some more.
+    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    world.run([&due(), &long]).await;
+    let objects = world.cloud.objects();
+    let (key, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
+    assert_eq!(
+        key,
+        "graveyard/control/waiting/queue=orders-dlq/hour=2026-11-01T12/20261101T120000.000Z-req-1.jsonl"
+    );
+    let lines: Vec<Value> = object.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 1);
+    let line = &lines[0];
+    assert_eq!(
+        json!([
+            line["letterId"],
+            line["messageId"],
+            line["receiptHandle"],
+            line["queueArn"],
+            line["topicArn"]
+        ]),
+        json!(["long", "long", "handle-long", DLQ, TOPIC])
+    );
+    assert_eq!(
+        json!([line["rule"], line["retry"]["number"], line["retry"]["of"]]),
+        json!(["default", 7, 12])
+    );
+}
+
+#[tokio::test]
+async fn a_list_that_is_off_or_has_no_lines_is_not_written() {
+    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let off = world(&[("WAITING_LIST", "off")]);
+    off.run([&long]).await;
+    let short = world(&[]);
+    short.run([&due()]).await;
+    assert_eq!((off.cloud.calls("PutObject").len(), short.cloud.calls("PutObject").len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
+    let long = || Post::envelope("long").mark(&mark(6, "long", NOW));
+    for reply in [Reply::Hang, Reply::Reset, Reply::Fail(403, "AccessDenied", "handle-long")] {
+        let world = world(&[]);
+        with_s3(&world, move |call| if call.op == "PutObject" { reply.clone() } else { Reply::Accept });
+        let began = tokio::time::Instant::now();
+        let ran = world.run([&long()]).await;
+        assert!(began.elapsed() <= std::time::Duration::from_millis(1_100));
+        assert_eq!(ran.outcomes(), ["long deferred early"]);
+        assert_eq!((ran.kept.len(), world.cloud.hidden().len()), (1, 1));
+        assert_eq!(ran.metrics()["WaitingListFailed"], 1);
+    }
+}
+
+/// Reading and writing share one second.
+#[tokio::test(start_paused = true)]
+async fn an_s3_that_never_answers_costs_an_invocation_a_second_and_no_more() {
+    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let world = world(&[]);
+    give(&world, &[]);
+    world.run([&due()]).await;
+    with_s3(&world, |_| Reply::Hang);
+    world.pass(15);
+    let began = tokio::time::Instant::now();
+    let ran = world.run([&long]).await;
+    assert!(began.elapsed() <= std::time::Duration::from_millis(1_100), "{:?}", began.elapsed());
+    let metrics = ran.metrics();
+    assert_eq!(json!([metrics["OrdersUnread"], metrics["WaitingListFailed"]]), json!([1, 1]));
+}
+
+#[tokio::test]
+async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
+    for level in
+        [tracing_subscriber::filter::LevelFilter::TRACE, tracing_subscriber::filter::LevelFilter::INFO]
+    {
+        for fails in [true, false] {
+            let world = world(&[]).log_level(level);
+            with_s3(&world, move |call| match (call.op.as_str(), fails) {
+                ("PutObject", true) => Reply::Fail(500, "InternalError", "handle-long"),
+                _ => Reply::Accept,
+            });
+            let ran = world.run([&Post::envelope("long").mark(&mark(6, "long", NOW))]).await;
+            assert!(world.cloud.calls("PutObject")[0].object.contains("handle-long"));
+            assert!(!ran.text.contains("handle-") && !ran.metrics.contains("handle-"), "{}", ran.text);
+        }
+    }
+}
