@@ -59,14 +59,14 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
     match &cli.command {
         args::Command::Plan(args) => plan::run(args, cli.json, console),
         args::Command::Explain(args) => explain::run(args, cli.json, console),
-        args::Command::Hold(args) => orders::hold(args, cli.json, console).await,
+        args::Command::Hold(args) => Box::pin(orders::hold(args, cli.json, console)).await,
         args::Command::Retry(args) => Box::pin(orders::retry(args, cli.json, console)).await,
         args::Command::Release(args) => Box::pin(orders::release(args, cli.json, console)).await,
-        args::Command::Orders(args) => orders::list(args, cli.json, console).await,
-        args::Command::Waiting(args) => waiting::run(args, cli.json, console).await,
+        args::Command::Orders(args) => Box::pin(orders::list(args, cli.json, console)).await,
+        args::Command::Waiting(args) => Box::pin(waiting::run(args, cli.json, console)).await,
         args::Command::Archive(args) => match &args.command {
             None => Box::pin(orders::archive(&args.order, cli.json, console)).await,
-            Some(command) => archive::run(command, cli.json, console).await,
+            Some(command) => Box::pin(archive::run(command, cli.json, console)).await,
         },
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
     }

@@ -24,16 +24,25 @@ pub(crate) struct Control {
 /// The bucket and the prefix that are named on the command line, else by the function's own variables, else those that
 /// follow from the archive.
 pub(crate) fn place(args: &args::ControlPlace, console: &Console) -> Result<(String, String), Failed> {
+    let bad = |problem: &str| Err(Failed::Input(vec![problem.to_owned()]));
     let variable = |name| (console.variable)(name).filter(|value| !value.is_empty());
     if let Some(control) = args.control.clone().or_else(|| variable("CONTROL")) {
+        if control == "off" {
+            return bad("CONTROL is off: the function reads no orders and lists no waiting letters");
+        }
         return s3_place(&control, "--control (or CONTROL)");
     }
     let Some(archive) = args.archive.clone().or_else(|| variable("ARCHIVE")) else {
-        let problem = "--control (or CONTROL) is missing: s3://bucket/prefix, as the function has it; --archive (or \
-                       ARCHIVE) will do where the function has no CONTROL of its own";
-        return Err(Failed::Input(vec![problem.to_owned()]));
+        return bad(
+            "--control (or CONTROL) is missing: s3://bucket/prefix, as the function has it; --archive (or ARCHIVE) will do \
+             where the function has no CONTROL of its own",
+        );
     };
     let (bucket, prefix) = s3_place(&archive, "--archive (or ARCHIVE)")?;
+    // As the function has it.
+    if prefix.is_empty() {
+        return bad("an archive without a prefix leaves no place for orders beside it: give --control");
+    }
     Ok((bucket, format!("{prefix}-control")))
 }
 

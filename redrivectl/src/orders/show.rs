@@ -54,13 +54,9 @@ fn tell(mut rows: Vec<Vec<String>>, none: &str, console: &mut Console) -> Result
 /// An order as a line of a table.
 pub(super) fn row(order: &Order, now: Timestamp) -> Vec<String> {
     let in_force = if order.at > now { format!("from {} UTC", utc(order.at)) } else { ends(order, now) };
-    let mut pattern = order.pattern.to_string();
-    if let Some(before) = order.arrived_before {
-        pattern += &format!(", arrived before {before}");
-    }
-    if let Some(after) = order.arrived_after {
-        pattern += &format!(", arrived {after} or later");
-    }
+    let before = order.arrived_before.map_or(String::new(), |before| format!(", arrived before {before}"));
+    let after = order.arrived_after.map_or(String::new(), |after| format!(", arrived {after} or later"));
+    let pattern = format!("{}{before}{after}", order.pattern);
     [order.id.as_str(), order.action.name(), &pattern, &in_force, &order.by, &order.why]
         .map(harmless)
         .to_vec()

@@ -31,7 +31,7 @@ pub(super) const BEGINS: Duration = Duration::from_secs(20);
 const REQUESTS: usize = 16;
 
 /// The time for one request, with the SDK's own repetitions.
-const REQUEST_TIME: Duration = Duration::from_secs(60);
+const REQUEST_TIME: Duration = Duration::from_mins(1);
 
 /// How often letters are asked where the failure passes: throttling, errors of the network.
 const PASSES: u32 = 3;
@@ -122,7 +122,7 @@ impl<'a> Waker<'a> {
             Kept { queue: letter.queue_arn, handle: handle.into(), touches }
         };
         let (err, shows) = (&mut console.err, console.progress);
-        let mut screen = Screen { err, shows, on_screen: false };
+        let mut screen = Screen { err, shows, stands: false };
         let read = self.list.read(self.control, now, keep, |letters| {
             if letters % 1_000 == 0 {
                 screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
@@ -161,7 +161,7 @@ impl<'a> Waker<'a> {
     ) -> Result<Woken, Failed> {
         let begins = written + BEGINS;
         while Instant::now() < begins && !stop.load(Ordering::Relaxed) {
-            let mut screen = Screen { err: &mut console.err, shows: console.progress, on_screen: false };
+            let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
             screen.show(&format!("waking begins in {} s", (begins - Instant::now()).as_secs() + 1));
             sleep_until(begins.min(Instant::now() + LOOK)).await;
             screen.clear();
@@ -178,13 +178,13 @@ impl<'a> Waker<'a> {
             order(one).cmp(&order(other))
         });
         letters.retain(|line| !is_due_soon(line, clock));
-        let mut screen = Screen { err: &mut console.err, shows: console.progress, on_screen: false };
+        let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
         let mut woken = Woken::default();
         let all = letters.len() as u64;
         let ends = Ends { stop, clock, end };
         for pass in 1..=PASSES {
             let mut again = Vec::new();
-            let mut answers = asked(self.sqs, std::mem::take(&mut letters), rate, &ends);
+            let mut answers = asked(self.sqs, &letters, rate, &ends);
             while let Some((batch, answers)) = answers.next().await {
                 match answers {
                     Answers::Stopped(why) => {
@@ -246,7 +246,7 @@ enum Answers {
 /// Asks letters to wake, ten of a queue at a time, at this rate. What is due soon meanwhile is left alone.
 fn asked<'l>(
     sqs: &'l aws_sdk_sqs::Client,
-    letters: Vec<&'l Line<Kept>>,
+    letters: &[&'l Line<Kept>],
     rate: u32,
     ends: &'l Ends<'l>,
 ) -> LocalBoxStream<'l, (Vec<&'l Line<Kept>>, Answers)> {
@@ -310,23 +310,19 @@ impl Woken {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{} asked to wake", count(self.asked, "letter"));
+        let mut parts = vec![format!("{} asked to wake", count(self.asked, "letter"))];
         if self.stale > 0 {
-            text += &format!("; {} had moved on", thousands(self.stale));
+            parts.push(format!("{} had moved on", thousands(self.stale)));
         }
-        for (code, letters) in &self.failed {
-            text += &format!("; {} failed: {}", thousands(*letters), harmless(code));
-        }
-        match self.stopped {
-            None => {}
-            Some(Stopped::Interrupted) => {
-                text += &format!("; interrupted, {} left asleep. The order stays", thousands(self.left));
-            }
-            Some(Stopped::OrderEnded) => {
-                text += &format!("; the order ended, {} left asleep", thousands(self.left));
-            }
-        }
-        text + "."
+        let failed =
+            |(code, letters): (&String, &u64)| format!("{} failed: {}", thousands(*letters), harmless(code));
+        parts.extend(self.failed.iter().map(failed));
+        let left = thousands(self.left);
+        parts.extend(self.stopped.map(|why| match why {
+            Stopped::Interrupted => format!("interrupted, {left} left asleep"),
+            Stopped::OrderEnded => format!("the order ended, {left} left asleep"),
+        }));
+        format!("{}.", parts.join("; "))
     }
 }
 
@@ -334,21 +330,22 @@ impl Woken {
 struct Screen<'a> {
     err: &'a mut (dyn Write + Send),
     shows: bool,
-    on_screen: bool,
+    /// Whether a line of progress stands there.
+    stands: bool,
 }
 
 impl Screen<'_> {
     /// Shows a line in the place of the one before. Work goes on, also where nobody listens.
     fn show(&mut self, line: &str) {
         if self.shows {
-            self.on_screen = true;
+            self.stands = true;
             let _ = write!(self.err, "\r\x1b[K{line}");
             let _ = self.err.flush();
         }
     }
 
     fn clear(&mut self) {
-        if std::mem::take(&mut self.on_screen) {
+        if std::mem::take(&mut self.stands) {
             let _ = write!(self.err, "\r\x1b[K");
         }
     }

@@ -92,9 +92,17 @@ async fn the_default_place_follows_from_the_archive() {
     let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://graveyard/dead-letters"];
     redrivectl_in(World::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
-    let nowhere = redrivectl_in(World::on(&cloud), &["orders"]).await;
-    assert_eq!(nowhere.code, 2);
-    assert!(nowhere.err.starts_with("redrivectl: --control (or CONTROL) is missing"), "{}", nowhere.err);
+    for (args, problem) in [
+        (&["orders"][..], "--control (or CONTROL) is missing"),
+        (&["orders", "--archive", "s3://graveyard"], "an archive without a prefix"),
+        (&["orders", "--archive", DLQ], "--archive (or ARCHIVE) must be s3://bucket/prefix"),
+        (&["orders", "--control", "off"], "CONTROL is off"),
+        (&["orders", "--control", "graveyard"], "--control (or CONTROL) must be s3://bucket/prefix"),
+    ] {
+        let told = redrivectl_in(World::on(&cloud), args).await;
+        assert_eq!((told.code, told.out.as_str()), (2, ""));
+        assert!(told.err.starts_with(&format!("redrivectl: {problem}")), "{}", told.err);
+    }
 }
 
 #[tokio::test]
@@ -196,9 +204,9 @@ async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
     let lapsed = order("lapsed", "retry", None);
     put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
     // Before they are kept nothing leaves the document.
-    cloud.script(|call| match call.to.contains("/orders/") {
-        true => Reply::Fail(503, "SlowDown", "later"),
-        false => Reply::Accept,
+    cloud.script(|call| {
+        let kept = call.to.contains("/orders/");
+        if kept { Reply::Fail(503, "SlowDown", "later") } else { Reply::Accept }
     });
     let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
     assert_eq!(run(&cloud, &args).await.code, 1);

@@ -332,7 +332,7 @@ mod given {
 
     /// What `archive show --json` writes of a letter.
     async fn shown(cloud: &Cloud, post: &Post) -> Value {
-        let world = World::on(&cloud);
+        let world = World::on(cloud);
         let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
         let text = redrivectl_in(world, &args).await.text();
         serde_json::from_str(&text).unwrap()

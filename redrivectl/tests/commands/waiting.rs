@@ -20,7 +20,7 @@ pub(crate) fn letter(id: &str, but: &Value) -> Value {
 }
 
 pub(crate) fn lines(letters: &[Value]) -> String {
-    letters.iter().map(|letter| format!("{letter}\n")).collect()
+    letters.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 /// Puts an object of the list, below the queue of its first line.
