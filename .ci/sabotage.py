@@ -23,9 +23,9 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
         suite, _, which = which.partition(" ")
         target = ["--lib"] if suite == "lib" else ["--test", suite]
         build = ["cargo", "test", "--quiet", "--package", "redrive-core", *target]
-    elif kind in ("function", "lib"):
+    elif kind in ("function", "simulation", "lib"):
         # The whole workspace, so that nothing is compiled twice for other features.
-        target = ["--lib"] if kind == "lib" else ["--test", "function"]
+        target = ["--lib"] if kind == "lib" else ["--test", kind]
         build = ["cargo", "test", "--quiet", "--workspace", *target]
     elif kind in ("matrix", "replay"):
         binaries = (BUILD / "debug").resolve()
