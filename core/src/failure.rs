@@ -40,6 +40,8 @@ pub struct Failure {
     /// The service's message, kept only for codes that are known to name an action and a resource.
     /// Others may quote what was sent, such as a receipt handle.
     pub message: Option<String>,
+    /// The seconds after which the target wants to be asked again, where it says so.
+    pub retry_after: Option<u64>,
 }
 
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html#API_PublishBatch_Errors>,
@@ -163,7 +165,7 @@ impl Failure {
     /// A failure that no service reported.
     #[must_use]
     pub fn ours(class: FailureClass, code: &str) -> Self {
-        Self { class, code: code.to_owned(), message: None }
+        Self { class, code: code.to_owned(), message: None, retry_after: None }
     }
 
     /// Classifies the error of a service by its code and its HTTP status.
@@ -189,6 +191,6 @@ impl Failure {
         };
         let message =
             message.filter(|_| action_required && class == FailureClass::ActionRequired).map(str::to_owned);
-        Self { class, code, message }
+        Self { class, code, message, retry_after: None }
     }
 }

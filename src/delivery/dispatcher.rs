@@ -111,6 +111,12 @@ impl Dispatcher {
         Self { health, ..self }
     }
 
+    /// The same on another way to web servers.
+    #[must_use]
+    pub fn with_http(self, http: HttpClient) -> Self {
+        Self { http: Arc::new(http), ..self }
+    }
+
     /// Sends every payload to its endpoint and says what became of each, in the same order.
     ///
     /// Payloads for one endpoint (and, towards topics, of one trace) share requests where the service has
@@ -131,7 +137,7 @@ impl Dispatcher {
                 _ => None,
             };
             // Last retries wait for another trial than all others.
-            let last = *purpose == Purpose::Retry { last: true } && !self.health().is_up(to);
+            let last = purpose.is_last() && !self.health().is_up(to);
             together.entry((to, trace, last)).or_default().push(index);
         }
         let requests = together.into_iter().flat_map(|((to, ..), indexes)| {
@@ -184,7 +190,7 @@ impl Dispatcher {
         left_out.sort_unstable();
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
-            let wait = health.wait(to, purpose == Purpose::Retry { last: true }, now);
+            let wait = health.wait(to, purpose.is_last(), now);
             sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
         }
         sent

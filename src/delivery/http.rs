@@ -5,12 +5,15 @@
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 
-use std::sync::OnceLock;
+use std::io::{Error, ErrorKind};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
-use http::{Method, Request, StatusCode};
+use futures_util::future::BoxFuture;
+use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -85,16 +88,32 @@ impl<'a> Post<'a> {
 /// Posts to web servers, and reads small files from them.
 pub struct HttpClient {
     reach: Reach,
-    // Made when first needed: reading the certificates of the system takes longer than a cold start
-    // should, and most functions never post.
-    client: OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>,
+    network: Network,
 }
+
+/// The way to servers.
+enum Network {
+    /// Made when first needed: reading the certificates of the system takes longer than a cold start should, and most
+    /// functions never post.
+    Real(OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>),
+    Simulated(Arc<SimulatedNetwork>),
+}
+
+/// A network for tests: it answers requests, or fails as connections do.
+pub type SimulatedNetwork =
+    dyn Fn(Request<Full<Bytes>>) -> BoxFuture<'static, std::io::Result<Response<Bytes>>> + Send + Sync;
 
 impl HttpClient {
     /// A client that reaches only what `reach` allows.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self { reach, client: OnceLock::new() }
+        Self { reach, network: Network::Real(OnceLock::new()) }
+    }
+
+    /// A client of a simulated network.
+    #[must_use]
+    pub fn simulated(reach: Reach, network: Arc<SimulatedNetwork>) -> Self {
+        Self { reach, network: Network::Simulated(network) }
     }
 
     /// Posts.
@@ -103,7 +122,7 @@ impl HttpClient {
             return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
         };
         let answer = self.send(url, request, MAX_ANSWER_BYTES, DRAIN).await;
-        match answer.and_then(|(status, _)| verdict(status).map_err(Sent::Failed)) {
+        match answer.and_then(|(head, _)| verdict(&head).map_err(Sent::Failed)) {
             Ok(()) => Sent::Accepted,
             Err(sent) => sent,
         }
@@ -118,8 +137,8 @@ impl HttpClient {
         let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
         let request = Request::get(url.as_str()).body(Full::default()).map_err(not_buildable)?;
         match self.send(url, request, max_bytes, TIMEOUT).await {
-            Ok((status, body)) => {
-                verdict(status)?;
+            Ok((head, body)) => {
+                verdict(&head)?;
                 body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
             }
             Err(Sent::Failed(failure)) => Err(failure),
@@ -134,25 +153,46 @@ impl HttpClient {
         request: Request<Full<Bytes>>,
         max_bytes: usize,
         patience: Duration,
-    ) -> Result<(StatusCode, Option<Bytes>), Sent> {
+    ) -> Result<(Response<()>, Option<Bytes>), Sent> {
         // The resolver is not asked about addresses, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {
             return Err(Sent::Refused(NotAllowed::DETAIL));
         }
-        let client = self.client().map_err(Sent::Failed)?;
-        let answer = timeout(TIMEOUT, client.request(request)).await;
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
-        let answer = answer.map_err(late)?.map_err(|error| no_connection(&error))?;
+        let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;
         // The status tells what became of the letter, however the body ends.
-        let status = answer.status();
-        let body = timeout(patience, Limited::new(answer.into_body(), max_bytes).collect()).await;
-        Ok((status, body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes)))
+        let (head, body) = answer.into_parts();
+        let body = timeout(patience, Limited::new(body, max_bytes).collect()).await;
+        Ok((
+            Response::from_parts(head, ()),
+            body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes),
+        ))
     }
 
-    fn client(
+    /// Sends a request.
+    async fn exchange(
         &self,
-    ) -> Result<&Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>, Failure> {
-        if let Some(client) = self.client.get() {
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, Error>>, Sent> {
+        match &self.network {
+            Network::Real(client) => {
+                let client = self.client(client).map_err(Sent::Failed)?;
+                let answer = client.request(request).await.map_err(|error| no_connection(&error))?;
+                Ok(answer
+                    .map(|body| body.map_err(|_| Error::from(ErrorKind::ConnectionAborted)).boxed_unsync()))
+            }
+            Network::Simulated(network) => {
+                let answer = network(request).await.map_err(|error| no_connection(&error))?;
+                Ok(answer.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
+            }
+        }
+    }
+
+    fn client<'c>(
+        &self,
+        client: &'c OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>,
+    ) -> Result<&'c Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>, Failure> {
+        if let Some(client) = client.get() {
             return Ok(client);
         }
         if !has_root_certificates() {
@@ -161,24 +201,40 @@ impl HttpClient {
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
-        Ok(self.client.get_or_init(|| pool(IDLE).build(with_tls(http))))
+        Ok(client.get_or_init(|| pool(IDLE).build(with_tls(http))))
     }
 }
 
 /// SNS's own reading of an answer: 5xx and 429 are tried again, every other 4xx is for good. What
 /// SNS says nothing about, redirects above all, is for an operator to mend.
-fn verdict(status: StatusCode) -> Result<(), Failure> {
-    let class = match status.as_u16() {
+fn verdict(head: &Response<()>) -> Result<(), Failure> {
+    let status = head.status().as_u16();
+    let class = match status {
         200..=299 => return Ok(()),
         429 => FailureClass::Throttling,
         400..=499 => FailureClass::Permanent,
         100..=101 | 500..=599 => FailureClass::Transient,
         _ => FailureClass::ActionRequired,
     };
-    Err(Failure::ours(class, &format!("Http{}", status.as_u16())))
+    let retry_after = retry_after(head.headers()).filter(|_| matches!(status, 429 | 503));
+    Err(Failure { retry_after, ..Failure::ours(class, &format!("Http{status}")) })
 }
 
-fn no_connection(error: &hyper_util::client::legacy::Error) -> Sent {
+/// Returns the seconds after which a server wants to be asked again. A date counts from the date of the answer, so that
+/// no clock has to agree with the server's.
+/// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let asked = text(RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse() {
+        return Some(seconds);
+    }
+    let date = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
+    let (then, now) = (date(asked)?, date(text(DATE)?)?);
+    u64::try_from(then.as_second() - now.as_second()).ok()
+}
+
+fn no_connection(error: &(dyn std::error::Error + 'static)) -> Sent {
     if chain(error).any(<dyn std::error::Error>::is::<NotAllowed>) {
         return Sent::Refused(NotAllowed::DETAIL);
     }
@@ -204,7 +260,10 @@ mod tests {
 
     #[test]
     fn answers_are_read_as_sns_reads_them() {
-        let class = |status| verdict(StatusCode::from_u16(status).unwrap()).map_err(|failure| failure.class);
+        let class = |status: u16| {
+            let head = Response::builder().status(status).body(()).unwrap();
+            verdict(&head).map_err(|failure| failure.class)
+        };
         for (status, expected) in [
             (200, Ok(())),
             (204, Ok(())),
@@ -223,6 +282,28 @@ mod tests {
             (599, Err(FailureClass::Transient)),
         ] {
             assert_eq!(class(status), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn servers_say_in_seconds_or_by_a_date_when_they_want_to_be_asked_again() {
+        let now = "Sun, 06 Nov 1994 08:49:37 GMT";
+        for (status, asked, date, expected) in [
+            (429, "120", "", Some(120)),
+            (503, " 7 ", "", Some(7)),
+            (503, "0", "", Some(0)),
+            (503, "Sun, 06 Nov 1994 08:50:07 GMT", now, Some(30)),
+            (503, "Sun, 06 Nov 1994 08:50:07 GMT", "", None),
+            (503, "Sun, 06 Nov 1994 08:49:07 GMT", now, None),
+            (503, "soon", now, None),
+            (503, "-1", now, None),
+            (503, "99999999999999999999", now, None),
+            (500, "120", "", None),
+            (404, "120", "", None),
+        ] {
+            let head = Response::builder().status(status).header("retry-after", asked).header("date", date);
+            let failure = verdict(&head.body(()).unwrap()).unwrap_err();
+            assert_eq!(failure.retry_after, expected, "{status} {asked}");
         }
     }
 }

@@ -21,7 +21,7 @@ pub use dispatcher::{Dispatcher, PendingDelivery, Time};
 pub use event::Invoke;
 pub use guard::Reach;
 pub use hiding::{Hiding, hide};
-pub use http::{HttpClient, Post};
+pub use http::{HttpClient, Post, SimulatedNetwork};
 pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, Numbered, OutgoingMessage};
 pub use packing::{MAX_ENTRIES, runs};
 pub use payload::Payload;

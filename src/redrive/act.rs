@@ -113,7 +113,7 @@ impl Carrier {
                     payload: payload.as_ref().ok()?,
                     not_before: run.after(one.not_before),
                     at_once: one.at_once,
-                    purpose: Purpose::Retry { last: one.retry.is_last() },
+                    purpose: Purpose::Retry { last: one.retry.is_last(), longest: one.longest },
                 })
             })
             .collect();

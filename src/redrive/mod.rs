@@ -16,7 +16,7 @@ use crate::batch::{Config, Machine, Mode, Notice, Now, Report};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::delivery::{Dispatcher, Reach};
+use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::letter::SqsMessage;
 use crate::lookup::{Queues, Subscriptions};
 use crate::policy::Policy;
@@ -117,6 +117,13 @@ impl Redrive {
             clock: clock.clone(),
         };
         Self { machine, carrier, clock }
+    }
+
+    /// The same on another way to web servers.
+    #[must_use]
+    pub fn with_http(mut self, http: HttpClient) -> Self {
+        self.carrier.dispatcher = self.carrier.dispatcher.with_http(http);
+        self
     }
 
     /// The redrive policy.

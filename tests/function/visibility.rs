@@ -26,7 +26,12 @@ fn in_time() -> Instant {
 }
 
 fn late() -> Failure {
-    Failure { class: FailureClass::Transient, code: "DeadlineExceeded".to_owned(), message: None }
+    Failure {
+        class: FailureClass::Transient,
+        code: "DeadlineExceeded".to_owned(),
+        message: None,
+        retry_after: None,
+    }
 }
 
 /// What the letter's line says of the wait.
@@ -94,7 +99,9 @@ mod calls {
         cloud.reply("ChangeMessageVisibilityBatch", Reply::Except(fates));
         let handles = handles(5);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
-        let failure = |class, code: &str| Err(Failure { class, code: code.to_owned(), message: None });
+        let failure = |class, code: &str| {
+            Err(Failure { class, code: code.to_owned(), message: None, retry_after: None })
+        };
         assert_eq!(
             answers,
             [

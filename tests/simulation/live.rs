@@ -316,7 +316,7 @@ impl<'w> Life<'w> {
         let number = self.instances.get();
         self.instances.set(number + 1);
         let caller = Caller::new(&format!("fn-{number}"));
-        let clients = own_patience(&Clients::from_config(&self.config(&caller), false));
+        let clients = own_patience(&Clients::from_config(&sdk_config(&self.aws, &caller), false));
         let skew = world.mapping.skews[number % world.mapping.skews.len()];
         let clock = {
             let clock = self.aws.clock().clone();
@@ -326,22 +326,6 @@ impl<'w> Life<'w> {
         };
         let function = Function::new(self.settings(), clients, clock, Arc::new(|_| {}));
         Instance { caller, function, skew }
-    }
-
-    /// Returns the SDK's configuration as the function has it in Lambda, with the account in the place of the network.
-    fn config(&self, caller: &Caller) -> SdkConfig {
-        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(3))
-            .operation_attempt_timeout(Duration::from_secs(10));
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new(sim::REGION))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .http_client(self.aws.connector(caller))
-            .retry_config(RetryConfig::standard().with_max_attempts(3))
-            .timeout_config(timeouts.build())
-            .build()
     }
 
     fn settings(&self) -> Settings {
@@ -362,8 +346,24 @@ impl<'w> Life<'w> {
     }
 }
 
+/// Returns the SDK's configuration as the function has it in Lambda, with the account in the place of the network.
+pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
+    let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(3))
+        .operation_attempt_timeout(Duration::from_secs(10));
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(sim::REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws.connector(caller))
+        .retry_config(RetryConfig::standard().with_max_attempts(3))
+        .timeout_config(timeouts.build())
+        .build()
+}
+
 /// Gives clients retries of their own, as those of a process are: else all worlds would share what SDK's retries cost.
-fn own_patience(clients: &Clients) -> Clients {
+pub fn own_patience(clients: &Clients) -> Clients {
     macro_rules! own {
         ($client:ident, $sdk:ident) => {{
             let partition = RetryPartition::custom("own").token_bucket(TokenBucket::default()).build();

@@ -8,6 +8,7 @@
 mod laws;
 mod live;
 mod lives;
+mod outage;
 mod world;
 
 use std::ops::Range;

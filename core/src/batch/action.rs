@@ -175,6 +175,8 @@ pub struct Delivery {
     pub retry: Retry,
     /// The destination.
     pub destination: Destination,
+    /// The longest delay of its schedule.
+    pub longest: Duration,
     /// Its turn, by the rule's throttle policy.
     pub not_before: Duration,
     /// How many letters may go in one request with it; the service's own limit holds as well.

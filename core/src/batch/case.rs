@@ -17,6 +17,10 @@ use crate::policy::{
     plus, seconds_until,
 };
 
+/// For how many seconds a letter is hidden that there was no time to send. Its queue would keep it for the whole of its
+/// visibility timeout, because of others that took the time.
+const SOON: u64 = 1;
+
 /// A letter on its way to an outcome.
 #[derive(Debug)]
 pub(super) struct Case<'p> {
@@ -39,6 +43,8 @@ pub(super) struct Case<'p> {
     pub(super) unarchived: Option<Unarchived>,
     /// For how many seconds it is hidden since the archive did not take it.
     pub(super) hidden: Option<u64>,
+    /// Whether it was to be sent and there was no time to begin: it comes back soon.
+    pub(super) soon: bool,
     /// What could not be done with it.
     pub(super) undone: Option<(NotDone, Failure)>,
 }
@@ -79,6 +85,7 @@ impl<'p> Case<'p> {
             shows_in: 0,
             unarchived: None,
             hidden: None,
+            soon: false,
             undone: None,
         };
         if let Err(unmatchable) = rule {
@@ -183,6 +190,7 @@ impl<'p> Case<'p> {
     pub(super) fn attempted(&mut self, retry: Retry, attempt: Attempt, now: Timestamp) {
         match attempt.sent {
             Ok(sent) => {
+                self.soon = sent == Sent::NotStarted;
                 self.answered(retry, sent, now);
                 self.took = self.retry.map(|_| attempt.took);
             }
@@ -214,8 +222,7 @@ impl<'p> Case<'p> {
             Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
-                let next =
-                    self.verdict.as_ref().map(|verdict| verdict.after_failure(retry, failure.class, now));
+                let next = self.verdict.as_ref().map(|verdict| verdict.after(retry, &failure, now));
                 if let Some(next) = next {
                     self.settle(&next, now);
                 }
@@ -247,6 +254,7 @@ impl<'p> Case<'p> {
         match &self.disposition {
             Disposition::Defer(deferral) => Some(seconds_until(now, plus(self.decided, deferral.hide))),
             Disposition::Held => Some(0),
+            Disposition::OutOfTime if self.soon => Some(SOON),
             _ => None,
         }
     }
@@ -258,15 +266,14 @@ impl<'p> Case<'p> {
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
+            (Disposition::OutOfTime, _) => Outcome::Failed(NotDone::OutOfTime),
             (_, Some((what, _))) => Outcome::Failed(*what),
             (Disposition::Delivered, None) => Outcome::Delivered,
             (Disposition::Archive(reason), None) => Outcome::Archived(reason),
             (Disposition::Defer(deferral), None) => Outcome::Deferred(deferral),
             (Disposition::Requeued(deferral), None) => Outcome::Requeued(deferral),
             (Disposition::Observed(decision), None) => Outcome::Observed(decision),
-            (Disposition::OutOfTime | Disposition::Open | Disposition::Due(_), None) => {
-                Outcome::Failed(NotDone::OutOfTime)
-            }
+            (Disposition::Open | Disposition::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
         };
         // Where nobody knows how often it was received before SQS moved it, it is rather counted twice.
         let moved = self.letter.sqs.source_queue().is_some();

@@ -39,6 +39,8 @@ pub enum Purpose {
     Retry {
         /// Whether a letter in it has no further retry. It gets the full time for an answer then.
         last: bool,
+        /// The longest that the endpoint is left alone because it asks for that.
+        longest: Duration,
     },
     /// It does anything else, such as archiving. It is always made, and says nothing of its endpoint's health.
     Other,
@@ -80,6 +82,14 @@ struct Lane {
     under_way: usize,
 }
 
+impl Purpose {
+    /// Whether a letter in it has no further retry.
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        matches!(self, Self::Retry { last: true, .. })
+    }
+}
+
 impl Request {
     /// The function that it waits for, where it does.
     fn function(&self) -> Option<&Arn> {
@@ -92,7 +102,7 @@ impl Request {
 
 impl Lane {
     fn queue(&mut self, purpose: Purpose) -> &mut VecDeque<usize> {
-        if purpose == (Purpose::Retry { last: true }) { &mut self.last } else { &mut self.others }
+        if purpose.is_last() { &mut self.last } else { &mut self.others }
     }
 
     /// The next requests of both kinds.
@@ -171,7 +181,7 @@ impl Dispatch {
             }
             let slots = if alone { CONCURRENT_SINGLES } else { CONCURRENT_REQUESTS };
             let admission = match purpose {
-                Purpose::Retry { last } => health.admit(to, *last, lane.under_way, slots, now),
+                Purpose::Retry { last, .. } => health.admit(to, *last, lane.under_way, slots, now),
                 Purpose::Other => Admission::Begins(None),
             };
             if admission != Admission::Waits {
@@ -194,8 +204,8 @@ impl Dispatch {
         let Request { to, purpose, .. } = &self.requests[request];
         self.lanes[self.lane_of[request]].under_way -= 1;
         self.singles_under_way -= usize::from(goes_alone(to));
-        if *purpose != Purpose::Other {
-            health.ended(to, made, answers, now);
+        if let Purpose::Retry { longest, .. } = purpose {
+            health.ended(to, made, *longest, answers, now);
         }
     }
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A pause is twenty times as long as what led to it took, 40 s at most, so that trials cost a twentieth of the time, and
-//! letters come back within a minute once the endpoint works again. A trial is short for that: a request that may take
+//! letters come back within a minute once the endpoint works again; it is longer where the endpoint asks for that. A trial is short for that: a request that may take
 //! all the time that an endpoint has is made once in twenty times what it costs. Last retries wait for that one.
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ const KEPT_FOR_LAST: Duration = Duration::from_secs(45);
 
 /// How far the returns of letters lie apart that are left out: an endpoint that is down for long has many letters, and
 /// if all came back with each trial, the instance would do nothing else.
-const APART: Duration = Duration::from_millis(100);
+const APART: Duration = Duration::from_secs(1);
 
 /// What is known of every endpoint. Moments are counted from any one point in the life of an instance.
 #[derive(Debug, Default)]
@@ -172,8 +172,15 @@ impl Health {
         }
     }
 
-    /// Takes note of the answers to a request that has ended now.
-    pub(super) fn ended(&mut self, to: &Endpoint, made: Made, answers: &[Sent], now: Duration) {
+    /// Takes note of the answers to a request that has ended now. For `longest` the endpoint is left alone if it asks for it.
+    pub(super) fn ended(
+        &mut self,
+        to: &Endpoint,
+        made: Made,
+        longest: Duration,
+        answers: &[Sent],
+        now: Duration,
+    ) {
         let refused = |failure: &Failure| failure.class == FailureClass::Permanent;
         let mut failures = answers.iter().filter_map(|answer| match answer {
             Sent::Failed(failure) => Some(failure),
@@ -188,7 +195,7 @@ impl Health {
         let known = self.known(to, now);
         known.used = now;
         let change = match failure.filter(|_| !lives) {
-            Some(failure) => known.failed(made, failure, now),
+            Some(failure) => known.failed(made, failure, longest, now),
             None => known.took(made, now),
         };
         self.changes.extend(change.map(|change| (to.clone(), change)));
@@ -285,26 +292,29 @@ impl Known {
     }
 
     /// A request has failed, and has cost time.
-    fn failed(&mut self, made: Made, failure: &Failure, now: Duration) -> Option<Change> {
+    fn failed(&mut self, made: Made, failure: &Failure, longest: Duration, now: Duration) -> Option<Change> {
         // Time in which nothing failed pays for the failures before it, and requests at the same time cost it once.
         let idle = made.began.saturating_sub(self.counted);
         self.cost = self.cost.saturating_sub(idle / PAUSE_FACTOR);
         self.cost += now.saturating_sub(made.began.max(self.counted));
         self.counted = now;
-        if self.cost < BUDGET {
+        let asked = Duration::from_secs(failure.retry_after.unwrap_or(0)).min(longest);
+        if self.cost < BUDGET && asked.is_zero() {
             return None;
         }
         if made.full {
             self.full = now + self.cost * PAUSE_FACTOR;
         }
         // It took others meanwhile: it gets a few requests at a time now, each for a short time.
-        if self.lived.is_some_and(|lived| lived > made.began) && self.state == State::Up {
+        let lived = self.lived.is_some_and(|lived| lived > made.began);
+        if lived && self.state == State::Up && asked.is_zero() {
             self.state = State::Trying(2);
             self.cost = Duration::ZERO;
             return None;
         }
-        let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE);
-        self.state = State::Down { since: now, until: now + pause };
+        let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE).max(asked);
+        let before = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
+        self.state = State::Down { since: now, until: before.max(now + pause) };
         let told = std::mem::replace(&mut self.told, Told::Down);
         (told != Told::Down).then(|| Change::Down { failure: failure.clone(), pause })
     }
@@ -315,6 +325,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_mins(10);
     const SLOTS: usize = CONCURRENT_SINGLES;
 
     fn server(number: usize) -> Endpoint {
@@ -349,7 +360,7 @@ mod tests {
             self.health.begins(&server(0), self.now);
             let made = Made { began: self.now, full: limit.is_none() };
             self.now += limit.map_or(took, |limit| limit.min(took));
-            self.health.ended(&server(0), made, std::slice::from_ref(answer), self.now);
+            self.health.ended(&server(0), made, LONGEST, std::slice::from_ref(answer), self.now);
             self
         }
 
@@ -424,7 +435,7 @@ mod tests {
         let mut story = Story::default().at(100);
         for _ in 0..4 {
             let made = Made { began: story.now, full: true };
-            story.health.ended(&server(0), made, &[failure()], story.now + SECOND * 9 / 10);
+            story.health.ended(&server(0), made, LONGEST, &[failure()], story.now + SECOND * 9 / 10);
         }
         assert!(story.health.is_up(&server(0)));
     }
@@ -505,7 +516,7 @@ mod tests {
     fn a_time_out_among_messages_that_are_taken_slows_an_endpoint_and_no_more() {
         let mut story = Story::default().takes(SECOND / 10).at(100).takes(SECOND / 10);
         let made = Made { began: SECOND * 90, full: true };
-        story.health.ended(&server(0), made, &[failure()], SECOND * 105);
+        story.health.ended(&server(0), made, LONGEST, &[failure()], SECOND * 105);
         let story = story.at(105);
         assert!(matches!(story.asks(false, 1), Admission::Begins(Some(_))));
         assert_eq!(story.asks(false, 2), Admission::Waits);
@@ -523,24 +534,42 @@ mod tests {
         let mut other = Story::default().hangs().at(60);
         other.health.begins(&server(0), other.now);
         let made = Made { began: other.now, full: false };
-        other.health.ended(&server(0), made, &[failure(), Sent::Accepted], other.now + SECOND);
+        other.health.ended(&server(0), made, LONGEST, &[failure(), Sent::Accepted], other.now + SECOND);
         assert_eq!(other.changes().last(), Some(&Change::Trying));
+    }
+
+    #[test]
+    fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_at_most() {
+        for (asked, waits) in [(0, 0), (7, 7), (300, 300), (100_000, 600)] {
+            let throttled = Failure::ours(FailureClass::Throttling, "Http429");
+            let throttled = Sent::Failed(Failure { retry_after: Some(asked), ..throttled });
+            let mut story = Story::default().takes(SECOND / 100).makes(SECOND / 100, &throttled);
+            assert_eq!(
+                story.health.wait(&server(0), false, story.now),
+                Duration::from_secs(waits),
+                "{asked}"
+            );
+            // Another that was under way does not change that.
+            let made = Made { began: Duration::ZERO, full: true };
+            story.health.ended(&server(0), made, LONGEST, &[failure()], story.now + SECOND);
+            assert!(story.health.wait(&server(0), false, story.now) >= Duration::from_secs(waits));
+        }
     }
 
     #[test]
     fn what_began_before_an_endpoint_went_down_does_not_bring_it_back() {
         let mut story = Story::default().hangs();
         let made = Made { began: Duration::ZERO, full: true };
-        story.health.ended(&server(0), made, &[Sent::Accepted], story.now);
+        story.health.ended(&server(0), made, LONGEST, &[Sent::Accepted], story.now);
         assert_eq!(story.asks(false, 0), Admission::LeftOut);
     }
 
     #[test]
-    fn letters_that_are_left_out_come_back_ten_a_second() {
+    fn letters_that_are_left_out_come_back_one_a_second() {
         let mut story = Story::default().hangs();
         let waits: Vec<_> =
-            (0..3).map(|_| story.health.wait(&server(0), false, story.now).as_millis()).collect();
-        assert_eq!(waits, [40_000, 40_100, 40_200]);
+            (0..3).map(|_| story.health.wait(&server(0), false, story.now).as_secs()).collect();
+        assert_eq!(waits, [40, 41, 42]);
     }
 
     #[test]
@@ -548,7 +577,7 @@ mod tests {
         let mut health = Health::default();
         for number in 0..=MAX_KEPT {
             let now = SECOND * u32::try_from(number).unwrap();
-            health.ended(&server(number), Made { began: now, full: true }, &[Sent::Accepted], now);
+            health.ended(&server(number), Made { began: now, full: true }, LONGEST, &[Sent::Accepted], now);
         }
         assert_eq!((health.endpoints.len(), health.endpoints.contains_key(&server(0))), (MAX_KEPT, false));
     }

@@ -15,8 +15,11 @@ use super::state::{Batch, Due, Stage};
 use super::throttle::Turn;
 use super::time::{Window, half_of, later};
 use crate::arn::Arn;
-use crate::endpoint::{Destination, Endpoint};
+use crate::endpoint::Destination;
 use crate::policy::{Decision, Retry, Route};
+
+/// The longest that an invocation waits for a letter's turn. A hidden letter waits for nothing, and keeps nobody waiting.
+const LONGEST_TURN: Duration = Duration::from_millis(1_500);
 
 impl Batch<'_> {
     /// Asks the policy about the letters of the next round, but for those behind another of their group and those whose
@@ -98,14 +101,16 @@ impl Batch<'_> {
     ) -> (Stage, Option<Action>) {
         let since = *self.begun.get_or_insert(now.elapsed);
         let window = Window { since, start: now.elapsed, end: self.time.deliver };
-        let (mut sent, mut deliveries, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
         for (index, retry) in due {
             let Some(destination) = self.address(index, retry, known, now) else { continue };
-            let turn = self.turn(index, retry, &destination, window, &mut waiting, now);
+            let turn = self.turn(index, retry, &destination, window, now);
             let Some((not_before, at_once)) = turn else { continue };
-            let letter = self.cases[index].letter.clone();
+            let case = &self.cases[index];
+            let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
+            let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
             sent.push((index, retry));
-            deliveries.push(Delivery { letter, retry, destination, not_before, at_once });
+            deliveries.push(Delivery { letter, retry, destination, longest, not_before, at_once });
         }
         if deliveries.is_empty() {
             return (Stage::Place, None);
@@ -134,15 +139,14 @@ impl Batch<'_> {
         None
     }
 
-    /// When a letter may go by its rule's throttle policy, and with how many others; one whose turn comes too late is put
-    /// off, which is no attempt.
+    /// When a letter may go by its rule's throttle policy, and with how many others; one whose turn comes too late, or so
+    /// late that the invocation would wait for it, is put off, which is no attempt.
     pub(super) fn turn(
         &mut self,
         index: usize,
         retry: Retry,
         destination: &Destination,
         window: Window,
-        waiting: &mut HashMap<Endpoint, u32>,
         now: Now,
     ) -> Option<(Duration, usize)> {
         let case = &mut self.cases[index];
@@ -150,9 +154,9 @@ impl Batch<'_> {
         let Some(rate) = verdict.delivery.max_receives_per_second else {
             return Some((now.elapsed, usize::MAX));
         };
-        let last = window.latest_start(&destination.endpoint).saturating_sub(now.elapsed);
+        let last = window.latest_start(&destination.endpoint).saturating_sub(now.elapsed).min(LONGEST_TURN);
         let mut knowledge = self.machine.knowledge();
-        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.at, later(now.at, last), waiting);
+        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.at, later(now.at, last));
         match turn {
             Turn::Taken(turn) => {
                 let not_before = now.elapsed + turn.duration_since(now.at).unsigned_abs();

@@ -19,39 +19,33 @@ const MAX_KEPT: usize = 1_000;
 pub(super) struct Throttle {
     instances: u32,
     next: HashMap<Endpoint, Timestamp>,
+    /// The next turn for a letter that is put off, where some are.
+    later: HashMap<Endpoint, Timestamp>,
 }
 
 impl Throttle {
     pub(super) fn new(instances: u32) -> Self {
-        Self { instances: instances.max(1), next: HashMap::new() }
+        Self { instances: instances.max(1), next: HashMap::new(), later: HashMap::new() }
     }
 
-    /// The next turn at an endpoint of this rate, which is taken if it is not after `until`. Of those
-    /// that come too late, `waiting` counts how many there are already, so that each has a turn of its
-    /// own to come back at.
-    pub(super) fn turn(
-        &mut self,
-        endpoint: &Endpoint,
-        rate: u32,
-        now: Timestamp,
-        until: Timestamp,
-        waiting: &mut HashMap<Endpoint, u32>,
-    ) -> Turn {
+    /// The next turn at an endpoint of this rate, which is taken if it is not after `until`. Each letter that comes too
+    /// late has a turn of its own to come back at.
+    pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Timestamp, until: Timestamp) -> Turn {
         let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
         let apart = i64::from(self.instances) * 1_000_000_000 / i64::from(rate.max(1));
-        let after = |turns: i64| {
-            let wait = SignedDuration::from_nanos(apart.saturating_mul(turns));
-            turn.saturating_add(wait).unwrap_or(Timestamp::MAX)
-        };
+        let wait = SignedDuration::from_nanos(apart);
+        let after = |turn: Timestamp| turn.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        for turns in [&mut self.next, &mut self.later] {
+            if turns.len() >= MAX_KEPT {
+                turns.retain(|_, turn| *turn > now);
+            }
+        }
         if turn > until {
-            let before = waiting.entry(endpoint.clone()).or_default();
-            *before += 1;
-            return Turn::Later(after(i64::from(*before) - 1));
+            let later = self.later.get(endpoint).map_or(turn, |later| turn.max(*later));
+            self.later.insert(endpoint.clone(), after(later));
+            return Turn::Later(later);
         }
-        if self.next.len() >= MAX_KEPT {
-            self.next.retain(|_, turn| *turn > now);
-        }
-        self.next.insert(endpoint.clone(), after(1));
+        self.next.insert(endpoint.clone(), after(turn));
         Turn::Taken(turn)
     }
 
@@ -91,8 +85,7 @@ mod tests {
         until: i64,
         count: usize,
     ) -> Vec<Turn> {
-        let mut waiting = HashMap::new();
-        (0..count).map(|_| throttle.turn(&queue(name), rate, at(now), at(until), &mut waiting)).collect()
+        (0..count).map(|_| throttle.turn(&queue(name), rate, at(now), at(until))).collect()
     }
 
     #[test]
@@ -106,6 +99,7 @@ mod tests {
         let mut throttle = Throttle::new(1);
         let expected = [Turn::Taken(at(0)), Turn::Later(at(1000)), Turn::Later(at(2000))];
         assert_eq!(turns(&mut throttle, "a", 1, 0, 500, 3), expected);
+        assert_eq!(turns(&mut throttle, "a", 1, 100, 600, 1), [Turn::Later(at(3000))]);
         assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
     }
 

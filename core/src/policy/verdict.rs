@@ -10,7 +10,7 @@ use super::route::Route;
 use super::rule::{Action, Rule};
 use super::schedule::{Jitter, Phase, Schedule};
 use crate::arn::Arn;
-use crate::failure::FailureClass;
+use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
 /// What SQS keeps messages for when nobody says otherwise: four days.
@@ -102,6 +102,23 @@ impl Verdict<'_> {
             return Decision::Archive(ArchiveReason::Exhausted, None);
         };
         self.clock.defer(now, plus(now, wait), next, DeferReason::Failed)
+    }
+
+    /// The same, where the target may ask to be left alone for a while. It is, for the longest delay of the schedule at most,
+    /// and never so long that the queue drops the letter.
+    #[must_use]
+    pub fn after(&self, failed: Retry, failure: &Failure, now: Timestamp) -> Decision {
+        let planned = self.after_failure(failed, failure.class, now);
+        let (Decision::Defer(deferral), Some(asked)) = (&planned, failure.retry_after) else {
+            return planned;
+        };
+        // Longer than one hiding, it would cost the letter a retry.
+        let asked = asked.min(self.delivery.schedule.max.into()).min(self.clock.ceiling);
+        let due = plus(now, asked).max(deferral.due);
+        match self.clock.defer(now, due, deferral.retry, deferral.why) {
+            Decision::Archive(..) => planned,
+            later => later,
+        }
     }
 
     /// Says what is to be done where the target is down until `trial`: the attempt was not made. Another of its retries may

@@ -36,6 +36,7 @@ async fn a_record_says_all_that_is_known() {
         class: FailureClass::ActionRequired,
         code: "AccessDenied".to_owned(),
         message: Some("not allowed to sqs:SendMessage".to_owned()),
+        retry_after: None,
     };
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
@@ -131,7 +132,8 @@ async fn an_archive_that_fails_says_so_for_every_letter() {
     ] {
         let cloud = Cloud::new();
         cloud.reply("PutObject", reply);
-        let failure = Failure { class, code: code.to_owned(), message: message.map(str::to_owned) };
+        let failure =
+            Failure { class, code: code.to_owned(), message: message.map(str::to_owned), retry_after: None };
         assert_eq!(store(&in_s3(&cloud), &raws(2)).await, vec![Err(failure); 2]);
     }
 }

@@ -18,6 +18,7 @@ async fn every_failed_entry_of_a_200_has_its_own_class_and_its_neighbours_are_de
             class: FailureClass::ActionRequired,
             code: "KMSAccessDenied".to_owned(),
             message: Some("not allowed to use the key".to_owned()),
+            retry_after: None,
         });
         assert_eq!(
             send(&cloud, envelopes(10), to).await,
@@ -43,7 +44,7 @@ async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
     use FailureClass::{ActionRequired, Throttling, Transient};
     let named = |class, code: &str, message: &str| {
         let (code, message) = (code.to_owned(), Some(message.to_owned()));
-        Sent::Failed(Failure { class, code, message })
+        Sent::Failed(Failure { class, code, message, retry_after: None })
     };
     let no_queue = "AWS.SimpleQueueService.NonExistentQueue";
     for (to, reply, sent) in [

@@ -90,7 +90,7 @@ fn one_for_each_queue(count: usize) -> Vec<(Letter, Destination)> {
 }
 
 fn failed(class: FailureClass, code: &str) -> Sent {
-    Sent::Failed(Failure { class, code: code.to_owned(), message: None })
+    Sent::Failed(Failure { class, code: code.to_owned(), message: None, retry_after: None })
 }
 
 fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, (String, String)> {

@@ -1,0 +1,317 @@
+//! One dead endpoint starves nobody: the real function with a backlog of letters for ten endpoints, of which one hangs,
+//! refuses or throttles. Figures are of virtual time.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lambda_events::sqs::SqsEvent;
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::sns::{Protocol, Subscription, TopicSettings};
+use sim::sqs::QueueSettings;
+use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Service, WebAnswer, arn};
+use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock as FunctionClock;
+use sns_redrive::delivery::{HttpClient, Reach};
+use sns_redrive::function::Function;
+use sns_redrive::settings::Settings;
+
+use crate::live::{own_patience, sdk_config};
+use crate::world::SECOND;
+
+const DLQ: &str = "dlq";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Server,
+    Function,
+    Queue,
+    Topic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Hangs,
+    Refuses,
+    Throttles,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Setup {
+    kind: Kind,
+    fifo: bool,
+    endpoints: usize,
+    /// What is wrong with the first endpoint, and until when.
+    outage: Option<(How, Millis)>,
+    letters: usize,
+    /// How far their arrivals lie apart.
+    apart: Millis,
+    instances: usize,
+    /// How long an endpoint takes for a request.
+    takes: Duration,
+    /// When the story ends.
+    end: Millis,
+}
+
+/// The moments at which each endpoint took a letter, from the beginning of the story.
+type Taken = Vec<Vec<Millis>>;
+
+impl Setup {
+    fn dlq(self) -> String {
+        if self.fifo { format!("{DLQ}.fifo") } else { DLQ.to_owned() }
+    }
+
+    fn topic(self, endpoint: usize) -> String {
+        format!("topic-{endpoint}{}", if self.fifo { ".fifo" } else { "" })
+    }
+
+    /// The name by which calls of the function show the endpoint.
+    fn name(self, endpoint: usize) -> String {
+        match self.kind {
+            Kind::Server => format!("server-{endpoint}.example"),
+            Kind::Function => format!("function-{endpoint}"),
+            Kind::Queue if self.fifo => format!("queue-{endpoint}.fifo"),
+            Kind::Queue => format!("queue-{endpoint}"),
+            Kind::Topic => self.topic(endpoint),
+        }
+    }
+
+    fn subscription(self, endpoint: usize) -> Subscription {
+        let name = self.name(endpoint);
+        let (protocol, to) = match self.kind {
+            Kind::Server => (Protocol::Http, format!("http://{name}/")),
+            Kind::Function => (Protocol::Lambda, arn("lambda", &format!("function:{name}"))),
+            Kind::Queue => (Protocol::Sqs, arn("sqs", &name)),
+            Kind::Topic => {
+                (Protocol::Sqs, arn("sqs", &format!("witness{}", if self.fifo { ".fifo" } else { "" })))
+            }
+        };
+        Subscription::new(&self.topic(endpoint), "subscription", protocol, &to).dead_letters(&self.dlq())
+    }
+
+    fn letter(self, number: usize) -> Entry {
+        let endpoint = number % self.endpoints;
+        let subscription = self.subscription(endpoint).arn;
+        let link = format!(
+            "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={subscription}"
+        );
+        let body = json!({
+            "Type": "Notification", "MessageId": format!("message-{number}"), "Message": "hello",
+            "TopicArn": arn("sns", &self.topic(endpoint)), "Timestamp": "2026-11-01T11:59:58.351Z",
+            "UnsubscribeURL": link,
+        });
+        let entry = Entry::new("", body.to_string());
+        let group = format!("group-{endpoint}-{}", number / self.endpoints % 50);
+        if self.fifo { entry.fifo(&group, &format!("letter-{number}")) } else { entry }
+    }
+
+    fn furnish(self, aws: &Aws) {
+        let queue = QueueSettings { visibility: 360, ..QueueSettings::default() };
+        aws.act("world", |it, _| {
+            it.s3.create("archive");
+            it.sqs.create(&self.dlq(), queue.clone());
+            it.sqs.create(if self.fifo { "witness.fifo" } else { "witness" }, queue.clone());
+            for endpoint in 0..self.endpoints {
+                let name = self.name(endpoint);
+                it.sns.create(&self.topic(endpoint), TopicSettings::default());
+                it.sns.subscribe(self.subscription(endpoint));
+                match self.kind {
+                    Kind::Server => it.web.serve(&name, |_| WebAnswer::status(200)),
+                    Kind::Function => {
+                        it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"))
+                    }
+                    Kind::Queue => it.sqs.create(&name, queue.clone()),
+                    Kind::Topic => {}
+                }
+            }
+        });
+    }
+
+    /// What goes wrong with a call, and which letters are taken by it.
+    fn fault(self, call: &Call, at: Millis, taken: &Mutex<Taken>) -> Fault {
+        if !call.caller.starts_with("fn-") {
+            return Fault::Pass;
+        }
+        let sends = ["POST", "Invoke", "SendMessageBatch", "PublishBatch"].contains(&call.operation.as_str());
+        let endpoint = (0..self.endpoints).find(|endpoint| self.name(*endpoint) == call.target);
+        let Some(endpoint) = endpoint.filter(|_| sends) else {
+            return Fault::Pass.after(Duration::from_millis(10));
+        };
+        match self.outage.filter(|(_, until)| endpoint == 0 && at < *until) {
+            Some((How::Hangs, _)) => Fault::HangBefore,
+            Some((How::Refuses, _)) => Fault::NoConnection,
+            Some((How::Throttles, _)) if call.service == Service::Web => Fault::Nonsense(429, String::new()),
+            Some((How::Throttles, _)) => Fault::Throttle,
+            None => {
+                let letters = std::iter::repeat_n(at, call.entries.len().max(1));
+                taken.lock().unwrap()[endpoint].extend(letters);
+                Fault::Pass.after(self.takes)
+            }
+        }
+    }
+
+    /// Lives until the end.
+    fn live(self) -> Taken {
+        fastrand::seed(1);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(self.lives())
+    }
+
+    async fn lives(self) -> Taken {
+        let aws = Aws::new(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), 1);
+        let (start, clock) = (aws.clock().millis(), aws.clock().clone());
+        let taken = Arc::new(Mutex::new(vec![Vec::new(); self.endpoints]));
+        let seen = Arc::clone(&taken);
+        aws.set_faults(Faults::new(move |call| self.fault(call, clock.millis() - start, &seen)));
+        self.furnish(&aws);
+        let settings =
+            MappingSettings { concurrency: self.instances, ..MappingSettings::new(&self.dlq(), "redrive") };
+        let mapping = Mapping::new(&aws, settings);
+        let idle =
+            RefCell::new((0..self.instances).map(|number| self.instance(&aws, number)).collect::<Vec<_>>());
+        let arrive = async {
+            for number in 0..self.letters {
+                tokio::time::sleep(Duration::from_millis(u64::try_from(self.apart).unwrap())).await;
+                let letter = self.letter(number);
+                aws.act("sns", |it, cx| it.sqs.send_message(cx, &self.dlq(), &letter)).unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let handler = |batch: Batch| {
+            let idle = &idle;
+            Box::pin(async move {
+                let instance = idle.borrow_mut().pop().unwrap();
+                let event: SqsEvent = serde_json::from_str(&batch.event).unwrap();
+                let deadline = u64::try_from(batch.deadline).unwrap();
+                let answer = instance.handle(event, &batch.request_id, deadline).await.unwrap();
+                idle.borrow_mut().push(instance);
+                Outcome::Answer(serde_json::to_string(&answer).unwrap())
+            })
+        };
+        let all = async { tokio::join!(arrive, mapping.run(handler)) };
+        let _ = tokio::time::timeout(Duration::from_millis(u64::try_from(self.end).unwrap()), all).await;
+        let taken = taken.lock().unwrap();
+        taken.clone()
+    }
+
+    fn instance(self, aws: &Aws, number: usize) -> Function {
+        let caller = Caller::new(&format!("fn-{number}"));
+        let clients = own_patience(&Clients::from_config(&sdk_config(aws, &caller), false));
+        let target = if self.kind == Kind::Topic { "topic" } else { "origin" };
+        let policy = json!({ "default": { "target": target } }).to_string();
+        let settings = Settings::read(|name: &str| match name {
+            "REDRIVE_POLICY" => Some(policy.clone()),
+            "ARCHIVE" => Some("s3://archive/letters".to_owned()),
+            "MAX_CONCURRENCY" => Some(self.instances.to_string()),
+            _ => None,
+        });
+        let clock = aws.clock().clone();
+        let clock = FunctionClock::from_fn(move || clock.now());
+        let function = Function::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
+        let web = web(aws, &caller);
+        function.map_redrive(|redrive| redrive.with_http(web))
+    }
+}
+
+/// The simulated web servers, as the function reaches them.
+fn web(aws: &Aws, caller: &Caller) -> HttpClient {
+    let connector = aws.connector(caller);
+    let exchange = move |request: http::Request<http_body_util::Full<Bytes>>| {
+        let connector = connector.clone();
+        let exchange = async move {
+            let (head, body) = request.into_parts();
+            let body = SdkBody::from(body.collect().await.unwrap().to_bytes());
+            let request = HttpRequest::try_from(http::Request::from_parts(head, body)).unwrap();
+            let answer = connector.call(request).await.map_err(std::io::Error::other)?;
+            let answer = answer.try_into_http1x().unwrap();
+            Ok(answer.map(|body| Bytes::copy_from_slice(body.bytes().unwrap_or_default())))
+        };
+        Box::pin(exchange) as futures_util::future::BoxFuture<'static, _>
+    };
+    HttpClient::simulated(Reach::Public, Arc::new(exchange))
+}
+
+/// The letters that endpoints took within a time.
+fn count<'t>(taken: impl IntoIterator<Item = &'t Vec<Millis>>, from: Millis, to: Millis) -> usize {
+    taken.into_iter().flatten().filter(|at| (from..to).contains(*at)).count()
+}
+
+/// A hundred and fifty letters, a fifth of them for a server that takes connections and never answers.
+#[test]
+fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
+    let setup = Setup {
+        kind: Kind::Server,
+        fifo: false,
+        endpoints: 5,
+        outage: Some((How::Hangs, Millis::MAX)),
+        letters: 150,
+        apart: 0,
+        instances: 2,
+        takes: Duration::from_millis(50),
+        end: 60 * SECOND,
+    };
+    let taken = setup.live();
+    let last = taken.iter().flatten().max().copied();
+    assert_eq!(taken.iter().map(Vec::len).sum::<usize>(), 120);
+    assert!(last.is_some_and(|last| last < 20 * SECOND), "the last one at {last:?}");
+}
+
+/// A backlog that lasts for the whole time, of which one instance does what it can.
+fn backlog(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
+    Setup {
+        kind,
+        fifo,
+        endpoints: 10,
+        outage,
+        letters: 4_000,
+        apart: 0,
+        instances: 1,
+        takes: Duration::from_millis(300),
+        end: 120 * SECOND,
+    }
+}
+
+#[test]
+fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() {
+    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic].map(|kind| (kind, false));
+    for (kind, fifo) in kinds.into_iter().chain([(Kind::Queue, true), (Kind::Topic, true)]) {
+        let others = |outage| count(&backlog(kind, fifo, outage).live()[1..], 60 * SECOND, 120 * SECOND);
+        let undisturbed = others(None);
+        assert!(undisturbed > 500, "{kind:?} {undisturbed}");
+        for how in [How::Hangs, How::Refuses, How::Throttles] {
+            let disturbed = others(Some((how, Millis::MAX)));
+            println!("{kind:?} {fifo} {how:?} {disturbed} of {undisturbed}");
+            assert!(
+                10 * disturbed >= 9 * undisturbed,
+                "{kind:?} {fifo} {how:?}: {disturbed} of {undisturbed}"
+            );
+        }
+    }
+}
+
+/// Ten letters a second, one for each endpoint.
+#[test]
+fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
+    for kind in [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic] {
+        for how in [How::Hangs, How::Refuses, How::Throttles] {
+            let back = 60 * SECOND;
+            let setup = Setup {
+                letters: 1_600,
+                apart: SECOND / 10,
+                end: 160 * SECOND,
+                ..backlog(kind, false, Some((how, back)))
+            };
+            let taken = setup.live();
+            let rate = |endpoint: usize| count([&taken[endpoint]], back + 60 * SECOND, setup.end);
+            let (full, it) = (rate(1), rate(0));
+            println!("{kind:?} {how:?} {it} of {full}");
+            assert!(it >= full, "{kind:?} {how:?}: {it} of {full}");
+        }
+    }
+}
