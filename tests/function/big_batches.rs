@@ -85,10 +85,11 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
 }
 
-/// A slow target and little time: what could not be begun stays as it was. Of 2.4 s for deliveries the first half is for
-/// beginning them, so of the third hundred requests none is begun, at 1.4 s. Time stands still while the machine works.
+/// A slow target and little time: what could not be begun comes back soon. Of 2.4 s for deliveries the first half is for
+/// beginning them: a quarter of a hundred requests while nobody knows that the target works, then a hundred, then none,
+/// at 1.4 s. Time stands still while the machine works.
 #[tokio::test(start_paused = true)]
-async fn what_the_time_does_not_reach_is_handed_back_untouched() {
+async fn what_the_time_does_not_reach_is_handed_back() {
     let world = World::new(&[]).with_time(Duration::from_secs(3));
     world.cloud.script(|call| match call.op.as_str() {
         "SendMessageBatch" => Reply::Slow(Duration::from_millis(700)),
@@ -96,11 +97,11 @@ async fn what_the_time_does_not_reach_is_handed_back_untouched() {
     });
     let ran = world.run(&posts(3_000)).await;
     let (delivered, untouched) = (count(&ran, "delivered"), count(&ran, "failed"));
-    assert_eq!((delivered, untouched, ran.kept.len()), (2_000, 1_000, 1_000));
+    assert_eq!((delivered, untouched, ran.kept.len()), (1_250, 1_750, 1_750));
     let sent: BTreeSet<_> =
         world.cloud.entries("SendMessageBatch").into_iter().map(|entry| entry.body).collect();
     assert_eq!(sent.len(), delivered, "nothing was begun of the others");
-    assert_eq!(world.cloud.hidden().len(), 0);
+    assert_eq!(world.cloud.hidden().into_values().filter(|seconds| *seconds == 1).count(), untouched);
 }
 
 /// Six letters of nearly a mebibyte: as large as messages, and as a batch, can be.

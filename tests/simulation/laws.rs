@@ -6,7 +6,7 @@ use sim::Millis;
 
 use crate::live::{ARCHIVE, DLQ, Story};
 use crate::lives::{Disturbed, Fact, Life, What, lives};
-use crate::world::{How, SECOND, State, Target, World};
+use crate::world::{How, Outage, SECOND, State, Target, World};
 
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
@@ -250,6 +250,14 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 if before.len() < least {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
+                // Whatever was left out before, the last retry was made in the end.
+                let received = life.facts.iter().filter(|one| one.index < fact.index);
+                let received = received.filter(|one| matches!(one.what, What::Received { .. })).last();
+                let unsettled = life.disturbed(&[Disturbed::Archive, Disturbed::Read]) + causes(life);
+                let made = before.last().zip(received).is_some_and(|(last, it)| last.index > it.index);
+                if unsettled == 0 && !made {
+                    return life.broken("exhausted without an attempt in the end");
+                }
                 if let [(sent, _, _)] = messages.as_slice() {
                     let all: Millis = (1..=world.schedule.retries).map(|retry| world.wait(retry).1).sum();
                     if fact.at < sent.at + all - SLACK - world.skew() {
@@ -294,8 +302,14 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
     let archived: Vec<_> = life.archived().into_iter().map(|(_, reason)| reason).collect();
+    // An endpoint that costs time is left alone for a while; a letter that comes meanwhile uses up a retry.
+    let costs = |outage: &Outage| {
+        matches!(outage.how, How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute)
+    };
+    let left_alone = world.subscribers[life.subscriber].weather.iter().any(costs);
+    let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
     // A wait that ends little above a whole number of ceilings has its retry made twice.
-    let exactly = retries..=retries + hops(life) + first_twice(life);
+    let exactly = least..=retries + hops(life) + first_twice(life);
     if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }

@@ -7,6 +7,7 @@ mod http;
 mod http_answers;
 mod https;
 mod lambda;
+mod outage;
 mod protocols_of_sns_alone;
 mod sqs;
 

@@ -43,6 +43,8 @@ pub struct Trouble {
     pub crash: u8,
     /// There is no time for a letter.
     pub out_of_time: u8,
+    /// The endpoint is known to be down, and a letter's attempt is left out for some minutes.
+    pub left_out: u8,
     /// Letters go one a second, and few of them in time.
     pub put_off: bool,
     pub hide_fails: u8,

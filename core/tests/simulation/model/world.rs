@@ -23,7 +23,7 @@ use super::function::{
 };
 use super::journal::{Idle, Journal, Message, What};
 use super::queue::{self, Queue, Receipt, Sending, Timer};
-use super::{Chance, Millis, at, seconds};
+use super::{Chance, MINUTE, Millis, at, seconds};
 
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
 const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
@@ -630,7 +630,11 @@ impl<'w> Simulation<'w> {
         let end = ends.min(run.after(window.end)).max(now);
         let mut attempts = Vec::new();
         for (delivery, begun) in deliveries.iter().zip(begun) {
-            let sent = if begun {
+            let left_out = begun && self.chance.happens(self.world.trouble.left_out);
+            let sent = if left_out {
+                let wait = self.chance.within(&(0..=5 * MINUTE));
+                Sent::LeftOut(Duration::from_millis(u64::try_from(wait).unwrap()))
+            } else if begun {
                 let receipt = run.receipt(&delivery.letter);
                 let begin = begins(run, delivery, now);
                 let fails = cut_off

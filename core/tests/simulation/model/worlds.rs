@@ -108,21 +108,26 @@ fn troubles() -> impl Strategy<Value = Trouble> {
     let t = (
         percent(50),
         percent(30),
-        percent(20),
+        (percent(20), percent(60)),
         prop::bool::weighted(0.2),
         percent(30),
         percent(50),
         percent(50),
     );
-    t.prop_map(|(throttled, crash, out_of_time, put_off, hide_fails, send_fails, archive_fails)| Trouble {
-        throttled,
-        crash,
-        out_of_time,
-        put_off,
-        hide_fails,
-        send_fails,
-        archive_fails,
-    })
+    t.prop_map(
+        |(throttled, crash, (out_of_time, left_out), put_off, hide_fails, send_fails, archive_fails)| {
+            Trouble {
+                throttled,
+                crash,
+                out_of_time,
+                left_out,
+                put_off,
+                hide_fails,
+                send_fails,
+                archive_fails,
+            }
+        },
+    )
 }
 
 /// How often a letter is moved, at most.
