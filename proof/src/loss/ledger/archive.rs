@@ -1,0 +1,74 @@
+//! The archive: nothing is archived without a reason.
+
+use super::Ledger;
+use super::facts::{Effect, End, Fact, Place, Told, What, Who};
+
+/// By so much a retry may be early, in milliseconds.
+const A_SECOND: u64 = 1_000;
+
+impl Ledger {
+    /// Judges whether the archive had a reason to take it.
+    pub(super) fn judge_archive(&self, who: Who, delivered: bool, faults: &mut Vec<String>) {
+        let facts = &self.facts[who];
+        if let End::Archived(reason) = self.plans[who].end
+            && delivered
+        {
+            faults.push(format!("delivered, though it is one for the archive ({reason})"));
+        }
+        let refused = |fact: &Fact, good: bool| match &fact.what {
+            What::Sent { place: Place::Target, told, .. } | What::Unchecked { told } => match told {
+                Told::Refused { for_good } => !good || *for_good,
+                Told::Nothing => !good,
+                Told::Done => !good && fact.run.is_some_and(|run| fact.at >= self.runs[run].last_delivery),
+            },
+            _ => false,
+        };
+        let arrived = facts.first().map_or(0, |fact| fact.at);
+        for fact in facts {
+            let What::Sent { place: Place::Archive, effect: Effect::Taken, reason, wrong: None, .. } =
+                &fact.what
+            else {
+                continue;
+            };
+            // An archive queue gets the letter alone where it has refused letter and record for good.
+            let with_record = || {
+                facts.iter().rev().filter(|it| it.order < fact.order && it.run == fact.run).find_map(|it| {
+                    match &it.what {
+                        What::Sent {
+                            place: Place::Archive,
+                            told: Told::Refused { for_good: true },
+                            reason,
+                            ..
+                        } => reason.as_ref(),
+                        _ => None,
+                    }
+                })
+            };
+            let Some(reason) = reason.as_ref().or_else(with_record) else {
+                faults.push("archived without a record".to_owned());
+                continue;
+            };
+            let before = |good: bool| facts.iter().any(|it| it.order < fact.order && refused(it, good));
+            // A subscription that SNS calls impossible is as good as none.
+            let unknown = || {
+                let what = What::Unchecked { told: Told::Refused { for_good: true } };
+                facts.iter().any(|it| it.order < fact.order && it.what == what)
+            };
+            if reason == "exhausted" {
+                let (spent, retries) = (self.may_have_spent(who, fact), self.plans[who].retries);
+                if spent < retries {
+                    faults.push(format!("exhausted after {spent} of {retries} retries"));
+                }
+            }
+            let allowed = match reason.as_str() {
+                "exhausted" => before(false) && fact.at + A_SECOND >= arrived + self.plans[who].last_due,
+                "permanent" => before(true),
+                "refused" if unknown() => true,
+                other => matches!(self.plans[who].end, End::Archived(reason) if reason == other),
+            };
+            if !allowed {
+                faults.push(format!("archived as {reason} without a reason"));
+            }
+        }
+    }
+}
