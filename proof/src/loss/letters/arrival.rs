@@ -93,8 +93,7 @@ impl Letter {
             .iter()
             .map(|(name, attribute)| {
                 let text = |key: &str| attribute[key].as_str();
-                let bytes =
-                    |text: &str| STANDARD.decode(text).map(Data::Bytes).unwrap_or(Data::Bytes(Vec::new()));
+                let bytes = |text: &str| Data::Bytes(STANDARD.decode(text).unwrap_or_default());
                 let value = text("stringValue").map(|text| Data::Text(text.to_owned()));
                 let value = value.or(text("binaryValue").map(bytes)).unwrap_or(Data::Bytes(Vec::new()));
                 let kind = text("dataType").unwrap_or_default().to_owned();
