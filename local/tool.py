@@ -13,7 +13,7 @@ def command(*args):
 
 
 def environment(deployment, keys=None):
-    """The deployment's archive and requeue, the stack's endpoint, and the operator's keys or those given."""
+    """Where archive, requeue and orders are, the stack's endpoint, and the operator's keys or those given."""
     keys = keys or deployment.operator
     return {
         "PATH": os.environ["PATH"],
@@ -22,6 +22,7 @@ def environment(deployment, keys=None):
         "AWS_ACCESS_KEY_ID": keys.id,
         "AWS_SECRET_ACCESS_KEY": keys.secret,
         "ARCHIVE": deployment.outputs["ArchiveLocation"],
+        "CONTROL": deployment.outputs["ControlLocation"],
         "REQUEUE_ARN": deployment.outputs["RequeueArn"],
     }
 
