@@ -3,8 +3,9 @@
 A topic has four subscribers: two queues, a web server and a function. Three of them break. What SNS gives up on lies in
 the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter
 at the one subscriber that failed: until that one is repaired, or until the schedule ends and the letter is archived.
-Once that subscriber is repaired too, `redrivectl replay` sends it from the archive. The demo checks its own story: a
-message that is missing, changed or there twice makes the exit code 1.
+Letters that would wait for an hour hear an operator's word: hold, and once their subscriber is mended, retry now. Once
+the last subscriber is repaired too, `redrivectl replay` sends its letter from the archive. The demo checks its own
+story: a message that is missing, changed or there twice makes the exit code 1.
 """
 
 import json
@@ -43,12 +44,28 @@ POLICY = {
     },
     "rules": [
         {"name": "payments-to-everyone", "match": {"topicArn": [{"suffix": ":payments"}]}, "target": "topic"},
+        {
+            "name": "parcels-hourly",
+            "match": {"topicArn": [{"suffix": ":parcels"}]},
+            "deliveryPolicy": {
+                "healthyRetryPolicy": {
+                    "minDelayTarget": 3600,
+                    "maxDelayTarget": 3600,
+                    "numRetries": 3,
+                    "numNoDelayRetries": 1,
+                }
+            },
+        },
     ],
 }
 # Seconds after the arrival: in the wait before retry 6, also on a slow machine.
 REPAIR_AFTER = 14
 # How late a retry may be: SQS is polled once a second, and the machine may be busy.
 LATE = 5
+# Every instance of the function has read an order by then.
+HEARD_AFTER = 15
+# How soon letters are there after `redrivectl retry` has woken them.
+WOKEN_WITHIN = 10
 # CloudWatch's period of the arrival alarm, after which an arrival is forgotten.
 ALARM_PERIOD = 60
 MARK = "sns-redrive"
@@ -97,7 +114,9 @@ class Story:
         self.screen = screen
         self.published = []
         self.letters = []
+        self.parcels = []
         self.alarms_seen = []
+        self.orders_given = []
 
     def tell(self):
         self.set_up()
@@ -106,6 +125,7 @@ class Story:
         self.watch(until=lambda: time.time() > self.arrived + REPAIR_AFTER)
         self.repair()
         self.watch(until=lambda: all(letter.outcome for letter in self.letters), at_most=120)
+        self.hold_mend_and_retry()
         self.wait_for_calm()
         self.replay()
         return self.conclude()
@@ -116,9 +136,9 @@ class Story:
         screen, sns = self.screen, self.stack.client("sns")
         screen.title("1. A topic with four subscribers")
         screen.say(f"the local stack answers on {self.stack.endpoint}")
-        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("orders", "returns", "payments")]
-        self.orders, returns, payments = topics
-        queues = ["billing", "warehouse", "legacy", "ledger", "audit"]
+        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("orders", "returns", "payments", "parcels")]
+        self.orders, returns, payments, parcels = topics
+        queues = ["billing", "warehouse", "legacy", "ledger", "audit", "courier"]
         self.deployment = deploy(
             self.stack,
             "demo",
@@ -132,8 +152,8 @@ class Story:
             RedrivePolicy=POLICY,
         )
         screen.say("template.yaml is deployed: dead-letter queue, function, archive bucket, alarm")
-        queue_topics = [self.orders, self.orders, returns, payments, payments]
-        self.billing, self.warehouse, self.legacy, self.ledger, self.audit = (
+        queue_topics = [self.orders, self.orders, returns, payments, payments, parcels]
+        self.billing, self.warehouse, self.legacy, self.ledger, self.audit, self.courier = (
             subscribe(self.stack, name, topic, self.deployment.queue_arn)
             for name, topic in zip(queues, queue_topics, strict=True)
         )
@@ -142,6 +162,7 @@ class Story:
         self.notifier = subscribe_function(self.stack, "notifier", *common)
         screen.say("subscribed to orders: the queues billing and warehouse, the web server shop, the function notifier")
         screen.more("and legacy to returns; ledger and audit to payments, whose letters go to everyone by a rule")
+        screen.more("and courier to parcels, whose letters wait for an hour by a rule")
         screen.say(f"retries wait {', '.join(str(delay) for delay in DELAYS)} seconds")
         self.feed_alarm(0)
 
@@ -182,7 +203,7 @@ class Story:
             ("return", self.legacy, None),
             ("payment", self.ledger, None),
         ]:
-            self.put(name, subscriber, message_id)
+            self.letters.append(self.put(name, subscriber, message_id))
         self.arrived = self.letters[0].arrived
         screen.say(f"{len(self.letters)} letters are in the dead-letter queue: {self.names(self.letters)}")
         screen.more("written as SNS would write them: the local stack does no dead-lettering")
@@ -206,10 +227,31 @@ class Story:
 
         wait_until(calm, ALARM_PERIOD + 30, "the alarm to be OK again", every=1)
 
+    def hold_mend_and_retry(self):
+        """Letters that would wait for an hour hear an operator's word."""
+        screen = self.screen
+        screen.title("3. An operator's word counts within seconds")
+        self.courier.unplug()
+        screen.say("the queue of courier is deleted")
+        self.parcels.append(self.put("parcel-1", self.courier))
+        self.watch(until=lambda: self.parcels[0].lines)
+        self.order("hold", "--topic", "parcels", "courier is being mended")
+        screen.more(f"the function obeys within {HEARD_AFTER} s")
+        time.sleep(HEARD_AFTER + 1)
+        self.parcels.append(self.put("parcel-2", self.courier))
+        self.watch(until=lambda: self.parcels[1].lines)
+        self.courier.repair()
+        screen.say(screen.style("courier is repaired", 1))
+        self.order("retry", "--topic", "parcels", "courier is back")
+        woken = time.time()
+        self.watch(until=lambda: all(parcel.outcome for parcel in self.parcels))
+        self.woken_for = time.time() - woken
+        self.order("release", "--topic", "parcels", "courier is back")
+
     def replay(self):
         """What the archive holds goes out once more, by the operator's tool."""
         screen = self.screen
-        screen.title("3. From the archive, after all")
+        screen.title("4. From the archive, after all")
         self.legacy.repair()
         screen.say("legacy is repaired, but its return is in the archive")
         options = ["replay", "--topic", "returns"]
@@ -230,10 +272,10 @@ class Story:
         screen.say(f"return, out of the requeue: {sentence(self.after_replay)}")
 
     def conclude(self):
-        self.screen.title("4. What became of the letters")
+        self.screen.title("5. What became of the letters")
         self.print_table()
         self.print_end_state()
-        self.screen.title("5. Does the story hold?")
+        self.screen.title("6. Does the story hold?")
         checks = list(self.checks())
         for what, holds in checks:
             mark = self.screen.style("ok", 32) if holds else self.screen.style("NOT SO", 31)
@@ -243,13 +285,22 @@ class Story:
 
     # --- what happens in them
 
-    def put(self, name, subscriber, message_id):
+    def put(self, name, subscriber, message_id=None):
         message, subject, attributes = content(name)
         body = envelope(
             subscriber.topic_arn, subscriber.subscription_arn, message, subject, attributes, message_id=message_id
         )
         arrived = time.time()
-        self.letters.append(Letter(name, subscriber, body, dead_letter(self.deployment, body), arrived))
+        return Letter(name, subscriber, body, dead_letter(self.deployment, body), arrived)
+
+    def order(self, *words):
+        """Gives an order, as the operator."""
+        screen = self.screen
+        screen.say(screen.style(f"redrivectl {' '.join(words[:3])} --why '{words[3]}'", 1))
+        done = redrivectl(self.deployment, *words[:3], "--why", words[3], "--yes")
+        for line in (done.stdout + done.stderr).splitlines():
+            screen.more(line)
+        self.orders_given.append(done.returncode)
 
     def watch(self, until, at_most=60):
         """Tells what the function logs, until the story goes on."""
@@ -269,7 +320,7 @@ class Story:
     def tell_news(self):
         """One progress line for letters to which the same happened at the same time."""
         news = {}
-        for letter in self.letters:
+        for letter in self.letters + self.parcels:
             lines = self.deployment.outcomes(letter.message_id)
             for line in lines[len(letter.lines) :]:
                 news.setdefault(sort_of(line), []).append((letter, line))
@@ -307,13 +358,13 @@ class Story:
     # --- the end
 
     def print_table(self):
-        print("  letter   target    retry  phase         planned       real  outcome")
-        for letter in self.letters:
+        print("  letter    target    retry  phase         planned       real  outcome")
+        for letter in self.letters + self.parcels:
             name = letter.name
             for retry in letter.retries():
                 target = retry["target"] if name else ""
                 print(
-                    f"  {name:<7}  {target:<8}  {retry['number']}/{retry['of']:<3}  {retry['phase']:<12}"
+                    f"  {name:<8}  {target:<8}  {retry['number']}/{retry['of']:<3}  {retry['phase']:<12}"
                     f"{retry['planned']:>7.1f} s  {retry['real']:>7.1f} s  {retry['result']}"
                 )
                 name = ""
@@ -375,6 +426,14 @@ class Story:
             self.replayed.returncode == 0
             and [(line["letter.id"], line["retry.number"]) for line in self.after_replay]
             == [(poison.lines[-1]["letter.id"], 1)],
+        )
+        held = [line["reason"] for line in self.parcels[1].lines[:1] if "retry.number" not in line]
+        yield "parcel-2 was held, with no attempt", held == ["ordered"]
+        yield (
+            f"courier has both parcels, each exactly once, {WOKEN_WITHIN} seconds after they were woken at the latest",
+            sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
+            and self.woken_for < WOKEN_WITHIN
+            and self.orders_given == [0, 0, 0],
         )
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]

@@ -135,7 +135,8 @@ def deploy(
     Deployments share one package, which is uploaded once; `own_package` gives this one its own, so that the function's
     processes can be told from others. `settings` are environment variables of the function that the template never
     sets, by name. `alarm_period` shortens the periods of all alarms to so many seconds. `metered` gives the deployment
-    a Meter. An operator who may replay is created with it, and named in RequeueSenderArns unless that is given.
+    a Meter. An operator who may give orders and replay is created with it, and named in RequeueSenderArns unless that
+    is given.
     """
     package_uri, code_sha = uploaded(stack, name if own_package else "shared")
     operator = stack.user(f"{name}-operator")
@@ -171,6 +172,8 @@ def deploy(
         raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
     deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
+    if "OperatorPolicyArn" in outputs:
+        stack.client("iam").attach_user_policy(UserName=f"{name}-operator", PolicyArn=outputs["OperatorPolicyArn"])
     if "RequeueArn" in outputs:
         name_sessions(stack, outputs["RequeueArn"])
         permit_replays(deployment)

@@ -71,7 +71,7 @@ def place(line):
 
 def result_of(line):
     if line["outcome"] == "delivered":
-        return "delivered"
+        return "delivered, on an order" if "order.id" in line else "delivered"
     failed = f"failed, {short(line.get('error.code'))}"
     return failed if line["outcome"] == "deferred" else f"{failed}; {line['outcome']}, {line.get('reason')}"
 

@@ -111,7 +111,8 @@ class Running:
   With the operator's tool (see docs/redrivectl.md):
   export AWS_ACCESS_KEY_ID={operator.id} AWS_SECRET_ACCESS_KEY={operator.secret} \\
     AWS_REGION={REGION} AWS_ENDPOINT_URL={self.stack.endpoint} \\
-    ARCHIVE={outputs["ArchiveLocation"]} REQUEUE_ARN={outputs["RequeueArn"]}
+    ARCHIVE={outputs["ArchiveLocation"]} REQUEUE_ARN={outputs["RequeueArn"]} \\
+    CONTROL={outputs["ControlLocation"]}
   target/debug/redrivectl archive list
 
   Type a command, and Enter. Try: break, letter; look at the alarms; repair.
