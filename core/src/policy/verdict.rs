@@ -277,7 +277,8 @@ impl LetterClock {
     /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
     fn hold(&self, now: Timestamp, retry: u32) -> Decision {
         let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
-        let left = seconds_until(now, last);
+        // Rounded down: what rounds up later must not reach into the margin.
+        let left = u64::try_from(last.duration_since(now).as_secs()).unwrap_or(0);
         match left.min(self.ceiling) {
             0 => Decision::Archive(ArchiveReason::Expiring, None),
             hide => Decision::Defer(Deferral { hide, due: plus(now, hide), retry, why: DeferReason::Hold }),

@@ -9,12 +9,12 @@ use model::figures;
 use model::laws::{self, Judged};
 use model::outage::Outage;
 use model::world::{Story, World};
-use model::worlds::{calm, fifo, filling, forgetful, slowly_filling, wild};
+use model::worlds::{calm, fifo, filling, forgetful, operated, retried, slowly_filling, wild};
 use model::{MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use redrive_core::batch::IN_FLIGHT_LIMIT;
-use redrive_core::policy::Schedule;
+use redrive_core::policy::{OrderAction, Schedule};
 use redrive_testing::holds;
 
 type Law = fn(&World, &Story) -> Judged;
@@ -116,6 +116,100 @@ fn heads_of_fifo_groups_get_each_retry_once_and_at_its_time() {
             laws::each_letter_ends_once,
             laws::groups_keep_their_order,
         ],
+    );
+}
+
+// ---------------------------------------------------------------------------------------------
+// Orders
+
+#[test]
+fn an_order_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
+    obey(
+        3_000,
+        &retried(calm()),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::orders_lose_no_attempt,
+            laws::orders_keep_the_plan,
+            laws::orders_make_no_hot_loop,
+            laws::each_letter_ends_once,
+        ],
+    );
+}
+
+#[test]
+fn a_head_of_a_fifo_group_is_attempted_on_an_order_and_its_group_keeps_its_order() {
+    let blocking = retried(fifo(calm())).prop_map(|world| World { step_aside: false, ..world });
+    obey(
+        1_000,
+        &blocking,
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::groups_keep_their_order,
+            laws::each_letter_ends_once,
+        ],
+    );
+}
+
+/// Wakes without an order can use up numbers, never the last one.
+#[test]
+fn letters_that_are_woken_without_an_order_are_not_given_up_early() {
+    obey(
+        2_000,
+        &operated(calm(), &[OrderAction::Hold], 0),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::holds_hold,
+        ],
+    );
+}
+
+#[test]
+fn a_hold_holds_whatever_else_goes_wrong() {
+    obey(
+        600,
+        &operated(wild(), &[OrderAction::Hold], 0),
+        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::holds_hold],
+    );
+}
+
+#[test]
+fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early() {
+    obey(
+        600,
+        &operated(wild(), &OrderAction::ALL, 100),
+        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::nothing_is_archived_early],
+    );
+}
+
+#[test]
+fn held_letters_in_queues_that_forget_are_archived_in_time() {
+    obey(
+        600,
+        &operated(forgetful(calm()), &OrderAction::ALL, 50),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+        ],
+    );
+}
+
+#[test]
+fn fifo_groups_keep_their_order_under_orders() {
+    obey(
+        600,
+        &operated(fifo(wild()), &OrderAction::ALL, 50),
+        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::groups_keep_their_order],
     );
 }
 

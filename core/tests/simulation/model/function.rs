@@ -115,8 +115,8 @@ pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
         in_flight_limit: world.believed_limit,
         ceiling: world.ceiling,
         instances: world.mapping.instances,
-        orders: true,
-        waiting_list: true,
+        orders: !world.operator.is_idle(),
+        waiting_list: !world.operator.is_idle(),
     })
 }
 

@@ -26,8 +26,10 @@ pub enum What {
     Sent { due: Option<Millis> },
     /// Lambda got it.
     Received { receives: u32 },
-    /// A retry was made from `at` until `end`.
-    Attempt { number: u32, end: Millis, delivered: bool },
+    /// A retry was made from `at` until `end`; `planned` is the moment of the next, where an order made it.
+    Attempt { number: u32, planned: Option<Millis>, end: Millis, delivered: bool },
+    /// An operator has shown it.
+    Woken,
     /// It was decided to wait.
     Waits { due: Millis, hide: u64, why: DeferReason },
     /// Hidden by SQS.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use redrive_core::batch::MAX_DELAY;
-use redrive_core::policy::{ArchiveReason, expiry_margin};
+use redrive_core::policy::{ArchiveReason, OrderAction, expiry_margin};
 
 use super::journal::{Fact, Message, What};
 use super::queue::Queue;
@@ -31,6 +31,7 @@ pub struct Life<'s> {
 pub struct Attempt {
     pub message: Message,
     pub number: u32,
+    pub planned: Option<Millis>,
     pub begin: Millis,
     pub end: Millis,
     pub delivered: bool,
@@ -49,8 +50,8 @@ pub fn lives<'s>(world: &'s World, story: &'s Story) -> Vec<Life<'s>> {
 impl Life<'_> {
     pub fn attempts(&self) -> Vec<Attempt> {
         let attempt = |fact: &&Fact| match fact.what {
-            What::Attempt { number, end, delivered } => {
-                Some(Attempt { message: fact.message, number, begin: fact.at, end, delivered })
+            What::Attempt { number, planned, end, delivered } => {
+                Some(Attempt { message: fact.message, number, planned, begin: fact.at, end, delivered })
             }
             _ => None,
         };
@@ -132,6 +133,16 @@ impl Life<'_> {
     /// A mark's first arrival counts in the requeue.
     fn sent_in_dlq(&self, message: Message) -> Millis {
         if message.requeue { self.plan().arrives } else { self.sent() }
+    }
+
+    /// Whether an order of this kind is ever given of it.
+    fn is_ordered(&self, action: OrderAction) -> bool {
+        let orders = &self.world.operator.orders;
+        orders.iter().any(|given| given.action == action && given.is_about(self.who))
+    }
+
+    fn count(&self, matches: impl Fn(&What) -> bool) -> usize {
+        self.facts.iter().filter(|fact| matches(&fact.what)).count()
     }
 
     fn fault(&self, what: &str) -> Judged {
@@ -254,7 +265,7 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                 ArchiveReason::Exhausted => {
                     let failed = before.iter().any(|one| {
                         one.message == fact.message
-                            && matches!(one.what, What::Attempt { number, .. } if number == last)
+                            && matches!(one.what, What::Attempt { number, planned: None, .. } if number == last)
                     });
                     if !failed || fact.at < life.earliest(last) {
                         return life.fault("exhausted too early");
@@ -270,6 +281,7 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                         return life.fault("expiring too early");
                     }
                 }
+                ArchiveReason::Ordered if life.is_ordered(OrderAction::Archive) => {}
                 other => return life.fault(&format!("archived as {other:?}")),
             }
         }
@@ -288,6 +300,12 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
             }
         }
         for attempt in life.attempts() {
+            if let Some(planned) = attempt.planned {
+                if !life.is_ordered(OrderAction::Retry) || planned <= attempt.begin - SECOND {
+                    return life.fault("an attempt ahead of a retry that nobody ordered");
+                }
+                continue;
+            }
             if attempt.number <= life.plan().spent || attempt.number > world.schedule.retries {
                 return life.fault("a retry that the schedule does not have");
             }
@@ -373,6 +391,93 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
         let most = pair[0].end + wait + SECOND + latency * hops(wait);
         if !(least..=most).contains(&pair[1].begin) {
             return life.fault(&format!("retry {} is not on time: {least}..{most}", pair[1].number));
+        }
+    }
+    Ok(())
+}
+
+/// P2, with an order to retry in force and letters woken at any time: no attempt is lost by it.
+pub fn orders_lose_no_attempt(world: &World, story: &Story) -> Judged {
+    for life in lives(world, story).iter().filter(|life| !life.is_delivered()) {
+        let attempts = life.attempts();
+        let (spent, last) = (life.plan().spent, world.schedule.retries);
+        if attempts.len() < usize::try_from(last - spent).unwrap() {
+            return life.fault(&format!("{} attempts, {spent} of {last} were behind it", attempts.len()));
+        }
+        if !attempts.iter().any(|attempt| attempt.number == last && attempt.planned.is_none()) {
+            return life.fault("its last retry was not made");
+        }
+    }
+    Ok(())
+}
+
+/// An attempt on an order that fails leaves the next planned moment where it was, to the second.
+pub fn orders_keep_the_plan(world: &World, story: &Story) -> Judged {
+    let latency = world.mapping.late.end() + world.mapping.takes + SECOND;
+    for life in lives(world, story) {
+        for message in life.messages() {
+            let facts: Vec<_> = life.about(message).collect();
+            for (index, fact) in facts.iter().enumerate() {
+                let What::Attempt { number, planned: Some(planned), end, delivered: false } = fact.what
+                else {
+                    continue;
+                };
+                if life.moves() == 0 && planned != life.point(number + 1) {
+                    let point = life.point(number + 1);
+                    return life
+                        .fault(&format!("retry {} is planned for {planned}, not {point}", number + 1));
+                }
+                let later = &facts[index + 1..];
+                let waits = later.iter().find_map(|fact| match fact.what {
+                    What::Waits { due, .. } => Some(due),
+                    _ => None,
+                });
+                if waits.is_some_and(|due| due != planned) {
+                    return life.fault(&format!("waits for another moment than {planned}"));
+                }
+                let next = later.iter().find_map(|fact| match fact.what {
+                    What::Attempt { planned: None, .. } => Some(fact.at),
+                    _ => None,
+                });
+                if next.is_some_and(|next| next < planned - SLACK) {
+                    return life.fault(&format!("a retry before {planned}"));
+                }
+                let received = later.iter().find(|fact| matches!(fact.what, What::Received { .. }));
+                let ceiling = end + seconds(world.ceiling);
+                if received.is_none_or(|fact| fact.at > planned.max(end).min(ceiling) + latency) {
+                    return life.fault(&format!("was not seen again at {planned}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No hot loop: a letter is received for its plan and for each time that it is woken, and no more often.
+pub fn orders_make_no_hot_loop(world: &World, story: &Story) -> Judged {
+    for life in lives(world, story) {
+        let hops = |k| life.wait(k).div_euclid(seconds(world.ceiling)) + 2;
+        let planned: i64 = (life.plan().spent + 1..=world.schedule.retries).map(hops).sum();
+        let woken = life.count(|what| *what == What::Woken);
+        let receives = life.count(|what| matches!(what, What::Received { .. }));
+        let most = usize::try_from(planned).unwrap() + 2 * woken + 2;
+        if receives > most {
+            return life.fault(&format!("received {receives} times, at most {most} expected"));
+        }
+    }
+    Ok(())
+}
+
+/// No attempt is made of what an order holds, but by an invocation that began before its instance could know.
+pub fn holds_hold(world: &World, story: &Story) -> Judged {
+    let unknown = 15 * SECOND + super::function::timeout(world);
+    for life in lives(world, story) {
+        for given in world.operator.orders.iter().filter(|given| given.is_about(life.who)) {
+            let held = given.from + unknown..given.to;
+            let made = life.attempts().into_iter().any(|attempt| held.contains(&attempt.begin));
+            if given.action == OrderAction::Hold && made {
+                return life.fault(&format!("an attempt while it is held, {held:?}"));
+            }
         }
     }
     Ok(())

@@ -9,6 +9,7 @@
 //! | [`queue`] | SQS: visibility, receive counts, the limit in flight, delays, retention, FIFO groups |
 //! | [`function`] | one invocation of the machine, and what goes wrong with it |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
+//! | [`operator`] | orders and waking |
 //! | [`journal`] | what happened, letter by letter |
 //! | [`laws`] | what must be true of every journal |
 //! | [`worlds`] | random worlds |
@@ -20,6 +21,7 @@ pub mod figures;
 pub mod function;
 pub mod journal;
 pub mod laws;
+pub mod operator;
 pub mod outage;
 pub mod queue;
 pub mod world;

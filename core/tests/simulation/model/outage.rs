@@ -9,6 +9,7 @@ use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
+use super::operator::Operator;
 use super::queue::Settings;
 use super::world::{Mapping, Plan, World};
 use super::{HOUR, MINUTE, Millis, SECOND};
@@ -100,6 +101,7 @@ impl Outage {
                 takes: BATCH_TAKES,
             },
             trouble: Trouble::default(),
+            operator: Operator::default(),
             until: None,
         };
         let story = world.count();

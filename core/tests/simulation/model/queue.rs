@@ -250,6 +250,32 @@ impl Queue {
         Ok(Some(Timer { number: receipt.number, epoch: receipt.epoch, at: now + seconds(hide) }))
     }
 
+    /// `ChangeMessageVisibility` to 0, by whoever has the receipt. A stale one may be passed over, or show a message that
+    /// is being handled.
+    pub fn wake(&mut self, now: Millis, receipt: &Receipt, stale_shows: bool) -> Option<Timer> {
+        let message = self.messages.get(&receipt.number)?;
+        let valid = message.epoch == receipt.epoch || (stale_shows && !self.settings.fifo);
+        if !valid || message.state != State::InFlight {
+            return None;
+        }
+        let epoch = self.set(receipt.number, State::InFlight, now);
+        Some(Timer { number: receipt.number, epoch, at: now })
+    }
+
+    /// What is hidden: the newest receipt of each message.
+    pub fn hidden(&self) -> Vec<Receipt> {
+        let hidden = self.messages.iter().filter(|(_, message)| message.state == State::InFlight);
+        let receipt = |(number, message): (&u64, &Message)| Receipt {
+            number: *number,
+            epoch: message.epoch,
+            who: message.who,
+            group: message.group,
+            received: message.received,
+            letter: Rc::clone(&message.letter),
+        };
+        hidden.map(receipt).collect()
+    }
+
     /// `DeleteMessage`.
     pub fn delete(&mut self, now: Millis, receipt: &Receipt) {
         if self.messages.get(&receipt.number).is_some_and(|message| message.epoch == receipt.epoch) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    Action, ActionId, Answer, Attempt, Delivery, Machine, Move, NotDone, OrdersRead, Outcome,
-    QueueAttributes, Sent, Window,
+    Action, ActionId, Answer, Attempt, Delivery, Machine, Move, NotDone, Outcome, QueueAttributes, Sent,
+    Window,
 };
 use redrive_core::failure::Failure;
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage};
@@ -22,6 +22,7 @@ use super::function::{
     subscriptions, timeout, transient,
 };
 use super::journal::{Idle, Journal, Message, What};
+use super::operator::{List, Operator};
 use super::queue::{self, Queue, Receipt, Sending, Timer};
 use super::{Chance, MINUTE, Millis, at, seconds};
 
@@ -84,6 +85,7 @@ pub struct World {
     pub subscriber: Subscriber,
     pub mapping: Mapping,
     pub trouble: Trouble,
+    pub operator: Operator,
     /// Nothing is looked at after this.
     pub until: Option<Millis>,
 }
@@ -108,6 +110,7 @@ enum Event {
     Poll { requeue: bool },
     Begin(Received),
     Answer(Coming),
+    WakeAll,
 }
 
 /// A batch that waits for its invocation.
@@ -139,6 +142,7 @@ pub struct Simulation<'w> {
     running: [u32; 2],
     free: Vec<usize>,
     busy: usize,
+    list: List,
     journal: Journal,
     peak_busy: usize,
     peak_waiting: usize,
@@ -213,6 +217,7 @@ impl<'w> Simulation<'w> {
             running: [0; 2],
             free: (0..processes).collect(),
             busy: 0,
+            list: List::default(),
             journal: Journal { counts_only, ..Journal::default() },
             peak_busy: 0,
             peak_waiting: 0,
@@ -221,6 +226,9 @@ impl<'w> Simulation<'w> {
         };
         for (who, plan) in world.letters.iter().enumerate() {
             simulation.schedule(plan.arrives, Event::Arrive(who));
+        }
+        for when in &world.operator.wakes {
+            simulation.schedule(*when, Event::WakeAll);
         }
         simulation
     }
@@ -240,6 +248,7 @@ impl<'w> Simulation<'w> {
                 Event::Poll { requeue } => self.poll(requeue),
                 Event::Begin(received) => self.begin(received),
                 Event::Answer(coming) => self.answered(coming),
+                Event::WakeAll => self.wake_all(),
             }
         }
         Story {
@@ -351,6 +360,40 @@ impl<'w> Simulation<'w> {
         }
     }
 
+    /// An operator shows what waits.
+    fn wake_all(&mut self) {
+        let by_list = self.world.operator.by_list;
+        let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
+        let (now, stale_shows) = (self.now, self.world.operator.stale_shows);
+        for (message, receipt) in messages {
+            if let Some(timer) = self.queue(message.requeue).wake(now, &receipt, stale_shows) {
+                self.journal.note(receipt.who, message, now, What::Woken);
+                self.schedule(timer.at, Event::Wake { requeue: message.requeue, timer });
+            }
+        }
+    }
+
+    /// What is hidden; of that, what is being handled only where stale handles show it.
+    fn hidden(&self) -> Vec<(Message, Receipt)> {
+        let under_way = |message: Message| {
+            let runs = self.runs.values().map(|run| (run.requeue, &run.receipts));
+            let waiting = self.events.values().filter_map(|event| match event {
+                Event::Begin(received) => Some((received.requeue, &received.receipts)),
+                _ => None,
+            });
+            let mut all = runs.chain(waiting).filter(|(requeue, _)| *requeue == message.requeue);
+            all.any(|(_, receipts)| receipts.iter().any(|receipt| receipt.number == message.number))
+        };
+        let of = |requeue: bool, queue: &Queue| {
+            let receipts = queue.hidden().into_iter();
+            receipts.map(move |receipt| (message(requeue, &receipt), receipt)).collect::<Vec<_>>()
+        };
+        let mut all = of(false, &self.dlq);
+        all.extend(self.requeue.iter().flat_map(|queue| of(true, queue)));
+        all.retain(|(message, _)| self.world.operator.stale_shows || !under_way(*message));
+        all
+    }
+
     /// Lambda polls some time after a message has become visible.
     fn want_poll(&mut self, requeue: bool) {
         if self.polling[usize::from(requeue)] || self.queue(requeue).is_empty() {
@@ -457,8 +500,9 @@ impl<'w> Simulation<'w> {
                 return;
             }
             for (id, action) in asked {
-                run.actions += 1;
-                let dies = run.death.filter(|death| death.action == run.actions);
+                let control = matches!(action, Action::ReadOrders { .. } | Action::ListWaiting { .. });
+                run.actions += u32::from(!control);
+                let dies = run.death.filter(|death| !control && death.action == run.actions);
                 if dies.is_some_and(|death| !death.effect) {
                     return self.die(run);
                 }
@@ -576,8 +620,19 @@ impl<'w> Simulation<'w> {
                 let hide = |(letter, hide): &(Arc<Letter>, u64)| self.hide(run, letter, *hide);
                 Answer::Hidden(letters.iter().map(hide).collect())
             }
-            Action::ReadOrders { .. } => Answer::Orders(Ok(OrdersRead::None)),
-            Action::ListWaiting { .. } => Answer::Listed(Ok(())),
+            Action::ReadOrders { unless, .. } => {
+                let operator = &self.world.operator;
+                let fails = self.chance.happens(operator.reads_fail);
+                let read = operator.read(self.now, unless.as_deref());
+                Answer::Orders(if fails { Err(transient("SlowDown")) } else { Ok(read) })
+            }
+            Action::ListWaiting { letters, .. } => {
+                for line in &letters {
+                    let receipt = &run.receipts[line.receipt_handle.parse::<usize>().unwrap()];
+                    self.list.add(message(run.requeue, receipt), receipt, line);
+                }
+                Answer::Listed(Ok(()))
+            }
         };
         (answer, 0)
     }
@@ -641,7 +696,12 @@ impl<'w> Simulation<'w> {
                     || self.world.letters[receipt.who].poison
                     || self.world.subscriber.is_down(begin)
                     || self.chance.happens(self.world.subscriber.flaky);
-                let attempt = What::Attempt { number: delivery.retry.number, end, delivered: !fails };
+                let attempt = What::Attempt {
+                    number: delivery.retry.number,
+                    planned: delivery.retry.planned.map(super::since_begin),
+                    end,
+                    delivered: !fails,
+                };
                 self.journal.note(receipt.who, message(run.requeue, receipt), begin, attempt);
                 if fails { Sent::Failed(transient("Unreachable")) } else { Sent::Accepted }
             } else {
@@ -733,4 +793,4 @@ fn message(requeue: bool, receipt: &Receipt) -> Message {
 const SPARE: usize = 8;
 
 /// What SNS leaves in a dead-letter queue.
-const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:orders","Message":"hello","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;
+const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:orders","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;

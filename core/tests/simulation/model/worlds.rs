@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
-use redrive_core::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
+use redrive_core::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
 
 use super::function::{Subscriber, Trouble};
+use super::operator::{Given, Operator};
 use super::queue::Settings;
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
@@ -94,6 +95,7 @@ pub fn calm() -> impl Strategy<Value = World> {
             subscriber,
             mapping: Mapping { batch, window: 0..=0, late: 0..=200, instances: 10, off: vec![], takes: 50 },
             trouble: Trouble::default(),
+            operator: Operator::default(),
             until: None,
         }
     })
@@ -201,6 +203,57 @@ pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World
     })
 }
 
+/// Moments at which an operator wakes what waits.
+fn wakes() -> impl Strategy<Value = Vec<Millis>> {
+    let moment = prop_oneof![0..=10 * MINUTE, 0..=3 * HOUR, 0..=2 * DAY];
+    prop::collection::vec(moment, 0..=8)
+}
+
+/// An order to retry every letter is in force all the time, and letters are woken. Nothing is moved: a letter that moves
+/// on every quarter of an hour would be attempted each time.
+pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+    (worlds, wakes(), any::<bool>()).prop_map(|(mut world, wakes, by_list)| {
+        world.requeue = None;
+        let always = Given { action: OrderAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
+        world.operator = Operator { orders: vec![always], wakes, by_list, ..Operator::default() };
+        world
+    })
+}
+
+/// Orders of every kind, about all letters or about some, for a while.
+fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = Given> {
+    let from = prop_oneof![Just(0), 0..=HOUR, 0..=2 * DAY];
+    let lasts = prop_oneof![MINUTE..=HOUR, HOUR..=DAY];
+    let about = prop_oneof![Just(Vec::new()), prop::collection::vec(0_usize..8, 1..=3)];
+    let action = prop::sample::select(actions.to_vec());
+    (action, from, lasts, about).prop_map(|(action, from, lasts, about)| Given {
+        action,
+        from,
+        to: from + lasts,
+        about,
+    })
+}
+
+/// An operator who gives such orders and wakes letters, with an S3 that fails now and then.
+pub fn operated(
+    worlds: impl Strategy<Value = World>,
+    actions: &'static [OrderAction],
+    fails: u8,
+) -> impl Strategy<Value = World> {
+    let orders = prop::collection::vec(given(actions), 0..=3);
+    let stale = (any::<bool>(), any::<bool>());
+    (worlds, orders, wakes(), stale, percent(fails)).prop_map(
+        |(mut world, orders, wakes, (by_list, stale_shows), reads_fail)| {
+            world.operator = Operator { orders, wakes, by_list, stale_shows, reads_fail };
+            // What is held moves on every quarter of an hour, and a crash after a move leaves two letters.
+            if world.requeue.is_some() {
+                world.trouble.crash = 0;
+            }
+            world
+        },
+    )
+}
+
 /// A small queue that fills within an hour or so: letters arrive so far apart, and none is ever delivered.
 pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
     let queue = Settings {
@@ -228,6 +281,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         subscriber: Subscriber { outages: vec![], flaky: 0, takes: 0..=0 },
         mapping: Mapping { batch: 1, window: 0..=0, late: 0..=200, instances: 2, off: vec![], takes: 100 },
         trouble: Trouble::default(),
+        operator: Operator::default(),
         until: Some(4 * HOUR),
     }
 }

@@ -1,0 +1,91 @@
+//! An operator: orders, given and taken back, and the waking of what waits.
+
+use std::collections::HashMap;
+
+use redrive_core::batch::OrdersRead;
+use redrive_core::policy::OrderAction;
+use redrive_core::waiting::WaitingLetter;
+use serde_json::{Value, json};
+
+use super::journal::Message;
+use super::queue::Receipt;
+use super::{MINUTE, Millis, at, since_begin};
+
+/// What an operator does.
+#[derive(Debug, Clone, Default)]
+pub struct Operator {
+    pub orders: Vec<Given>,
+    /// When everything is woken.
+    pub wakes: Vec<Millis>,
+    /// Whether only what is on the list of waiting letters is woken; else whatever is hidden.
+    pub by_list: bool,
+    /// Whether a stale handle shows a letter that is being handled; SQS answers 200 either way.
+    pub stale_shows: bool,
+    /// Per cent of readings of the orders that fail.
+    pub reads_fail: u8,
+}
+
+/// An order that stands in the document for a while.
+#[derive(Debug, Clone)]
+pub struct Given {
+    pub action: OrderAction,
+    pub from: Millis,
+    pub to: Millis,
+    /// The letters that it is about; all, where there are none.
+    pub about: Vec<usize>,
+}
+
+impl Operator {
+    pub fn is_idle(&self) -> bool {
+        self.orders.is_empty() && self.wakes.is_empty()
+    }
+
+    /// What reading the document comes to.
+    pub fn read(&self, now: Millis, unless: Option<&str>) -> OrdersRead {
+        let given = |(_, given): &(usize, &Given)| (given.from..given.to).contains(&now);
+        let given: Vec<_> = self.orders.iter().enumerate().filter(given).collect();
+        let tag = format!("{:?}", given.iter().map(|(index, _)| index).collect::<Vec<_>>());
+        if unless == Some(tag.as_str()) {
+            return OrdersRead::NotModified;
+        }
+        let orders: Vec<_> = given.iter().map(|(index, given)| given.to_json(*index)).collect();
+        let json = json!({ "version": 1, "orders": orders }).to_string().into_bytes();
+        OrdersRead::Document { json, tag: Some(tag) }
+    }
+}
+
+impl Given {
+    pub fn is_about(&self, who: usize) -> bool {
+        self.about.is_empty() || self.about.contains(&who)
+    }
+
+    fn to_json(&self, index: usize) -> Value {
+        let messages: Vec<Value> =
+            self.about.iter().flat_map(|who| [json!(format!("hello {who}")), json!(who)]).collect();
+        let pattern = if messages.is_empty() {
+            json!({ "queueArn": [{ "exists": true }] })
+        } else {
+            json!({ "message": messages })
+        };
+        json!({ "id": format!("order-{index}"), "do": self.action.name(), "match": pattern,
+            "at": at(self.from).to_string(), "until": at(self.to).to_string(), "by": "ada", "why": "it is time" })
+    }
+}
+
+/// The list of waiting letters: by message the newest receipt, and when the letter is due.
+#[derive(Debug, Default)]
+pub struct List(HashMap<Message, (Receipt, Millis)>);
+
+impl List {
+    pub fn add(&mut self, message: Message, receipt: &Receipt, line: &WaitingLetter) {
+        self.0.insert(message, (receipt.clone(), since_begin(line.due)));
+    }
+
+    /// The messages to wake: not those that are due soon anyhow.
+    pub fn to_wake(&self, now: Millis) -> Vec<(Message, Receipt)> {
+        let later = self.0.iter().filter(|(_, (_, due))| *due > now + MINUTE);
+        let mut all: Vec<_> = later.map(|(message, (receipt, _))| (*message, receipt.clone())).collect();
+        all.sort_unstable_by_key(|(message, _)| *message);
+        all
+    }
+}
