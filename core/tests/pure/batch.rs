@@ -13,8 +13,8 @@ use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
 use redrive_core::policy::{Policy, VISIBILITY_CEILING};
 use redrive_testing::{
-    ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, event,
-    every_origin, holds, letters_of, samples,
+    ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post, REQUEUE, TOPIC,
+    WORKER, arn, at, event, every_origin, holds, letters_of, samples,
 };
 use serde_json::json;
 
@@ -303,4 +303,45 @@ fn a_batch_without_letters_asks_for_nothing() {
     let machine = machine("{}", None, None);
     let (reports, asked) = drive(machine.begin(Vec::new(), DEADLINE), false, |_| unreachable!());
     assert_eq!((reports.len(), asked), (0, 0));
+}
+
+#[test]
+fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
+    let order = json!({ "id": "o", "do": "hold", "match": { "queueArn": [FIFO_DLQ] },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    let document = json!({ "version": 1, "orders": [order] }).to_string();
+    for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
+        let machine = machine(&policies()[0], None, None);
+        let posts = ["a", "b"].map(|id| {
+            let mut post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).group("g");
+            FIFO_DLQ.clone_into(&mut post.queue);
+            post
+        });
+        let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
+        let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
+        loop {
+            let actions = batch.poll(now);
+            if actions.is_empty() {
+                break;
+            }
+            for (id, action) in actions {
+                let mut good = || true;
+                let answer = match &action {
+                    Action::ReadOrders { .. } if read > 0 => {
+                        let json = document.clone().into_bytes();
+                        Answer::Orders(Ok(OrdersRead::Document { json, tag: None }))
+                    }
+                    action => answer(action, &mut good, &mut HashSet::new()),
+                };
+                read += u32::from(matches!(action, Action::ReadOrders { .. }));
+                if matches!(action, Action::Deliver { .. }) {
+                    now = Now { at: at(NOW + seconds * 1000), elapsed: Duration::from_secs(1) };
+                }
+                batch.take(id, answer, now);
+            }
+        }
+        let reports = batch.into_reports(now.at);
+        assert_eq!(reports[0].outcome, Outcome::Delivered);
+        assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
+    }
 }

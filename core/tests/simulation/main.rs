@@ -134,6 +134,7 @@ fn an_order_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
             laws::attempts_are_honest,
             laws::orders_lose_no_attempt,
             laws::orders_keep_the_plan,
+            laws::orders_repeat_no_number,
             laws::orders_make_no_hot_loop,
             laws::each_letter_ends_once,
         ],

@@ -453,6 +453,20 @@ pub fn orders_keep_the_plan(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
+/// An order in force and wakes at any time repeat no number: what comes ahead of the plan has none.
+pub fn orders_repeat_no_number(world: &World, story: &Story) -> Judged {
+    let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
+    for life in lives(world, story) {
+        let numbered = life.attempts().into_iter().filter(|attempt| attempt.planned.is_none());
+        let numbers: Vec<u32> = numbered.map(|attempt| attempt.number).collect();
+        let twice = life.plan().moved.is_some() || life.ends_in_the_slack(latency);
+        if !twice && numbers.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return life.fault(&format!("retries {numbers:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// No hot loop: a letter is received for its plan and for each time that it is woken, and no more often.
 pub fn orders_make_no_hot_loop(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
