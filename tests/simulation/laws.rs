@@ -251,8 +251,9 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
                 // Whatever was left out before, the last retry was made in the end.
-                let received = life.facts.iter().filter(|one| one.index < fact.index);
-                let received = received.filter(|one| matches!(one.what, What::Received { .. })).last();
+                let is_receive =
+                    |one: &&Fact| one.index < fact.index && matches!(one.what, What::Received { .. });
+                let received = life.facts.iter().rfind(is_receive);
                 let unsettled = life.disturbed(&[Disturbed::Archive, Disturbed::Read]) + causes(life);
                 let made = before.last().zip(received).is_some_and(|(last, it)| last.index > it.index);
                 if unsettled == 0 && !made {

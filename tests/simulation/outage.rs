@@ -124,7 +124,7 @@ impl Setup {
                 match self.kind {
                     Kind::Server => it.web.serve(&name, |_| WebAnswer::status(200)),
                     Kind::Function => {
-                        it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"))
+                        it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"));
                     }
                     Kind::Queue => it.sqs.create(&name, queue.clone()),
                     Kind::Topic => {}

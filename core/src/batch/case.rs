@@ -266,14 +266,15 @@ impl<'p> Case<'p> {
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
-            (Disposition::OutOfTime, _) => Outcome::Failed(NotDone::OutOfTime),
+            (Disposition::OutOfTime, _) | (Disposition::Open | Disposition::Due(_), None) => {
+                Outcome::Failed(NotDone::OutOfTime)
+            }
             (_, Some((what, _))) => Outcome::Failed(*what),
             (Disposition::Delivered, None) => Outcome::Delivered,
             (Disposition::Archive(reason), None) => Outcome::Archived(reason),
             (Disposition::Defer(deferral), None) => Outcome::Deferred(deferral),
             (Disposition::Requeued(deferral), None) => Outcome::Requeued(deferral),
             (Disposition::Observed(decision), None) => Outcome::Observed(decision),
-            (Disposition::Open | Disposition::Due(_), None) => Outcome::Failed(NotDone::OutOfTime),
         };
         // Where nobody knows how often it was received before SQS moved it, it is rather counted twice.
         let moved = self.letter.sqs.source_queue().is_some();
