@@ -75,7 +75,6 @@ impl<'a> OutgoingMessage<'a> {
                 letter.mark(spent)
             }
         };
-        let mark = Mark { ordered, ..mark };
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
         // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
         // a mark it would go there for ever.
@@ -83,6 +82,7 @@ impl<'a> OutgoingMessage<'a> {
         if unmarked && (!own_endpoint || comes_back) {
             return Err(CannotPack::Unmarkable);
         }
+        let mark = Mark { ordered, ..mark };
         if !unmarked {
             attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
         }

@@ -94,10 +94,10 @@ impl Verdict<'_> {
         if class == FailureClass::Permanent && !self.rule.retry_permanent {
             return Decision::Archive(ArchiveReason::Permanent, None);
         }
-        let next = failed.number + 1;
         if let Some(planned) = failed.planned {
-            return self.clock.defer(now, planned, next, DeferReason::Failed);
+            return self.clock.defer(now, planned, failed.upcoming(), DeferReason::Failed);
         }
+        let next = failed.number + 1;
         let Some(wait) = self.delivery.schedule.wait(next, &self.clock.jitter) else {
             return Decision::Archive(ArchiveReason::Exhausted, None);
         };
