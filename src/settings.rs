@@ -381,6 +381,41 @@ mod tests {
     }
 
     #[test]
+    fn orders_are_beside_the_archive_unless_another_place_is_named() {
+        let control = |archive: &str, control: &str| {
+            let settings = read(&[("ARCHIVE", archive), ("CONTROL", control)])?;
+            Ok::<_, String>(settings.control.map(|at| format!("{}/{}", at.bucket, at.prefix)))
+        };
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:archive";
+        for (archive, given, expected) in [
+            ("s3://letters/dead/", "", Some("letters/dead-control")),
+            ("s3://letters/dead", "s3://letters/orders/", Some("letters/orders")),
+            ("s3://letters/dead", "s3://orders", Some("orders/")),
+            ("s3://letters/dead", "s3://letters/deadly", Some("letters/deadly")),
+            ("s3://letters/dead", "off", None),
+            ("s3://letters", "", None),
+            (queue, "", None),
+            (queue, "s3://letters", Some("letters/")),
+        ] {
+            assert_eq!(control(archive, given), Ok(expected.map(str::to_owned)), "{archive} {given}");
+        }
+        for (archive, given) in [
+            ("s3://letters/dead", "s3://letters/dead"),
+            ("s3://letters/dead", "s3://letters/dead/orders"),
+            ("s3://letters/dead/a", "s3://letters/dead"),
+            ("s3://letters/dead", "s3://letters"),
+            ("s3://letters", "s3://letters/orders"),
+        ] {
+            let fault = control(archive, given).unwrap_err();
+            assert!(fault.contains("and ARCHIVE must not lie within each other"), "{fault}");
+        }
+        let fault = control(queue, "letters").unwrap_err();
+        assert_eq!(fault, "bad settings: CONTROL: must be s3://bucket/prefix or off, not \"letters\"");
+        let fault = read(&[("ARCHIVE", queue), ("WAITING_LIST", "no")]).unwrap_err();
+        assert_eq!(fault, "bad settings: WAITING_LIST: must be on or off, not \"no\"");
+    }
+
+    #[test]
     fn an_archive_may_not_be_the_requeue() {
         let arn = "arn:aws:sqs:eu-central-1:123456789012:requeue";
         let faults = read(&[("ARCHIVE", arn), ("REQUEUE_ARN", arn)]).unwrap_err();

@@ -16,7 +16,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
 use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Purpose, Sent};
 use sns_redrive::clients::Clients;
-use sns_redrive::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
+use sns_redrive::delivery::{Dispatcher, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
 use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
