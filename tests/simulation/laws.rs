@@ -314,7 +314,8 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }
-    if world.target == Target::Topic || hops(life) > 0 {
+    // The first retry may be made again in the place of the second.
+    if world.target == Target::Topic || hops(life) > 0 || first_twice(life) > 0 {
         return Ok(());
     }
     // Others of the batch, or other batches, may take all of their time; where nothing hangs, that of some retries.
