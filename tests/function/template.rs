@@ -342,7 +342,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
         request_id: "id",
         began: now,
         now,
-        notices_failed: None,
+        notices_failed: Some(0),
     };
     let line = summarise(&[], run).to_line("SnsRedrive");
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
