@@ -12,7 +12,7 @@ use sns_redrive::policy::VISIBILITY_CEILING;
 use sns_redrive::waiting::{WaitingLetter, waiting_hour, waiting_root, written_at};
 
 /// Objects that are read at once.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// The newest line of each letter that waits.
 pub(crate) struct List<T> {

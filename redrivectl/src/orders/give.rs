@@ -94,6 +94,8 @@ impl Request<'_> {
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
         waker.read(console).await?;
 
+        // Reading a long list takes its time, and the order begins when it is written.
+        let draft = self.order(pattern.clone(), &by, console);
         let preview = Preview {
             order: &draft,
             reach: &reach,
