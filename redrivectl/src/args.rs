@@ -102,6 +102,9 @@ pub(super) struct Plan {
     /// Letters a second that arrive and keep failing, against the limit of letters in flight
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
     pub(super) rate: Option<f64>,
+    /// File of orders, as the function reads them: those that are in force then are shown
+    #[arg(long, value_name = "FILE")]
+    pub(super) orders: Option<PathBuf>,
     /// Show every retry of a long schedule
     #[arg(long)]
     pub(super) all: bool,
@@ -117,6 +120,9 @@ pub(super) struct Explain {
     /// File of the redrive policy; without it the built-in policy
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
+    /// File of orders, as the function reads them; without it there are none
+    #[arg(long, value_name = "FILE")]
+    pub(super) orders: Option<PathBuf>,
     /// The present: 2026-11-01T12:00:00Z; without it the machine's
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<Timestamp>,

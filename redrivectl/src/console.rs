@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
 use sns_redrive::clock::Clock;
-use sns_redrive::policy::Policy;
+use sns_redrive::policy::{Orders, Policy};
 
 /// What the tool works with.
 pub struct Console {
@@ -111,6 +111,16 @@ pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<
     let Some(file) = file else { return Ok(Policy::built_in()) };
     let json = read_file(file, console)?;
     Policy::parse(&json).map_err(|bad| {
+        let place = |fault| format!("{}: {fault}", file.display());
+        Failed::Input(bad.0.iter().map(place).collect())
+    })
+}
+
+/// The orders of a file; none where there is no file.
+pub(crate) fn read_orders(file: Option<&Path>, console: &mut Console) -> Result<Orders, Failed> {
+    let Some(file) = file else { return Ok(Orders::default()) };
+    let json = read_file(file, console)?;
+    Orders::parse(json.as_bytes()).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
         Failed::Input(bad.0.iter().map(place).collect())
     })

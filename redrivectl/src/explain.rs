@@ -12,18 +12,20 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_file, read_policy};
+use crate::console::{Console, Failed, Finished, read_file, read_orders, read_policy};
+use crate::orders::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsMessage};
 use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Policy, Route, Rule, Unmatchable, Verdict, Voucher,
-    plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Route, Rule, Unmatchable,
+    Verdict, Voucher, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), console)?;
+    let orders = read_orders(args.orders.as_deref(), console)?;
     let letters = read_event(args, &policy, console)?;
     let now = args.at.unwrap_or_else(|| console.clock.now());
     let facts = Facts {
@@ -32,7 +34,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
         discovered: args.discovered.clone(),
         ..Facts::default()
     };
-    let cases = cases(&policy, &letters, &facts, now);
+    let cases = cases(&policy, &orders, &letters, &facts, now);
     if as_json {
         let records: Vec<_> = cases.iter().map(Case::to_json).collect();
         writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
@@ -71,6 +73,8 @@ fn read_event<'p>(
 /// One letter with what is decided about it.
 struct Case<'a> {
     letter: &'a Letter,
+    /// The order that goes before its rule.
+    order: Option<Order>,
     verdict: Verdict<'a>,
     now: Timestamp,
     /// What is to be done if the retry that is due fails.
@@ -83,13 +87,21 @@ struct Case<'a> {
     behind: Option<&'a Letter>,
 }
 
-fn cases<'a>(policy: &'a Policy, letters: &'a [Sorted<'a>], facts: &Facts, now: Timestamp) -> Vec<Case<'a>> {
+fn cases<'a>(
+    policy: &'a Policy,
+    orders: &Orders,
+    letters: &'a [Sorted<'a>],
+    facts: &Facts,
+    now: Timestamp,
+) -> Vec<Case<'a>> {
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
     let mut cases = Vec::new();
     for (letter, rule) in letters {
         // Receives are taken off where SQS moved the letter, and nowhere else.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
-        let facts = &Facts { source_max_receives, ..facts.clone() };
+        let ordered = orders.on(letter, now);
+        let order = ordered.order().cloned();
+        let facts = &Facts { source_max_receives, ordered, ..facts.clone() };
         let verdict =
             rule.map_or_else(|_| policy.decide(letter, facts, now), |rule| rule.decide(letter, facts, now));
         let if_it_fails = match &verdict.decision {
@@ -100,7 +112,7 @@ fn cases<'a>(policy: &'a Policy, letters: &'a [Sorted<'a>], facts: &Facts, now: 
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
-        cases.push(Case { letter, verdict, now, if_it_fails, source_receives_known, search, behind });
+        cases.push(Case { letter, order, verdict, now, if_it_fails, source_receives_known, search, behind });
     }
     cases
 }
@@ -112,6 +124,13 @@ impl Case<'_> {
             return "looks for its subscription first".to_owned();
         }
         match &self.verdict.decision {
+            Decision::Deliver(retry) if retry.planned.is_some() => {
+                format!(
+                    "an attempt now, since an order asks for it; retry {} of {} stays planned",
+                    retry.upcoming(),
+                    retry.of
+                )
+            }
             Decision::Deliver(retry) => {
                 format!("retry {} of {} now ({})", retry.number, retry.of, retry.phase.name())
             }
@@ -139,6 +158,10 @@ impl Case<'_> {
         }
         say("history", self.history());
         say("rule", self.verdict.rule.name.clone());
+        if let Some(order) = &self.order {
+            let (id, action, by, why) = (&order.id, order.action.name(), &order.by, &order.why);
+            say("order", format!("{id}: {action} {}, by {by}: {why}", ends(order, self.now)));
+        }
         if let Decision::Archive(_, Some(detail)) = self.verdict.decision
             && !self.search
         {
@@ -255,6 +278,7 @@ impl Case<'_> {
         put("subscriptionArn", letter.subscription().map(arn));
         put("route", route_json(&self.verdict.route));
         put("ifItFails", self.if_it_fails.as_ref().map(decision_json));
+        put("order", self.order.as_ref().map(|order| json!(order)));
         put("behind", self.behind.map(|before| before.sqs.message_id.as_str().into()));
         value
     }
@@ -325,9 +349,15 @@ fn route_json(route: &Route) -> Option<Value> {
 
 fn decision_json(decision: &Decision) -> Value {
     match decision {
-        Decision::Deliver(retry) => json!({
-            "kind": "deliver", "retry": retry.number, "of": retry.of, "phase": retry.phase.name(),
-        }),
+        Decision::Deliver(retry) => {
+            let mut fields = json!({
+                "kind": "deliver", "retry": retry.number, "of": retry.of, "phase": retry.phase.name(),
+            });
+            if let Some(planned) = retry.planned {
+                fields["planned"] = planned.to_string().into();
+            }
+            fields
+        }
         Decision::Defer(deferral) => json!({
             "kind": "defer", "why": deferral.why.name(), "hideSeconds": deferral.hide, "due": deferral.due.to_string(),
         }),

@@ -11,6 +11,7 @@ mod show;
 mod wake;
 
 pub(crate) use give::{archive, hold, reach, retry};
+pub(crate) use preview::ends;
 pub(crate) use release::run as release;
 pub(crate) use show::run as list;
 

@@ -80,7 +80,7 @@ fn headline(order: &Order) -> &'static str {
 }
 
 /// How long the order is in force.
-pub(super) fn ends(order: &Order, now: Timestamp) -> String {
+pub(crate) fn ends(order: &Order, now: Timestamp) -> String {
     match order.end() {
         Some(end) => format!("until {} UTC, {}", utc(end), brief(seconds_until(now, end))),
         None => "until it is released".to_owned(),

@@ -13,16 +13,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_policy};
-use crate::text::{clock, count, harmless, wrapped};
+use crate::console::{Console, Failed, Finished, read_orders, read_policy};
+use crate::orders::ends;
+use crate::text::{clock, count, harmless, utc, wrapped};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule, TargetSpec, plus};
+use sns_redrive::policy::{Action, DeliverySpec, Order, OrderAction, Policy, Rule, TargetSpec, plus};
 use timetable::Timetable;
 use warnings::warnings;
 
 pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), console)?;
+    let orders = read_orders(args.orders.as_deref(), console)?;
     let arrival = args.at.unwrap_or_else(|| console.clock.now());
+    let orders: Vec<_> = orders.all().iter().filter(|order| !order.has_ended(arrival)).collect();
     let timetables: Vec<_> = chosen(&policy, args.rule.as_deref())?
         .into_iter()
         .map(|rule| (rule, Timetable::of(rule, args.retention)))
@@ -36,8 +39,11 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
     if as_json {
         let rules: Vec<_> =
             timetables.iter().map(|(rule, timetable)| to_json(rule, timetable, arrival, args.rate)).collect();
-        let plan =
+        let mut plan =
             json!({ "arrival": arrival.to_string(), "retentionSeconds": args.retention, "rules": rules });
+        if args.orders.is_some() {
+            plan["orders"] = json!(orders);
+        }
         writeln!(console.out, "{plan}")?;
         return Ok(Finished::Whole);
     }
@@ -47,7 +53,22 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
         }
         show(rule, timetable, arrival, args, console)?;
     }
+    for order in orders {
+        writeln!(console.out, "\n{}", wrapped(&harmless(&says(order, arrival)), 80, 2))?;
+    }
     Ok(Finished::Whole)
+}
+
+/// What an order does to the plan of the letters that it matches.
+fn says(order: &Order, now: Timestamp) -> String {
+    let does = match order.action {
+        OrderAction::Hold => "makes no attempt; what was planned meanwhile is due when it ends",
+        OrderAction::Retry => "makes an attempt at once at each receive; what is planned stays planned",
+        OrderAction::Archive => "archives at once",
+    };
+    let Order { id, pattern, .. } = order;
+    let from = if order.at > now { format!("from {} UTC ", utc(order.at)) } else { String::new() };
+    format!("order {id}, {from}{}: for letters that match {pattern} the function {does}", ends(order, now))
 }
 
 /// The rules to show: the named one, or all, in the order in which they are tried.

@@ -199,3 +199,62 @@ async fn nothing_of_a_message_is_printed() {
         assert!(text.contains(DLQ), "{text}");
     }
 }
+
+/// A file of one order about every letter of the topic.
+fn order(action: &str, by: &Value) -> File {
+    let mut order = json!({
+        "id": "o-1", "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z",
+        "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "the database is down",
+    });
+    order["match"] = by.clone();
+    File::of(&format!("orders-{action}.json"), &json!({ "version": 1, "orders": [order] }).to_string())
+}
+
+#[tokio::test]
+async fn an_order_goes_before_the_rule_and_is_named() {
+    // It has just failed: its next retry is due in a while.
+    let waits = Post::envelope("a").sent(NOW - 30_000).mark(&mark(1, "a", NOW - 60_000));
+    let every = json!({ "topicArn": [TOPIC] });
+    let with = async |action: &str, by: &Value| {
+        let file = order(action, by);
+        explain_post(&waits, &["--orders", file.path()]).await.text()
+    };
+    let held = with("hold", &every).await;
+    assert!(held.starts_with("Record 1 of 1: hidden for 2 h, since an order holds it\n"), "{held}");
+    assert!(
+        held.contains(
+            "  order         o-1: hold until 2026-11-01 14:00:00 UTC, 2 h, by ada: the database is down\n"
+        ),
+        "{held}"
+    );
+    let retried = with("retry", &every).await;
+    assert!(
+        retried.starts_with(
+            "Record 1 of 1: an attempt now, since an order asks for it; retry 2 of 12 stays planned\n"
+        ),
+        "{retried}"
+    );
+    assert!(retried.contains("; retry 2 is due 2026-11-01 12:00:"), "{retried}");
+    let archived = with("archive", &every).await;
+    assert!(archived.starts_with("Record 1 of 1: archived as ordered\n"), "{archived}");
+    let others = with("hold", &json!({ "topicArn": ["another"] })).await;
+    assert!(
+        others.contains("since it came back before its time") && !others.contains("  order "),
+        "{others}"
+    );
+
+    let file = order("hold", &every);
+    let json = explain_post(&waits, &["--orders", file.path(), "--json"]).await.json();
+    assert_eq!(
+        (&json["records"][0]["order"]["id"], &json["records"][0]["decision"]["why"]),
+        (&json!("o-1"), &json!("ordered"))
+    );
+    let broken = File::of("orders-broken.json", r#"{"version": 1}"#);
+    let ran = explain_post(&waits, &["--orders", broken.path()]).await;
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.ends_with("orders-broken.json: orders: is missing: a list of orders, which may be empty\n"),
+        "{}",
+        ran.err
+    );
+}

@@ -255,3 +255,28 @@ fn the_timetable_is_what_the_policy_does_with_a_letter_whose_retries_all_fail() 
         Ok(())
     });
 }
+
+#[tokio::test]
+async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
+    let order = |id: &str, action: &str, until: &str| {
+        json!({
+            "id": id, "do": action, "match": { "topicArn": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
+            "by": "ada", "why": "down",
+        })
+    };
+    let orders =
+        [order("held", "hold", "2026-11-01T14:00:00Z"), order("over", "hold", "2026-11-01T11:30:00Z")];
+    let file = File::of("plan-orders.json", &json!({ "version": 1, "orders": orders }).to_string());
+    let plain = redrivectl(&["plan"]).await.text();
+    let text = redrivectl(&["plan", "--orders", file.path()]).await.text();
+    assert_eq!(
+        text.strip_prefix(&plain),
+        Some(
+            "\norder held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
+             {\"topicArn\":[\"t\"]} the function makes no attempt; what was planned meanwhile\n  is due when it ends\n"
+        ),
+        "{text}"
+    );
+    let json = redrivectl(&["plan", "--orders", file.path(), "--json"]).await.json();
+    assert_eq!(json["orders"], json!([orders[0]]));
+}
