@@ -596,3 +596,51 @@ async fn who_the_caller_is_must_be_known() {
     assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");
     run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--by", "ada"]).await.text();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_manual_shows_what_they_print() {
+    let cloud = Cloud::new();
+    let due = |number: u32| json!({ "due": format!("2026-11-01T{:02}:{:02}:41Z", 12 + number % 9, 2 + number % 50) });
+    let waiting: Vec<_> = (0..2315).map(|number| letter(&format!("m{number}"), &due(number))).collect();
+    list(&cloud, "2026-11-01T11:20:00Z", &lines(&waiting));
+    let (billing, of_billing) =
+        ("arn:aws:sqs:eu-central-1:123456789012:orders-billing", format!("{TOPIC}:632be099"));
+    let others =
+        json!({ "target": billing, "topicArn": format!("{TOPIC}-bills"), "subscriptionArn": of_billing });
+    let others: Vec<_> = (0..18).map(|number| letter(&format!("b{number}"), &others)).collect();
+    list(&cloud, "2026-11-01T11:40:00Z", &lines(&others));
+    let held = |id: &str, until: &str| {
+        let mut order = order(id, "hold", Some(until));
+        order["by"] = CALLER.into();
+        order["match"] = json!({ "topicArn": [{ "suffix": ":orders" }] });
+        order["why"] = "the database is restored".into();
+        order
+    };
+    cloud.script(|call| {
+        let stale = EntryFate::Failed("ReceiptHandleIsInvalid", "expired", true);
+        let moved_on = |handle: &String| (1..=6).any(|number| handle.ends_with(&format!("-m7{number}")));
+        let entries = call.entries.iter().enumerate();
+        let fates = entries.filter(|(_, entry)| entry.receipt_handle.as_ref().is_some_and(moved_on));
+        Reply::Except(fates.map(|(index, _)| (index, stale)).collect())
+    });
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+    let mut missing = Vec::new();
+    let mut shows = |told: String| {
+        // The names of orders end at random.
+        let named = |word: &str| word.starts_with("20261101T120000Z-").then(|| word[..25].to_owned());
+        let id = told.split_whitespace().find_map(named).unwrap_or("20261101T120000Z-".to_owned());
+        let told = told.replace(&id, "20261101T120000Z-7f3a51c2");
+        let block = format!("```text\n{told}```\n");
+        missing.extend((!manual.contains(&block)).then_some(block));
+    };
+    let args = ["waiting", "--by", "target"];
+    shows(run(&cloud, &args).await.text());
+    let args = ["retry", "--topic", "orders", "--why", "the worker is back", "--yes"];
+    shows(run(&cloud, &args).await.text());
+    put_orders(&cloud, &[held("20261101T110500Z-7f3a51c2", "2026-11-01T13:05:00Z")]);
+    shows(run(&cloud, &["orders"]).await.text());
+    let args = ["release", "20261101T110500Z-7f3a51c2", "--why", "done sooner", "--yes"];
+    shows(run(&cloud, &args).await.text());
+    assert!(missing.is_empty(), "{}", missing.concat());
+}
