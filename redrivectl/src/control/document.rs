@@ -10,7 +10,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Control, failed};
 use crate::console::Failed;
@@ -85,7 +85,11 @@ impl Control {
             {
                 return Ok(());
             }
-            let (ended, mut stay) = sorted(orders.all(), change, now);
+            let released = match change {
+                Change::Give(_) => None,
+                Change::Release(ids, release) => Some((*ids, *release)),
+            };
+            let (ended, mut stay) = sorted(orders.all(), released, now);
             if let Change::Give(order) = change {
                 stay.insert(0, (*order).clone());
             } else if ended.is_empty() {
@@ -107,8 +111,19 @@ impl Control {
         Err(Failed::Work(problem))
     }
 
-    /// Returns the orders that are kept as ended, as JSON, the newest first.
-    pub(crate) async fn ended(&self) -> Result<Vec<Value>, Failed> {
+    /// Returns the orders that have ended, as JSON: those that are still in the document, then those that are kept, the
+    /// newest first.
+    pub(crate) async fn ended(&self, now: Timestamp) -> Result<Vec<Value>, Failed> {
+        let orders = self.orders().await?;
+        let (ended, _) = sorted(orders.all(), None, now);
+        let mut all: Vec<_> = ended.iter().map(|ended| json!(ended)).collect();
+        // Whoever was cut off while it took an order back has kept it already.
+        let is_there = |kept: &Value| orders.all().iter().any(|order| kept["id"] == *order.id);
+        all.extend(self.kept().await?.into_iter().filter(|kept| !is_there(kept)));
+        Ok(all)
+    }
+
+    async fn kept(&self) -> Result<Vec<Value>, Failed> {
         let prefix = ended_orders_prefix(&self.prefix);
         let mut pages =
             self.s3.list_objects_v2().bucket(&self.bucket).prefix(&prefix).into_paginator().send();
@@ -194,19 +209,18 @@ fn is_condition<E: ProvideErrorMetadata>(error: &aws_sdk_s3::error::SdkError<E>)
     matches!(status, Some(404 | 409 | 412)) && error.code() != Some("NoSuchBucket")
 }
 
-/// The orders that leave the document with this change, and those that stay.
-fn sorted<'o>(orders: &'o [Order], change: &Change<'_>, now: Timestamp) -> (Vec<Ended<'o>>, Vec<Order>) {
+/// The orders that leave the document, by their own time or since they are released, and those that stay.
+fn sorted<'o>(
+    orders: &'o [Order],
+    released: Option<(&[String], &Release)>,
+    now: Timestamp,
+) -> (Vec<Ended<'o>>, Vec<Order>) {
     let (mut ended, mut stay) = (Vec::new(), Vec::new());
     for order in orders {
-        let end = match (change, order.end()) {
-            (Change::Release(ids, release), _) if ids.contains(&order.id) => {
-                Some(End::By((*release).clone()))
-            }
-            (_, Some(at)) if at <= now => Some(End::ByTime { at }),
-            _ => None,
-        };
-        match end {
-            Some(ended_by) => ended.push(Ended { order, ended: ended_by }),
+        let release = released.filter(|(ids, _)| ids.contains(&order.id)).map(|(_, release)| release.clone());
+        let by_time = || order.end().filter(|at| *at <= now).map(|at| End::ByTime { at });
+        match release.map(End::By).or_else(by_time) {
+            Some(end) => ended.push(Ended { order, ended: end }),
             None => stay.push(order.clone()),
         }
     }

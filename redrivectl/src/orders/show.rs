@@ -23,7 +23,7 @@ pub(crate) async fn run(
     let control = Control { s3, bucket, prefix };
     let now = console.clock.now();
     let (all, none) = if args.ended {
-        (control.ended().await?, "No order has ended.")
+        (control.ended(now).await?, "No order has ended.")
     } else {
         let orders = control.orders().await?;
         let all = orders.all().iter().filter(|order| !order.has_ended(now));
