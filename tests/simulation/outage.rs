@@ -258,6 +258,7 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
     };
     let taken = setup.live();
     let last = taken.iter().flatten().max().copied();
+    println!("the last one after {last:?} ms");
     assert_eq!(taken.iter().map(Vec::len).sum::<usize>(), 120);
     assert!(last.is_some_and(|last| last < 20 * SECOND), "the last one at {last:?}");
 }
@@ -287,6 +288,7 @@ fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() 
         assert!(undisturbed > if fifo { 45 } else { 360 }, "{kind:?} {undisturbed}");
         for how in [How::Hangs, How::Refuses, How::Throttles] {
             let disturbed = others(Some((how, Millis::MAX)));
+            println!("{kind:?}, FIFO {fifo}, {how:?}: {disturbed} of {undisturbed}");
             assert!(
                 10 * disturbed >= 9 * undisturbed,
                 "{kind:?} {fifo} {how:?}: {disturbed} of {undisturbed}"
