@@ -72,6 +72,8 @@ pub struct Counts {
     pub moved: u64,
     pub deleted: u64,
     pub readings: u64,
+    /// Lists of waiting letters that were written.
+    pub lists: u64,
     pub invocations: u64,
     pub delivered: u64,
     pub archived: u64,

@@ -631,6 +631,7 @@ impl<'w> Simulation<'w> {
                     let receipt = &run.receipts[line.receipt_handle.parse::<usize>().unwrap()];
                     self.list.add(message(run.requeue, receipt), receipt, line);
                 }
+                self.journal.counts.lists += 1;
                 Answer::Listed(Ok(()))
             }
         };
