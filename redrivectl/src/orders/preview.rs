@@ -55,7 +55,14 @@ impl Preview<'_> {
         say("by", signature(&order.by, by_checked));
         say("why", harmless(&order.why));
         if let Some(rate) = self.rate {
-            say("wakes", waking(touched.yes + touched.maybe, rate));
+            let letters = touched.yes + touched.maybe;
+            say("wakes", waking(letters, rate));
+            if order.end().is_some_and(|end| seconds_until(now, end) < takes(letters, rate)) {
+                say(
+                    "too short",
+                    "the order ends before the last is asked to wake: give --for or --rate".to_owned(),
+                );
+            }
         }
         format!("{}\n{}", headline(order), table(&rows, &[]))
     }
@@ -63,12 +70,17 @@ impl Preview<'_> {
 
 /// What waking so many letters takes.
 pub(super) fn waking(letters: u64, rate: u32) -> String {
-    let takes = BEGINS.as_secs() + letters.div_ceil(u64::from(rate));
+    let takes = takes(letters, rate);
     format!(
         "what waits, from {} after the order on, {rate} letters a second: about {}",
         brief(BEGINS.as_secs()),
         brief(takes)
     )
+}
+
+/// Seconds between an order and the last letter that is asked to wake.
+fn takes(letters: u64, rate: u32) -> u64 {
+    BEGINS.as_secs() + letters.div_ceil(u64::from(rate))
 }
 
 fn headline(order: &Order) -> &'static str {

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) config: Option<SdkConfig>,
     /// Milliseconds since [`support::NOW`].
     pub(crate) later: i64,
+    /// Whether the clock goes on, with that of tokio.
+    pub(crate) ticks: bool,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
     /// Whether somebody answers questions by the input.
@@ -72,12 +74,16 @@ pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
 
 pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let (out, err) = (Page::default(), Page::default());
+    let begun = tokio::time::Instant::now();
     let console = Console {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
         progress: world.progress,
         input: Box::new(Cursor::new(world.input)),
-        clock: Clock::from_fn(move || support::at(support::NOW + world.later)),
+        clock: Clock::from_fn(move || {
+            let passed = if world.ticks { begun.elapsed().as_millis() } else { 0 };
+            support::at(support::NOW + world.later + i64::try_from(passed).unwrap())
+        }),
         variable: |_| None,
         answers: world.answers,
         config: world.config,

@@ -485,6 +485,24 @@ async fn an_interrupt_stops_waking_and_the_order_stays() {
 #[tokio::test(start_paused = true)]
 async fn an_order_that_has_ended_wakes_nobody() {
     let cloud = Cloud::new();
+    let letters: Vec<_> = (0..30).map(|number| letter(&number.to_string(), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    let slowly = [&retry_topic()[..], &["--rate", "1", "--for", "40s"]].concat();
+    let world = World { ticks: true, ..World::on(&cloud) };
+    let told = run_in(world, &slowly).await;
+    assert_eq!(told.code, 1);
+    assert!(
+        told.out.contains("  too short    the order ends before the last is asked to wake"),
+        "{}",
+        told.out
+    );
+    assert!(
+        told.out.contains("\n20 letters asked to wake; the order ended, 10 left asleep.\n"),
+        "{}",
+        told.out
+    );
+
+    let cloud = Cloud::new();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
     let told = run(&cloud, &[&retry_topic()[..], &["--until", "2026-11-01T12:00:10Z"]].concat()).await;
     assert_eq!(told.code, 2);
