@@ -61,7 +61,7 @@ pub enum Reply {
     BreakOff(usize),
 }
 
-/// Whom STS takes every caller for.
+/// The caller that STS answers with.
 pub const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/operator/ada";
 
 type Script = Arc<dyn Fn(&Call) -> Reply + Send + Sync>;
