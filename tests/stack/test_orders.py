@@ -83,8 +83,6 @@ def test_operator_holds_mends_and_says_retry_now(outage):
 
 @pytest.mark.long
 def test_operator_has_waiting_letters_archived(outage):
-    # The order is about letters that have arrived before it, and its time is in whole seconds.
-    time.sleep(1)
     outage.orders("archive")
 
     assert outcome(outage.deployment, outage.waiting, "archived")["reason"] == "ordered"

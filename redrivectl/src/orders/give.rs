@@ -165,11 +165,13 @@ impl Request<'_> {
         });
         let end = || lasts.and_then(|lasts| at.saturating_add(lasts).ok());
         let arrived_before = arrived.arrived_before.map(|when| when.at(now));
+        // What has arrived in the second that is not over yet has arrived.
+        let end_of_second = || Timestamp::from_second(now.as_second() + i64::from(at < now)).unwrap_or(now);
         Order {
             id: id(at),
             action: self.action,
             pattern,
-            arrived_before: arrived_before.or_else(|| (!self.future).then_some(at)),
+            arrived_before: arrived_before.or_else(|| (!self.future).then(end_of_second)),
             arrived_after: arrived.arrived_after.map(|when| when.at(now)),
             at,
             until: self.give.until.or_else(end),

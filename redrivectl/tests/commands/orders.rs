@@ -523,6 +523,11 @@ async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwi
     assert_eq!(written["until"], "2026-11-02T00:00:00Z");
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
 
+    let later = World { later: 300, ..World::on(&cloud) };
+    run_in(later, &args).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!([&written["at"], &written["arrivedBefore"]], ["2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"]);
+
     run(&cloud, &[&args[..], &["--future", "--for", "30m"]].concat()).await.text();
     let written = &orders(&cloud)[0];
     assert_eq!(
