@@ -46,7 +46,8 @@ const TRIAL_FACTOR: u32 = 3;
 const KEPT_FOR_LAST: Duration = Duration::from_secs(45);
 
 /// How far the returns of letters lie apart that are left out: an endpoint that is down for long has many letters, and
-/// if all came back with each trial, the instance would do nothing else.
+/// if all came back with each trial, the instance would do nothing else. None of them waits longer after the trial than
+/// the outage has lasted, so that a short one costs little and a long one few receives.
 const APART: Duration = Duration::from_secs(1);
 
 /// What is known of every endpoint. Moments are counted from any one point in the life of an instance.
@@ -92,6 +93,8 @@ struct Known {
     full: Duration,
     /// When the next letter that is left out comes back.
     back: Duration,
+    /// When the outage began that was last told.
+    outage: Duration,
     /// What was last told of it.
     told: Told,
 }
@@ -208,7 +211,8 @@ impl Health {
             State::Down { until, .. } if last => until.max(known.full),
             State::Trying(1) if last => known.full,
             State::Down { until, .. } => {
-                let turn = known.back.max(until);
+                let latest = until + now.saturating_sub(known.outage);
+                let turn = known.back.clamp(until, latest);
                 known.back = turn + APART;
                 turn
             }
@@ -249,6 +253,7 @@ impl Known {
             counted: Duration::ZERO,
             full: Duration::ZERO,
             back: Duration::ZERO,
+            outage: Duration::ZERO,
             told: Told::Up,
         }
     }
@@ -316,6 +321,9 @@ impl Known {
         let before = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
         self.state = State::Down { since: now, until: before.max(now + pause) };
         let told = std::mem::replace(&mut self.told, Told::Down);
+        if told != Told::Down {
+            self.outage = made.began;
+        }
         (told != Told::Down).then(|| Change::Down { failure: failure.clone(), pause })
     }
 }
@@ -565,11 +573,17 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_left_out_come_back_one_a_second() {
+    fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage_has_lasted() {
+        let waits = |story: &mut Story, letters| -> Vec<_> {
+            (0..letters).map(|_| story.health.wait(&server(0), false, story.now).as_secs()).collect()
+        };
         let mut story = Story::default().hangs();
-        let waits: Vec<_> =
-            (0..3).map(|_| story.health.wait(&server(0), false, story.now).as_secs()).collect();
-        assert_eq!(waits, [40, 41, 42]);
+        assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
+        let mut story = story.at(600).hangs();
+        assert_eq!(waits(&mut story, 601), (40..=640).collect::<Vec<_>>());
+        // Another outage begins afresh.
+        let mut story = story.at(700).takes(SECOND).at(1_000).takes(SECOND).hangs();
+        assert_eq!(waits(&mut story, 1_000).into_iter().max(), Some(40 + 15));
     }
 
     #[test]
