@@ -13,6 +13,10 @@ use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
+/// The least time after which a letter comes back by its own schedule while its target is down, seconds: most targets are
+/// tried again within it.
+const LEAST_LEFT_OUT: u64 = 40;
+
 /// What SQS keeps messages for when nobody says otherwise: four days.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
@@ -126,8 +130,8 @@ impl Verdict<'_> {
     #[must_use]
     pub fn left_out(&self, due: Retry, now: Timestamp, trial: Timestamp) -> Decision {
         let next = || self.delivery.schedule.wait(due.number + 1, &self.clock.jitter);
-        let own = due.planned.or_else(|| next().map(|wait| plus(now, wait)));
-        // What is shown at once comes back at once, to be left out again.
+        // One that comes back sooner is left out again, and each receive can use up a retry.
+        let own = due.planned.or_else(|| next().map(|wait| plus(now, wait.max(LEAST_LEFT_OUT))));
         let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
         let planned = due.planned.unwrap_or(until);
         self.clock.keep_back(now, until, planned, due.upcoming(), DeferReason::EndpointDown)

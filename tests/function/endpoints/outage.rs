@@ -194,7 +194,7 @@ mod retry_after {
             ran.outcomes()[4..],
             (4..10).map(|number| format!("a{number} deferred endpoint_down")).collect::<Vec<_>>()
         );
-        assert_eq!(ran.letter("a4")["delay_s"], 20, "its own next retry");
+        assert_eq!(ran.letter("a4")["delay_s"], 40, "its own next retry would be sooner");
         let line = ran.log.iter().find(|line| line["message"] == DOWN).unwrap();
         assert_eq!(line["level"], "WARN");
         assert_eq!(
