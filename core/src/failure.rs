@@ -4,6 +4,9 @@
 //! comes from the error's code, the HTTP status and the variant of the SDK's error. An error nobody knows counts as one
 //! that needs an operator: it goes on along the schedule, since only what is surely permanent may end it.
 
+/// The code of a call whose function ran, and failed by itself.
+pub const FUNCTION_ERROR: &str = "FunctionError";
+
 /// What a failure means for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {

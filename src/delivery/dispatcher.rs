@@ -17,7 +17,7 @@ use crate::arn::Arn;
 use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Window};
 use crate::clients::Clients;
 use crate::endpoint::Endpoint;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
 /// Sends payloads to their endpoints.
 #[derive(Debug, Clone)]
@@ -251,7 +251,11 @@ impl Dispatcher {
         if let Some(function) = waits_for(to, payloads) {
             let how = match &answer {
                 Ok(Ok(_)) => Ended::Ran,
-                Ok(Err(failure)) if failure.code == function::FAILED => Ended::Ran,
+                Ok(Err(failure))
+                    if [FUNCTION_ERROR, function::TIMED_OUT].contains(&failure.code.as_str()) =>
+                {
+                    Ended::Ran
+                }
                 Ok(Err(_)) => Ended::Unknown,
                 Err(_) => Ended::CutOff,
             };

@@ -10,10 +10,14 @@ use aws_sdk_lambda::types::InvocationType;
 use super::event::Invoke;
 use crate::arn::Arn;
 use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
-/// The code of a call whose function ran, and failed.
-pub(super) const FAILED: &str = "FunctionError";
+/// The code of a call whose function ran until its own time was over.
+pub(super) const TIMED_OUT: &str = "FunctionTimedOut";
+
+/// What Lambda says of such a function, in the first part of its answer.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
+const TIMED_OUT_TEXT: &[u8] = b"Task timed out after";
 
 /// One call. A synchronous one waits for the function, which may take longer than any other call,
 /// and is never repeated by the SDK: the function may have done its work.
@@ -45,6 +49,27 @@ pub(super) async fn call(
     match answer.function_error() {
         None => Ok(()),
         // The function ran and failed; what it answered may hold anything and is not kept.
-        Some(_) => Err(Failure::ours(FailureClass::Transient, FAILED)),
+        Some(_) => {
+            let timed_out = answer.payload().is_some_and(|payload| says_that_time_was_over(payload.as_ref()));
+            Err(Failure::ours(FailureClass::Transient, if timed_out { TIMED_OUT } else { FUNCTION_ERROR }))
+        }
+    }
+}
+
+fn says_that_time_was_over(answer: &[u8]) -> bool {
+    let beginning = &answer[..answer.len().min(1_000)];
+    beginning.windows(TIMED_OUT_TEXT.len()).any(|part| part == TIMED_OUT_TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_had_too_little_time_is_told_from_one_that_fails() {
+        let timed_out = br#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 1 Error: Task timed out after 3.00 seconds"}"#;
+        assert!(says_that_time_was_over(timed_out));
+        assert!(!says_that_time_was_over(br#"{"errorMessage":"no such order"}"#));
+        assert!(!says_that_time_was_over(b""));
     }
 }

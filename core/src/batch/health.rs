@@ -4,7 +4,7 @@
 //! An endpoint that fails at once goes on being tried along each letter's own schedule. One that hangs is left alone:
 //!
 //! ```text
-//!         a time-out, or a second of failures             the pause is over
+//!         a time-out, or 3 s of failures                  the pause is over
 //!   up ─────────────────────────────────────────> down ──────────────────────> trial: one request
 //!    ^                                             ^                              │        │
 //!    │                                             └──────── it costs a second ───┘        │ it is taken
@@ -12,8 +12,9 @@
 //! ```
 //!
 //! A pause is twenty times as long as what led to it took, 40 s at most, so that trials cost a twentieth of the time, and
-//! letters come back within a minute once the endpoint works again; it is longer where the endpoint asks for that. A trial is short for that: a request that may take
-//! all the time that an endpoint has is made once in twenty times what it costs. Last retries wait for that one.
+//! letters come back within a minute once the endpoint works again; it is longer where the endpoint asks for that. A trial is
+//! short for that: a request that may take all the time that an endpoint has is made once in twenty times what it costs.
+//! Last retries wait for that one.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,13 +23,17 @@ use super::action::Sent;
 use super::calls::{CallTimes, Ended, Longest};
 use super::dispatch::CONCURRENT_SINGLES;
 use crate::endpoint::Endpoint;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
 /// Endpoints remembered at most; those that were used longest ago are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
-/// The time that failures of an endpoint may cost before it is left alone.
-const BUDGET: Duration = Duration::from_secs(1);
+/// The time that failures of an endpoint may cost before it is left alone. A call of AWS that fails once has been tried
+/// three times by the SDK, which takes up to 2 s.
+const BUDGET: Duration = Duration::from_secs(3);
+
+/// The same while it is tried again.
+const TRIAL_BUDGET: Duration = Duration::from_secs(1);
 
 /// How many times as long as its failures took an endpoint is left alone.
 const PAUSE_FACTOR: u32 = 20;
@@ -184,12 +189,13 @@ impl Health {
         answers: &[Sent],
         now: Duration,
     ) {
-        let refused = |failure: &Failure| failure.class == FailureClass::Permanent;
+        let refused =
+            |failure: &Failure| failure.class == FailureClass::Permanent || failure.code == FUNCTION_ERROR;
         let mut failures = answers.iter().filter_map(|answer| match answer {
             Sent::Failed(failure) => Some(failure),
             _ => None,
         });
-        // A failure that is for good is about the letter: the endpoint has looked at it.
+        // A failure that is for good is about the letter: the endpoint has looked at it. So has a function that fails.
         let lives = answers.contains(&Sent::Accepted) || failures.clone().any(refused);
         let failure = failures.next();
         if !lives && failure.is_none() {
@@ -304,7 +310,8 @@ impl Known {
         self.cost += now.saturating_sub(made.began.max(self.counted));
         self.counted = now;
         let asked = Duration::from_secs(failure.retry_after.unwrap_or(0)).min(longest);
-        if self.cost < BUDGET && asked.is_zero() {
+        let budget = if self.state == State::Up { BUDGET } else { TRIAL_BUDGET };
+        if self.cost < budget && asked.is_zero() {
             return None;
         }
         if made.full {
@@ -414,19 +421,31 @@ mod tests {
     }
 
     #[test]
-    fn failures_at_once_are_gone_on_with_until_they_have_cost_a_second() {
+    fn failures_at_once_are_gone_on_with_until_they_have_cost_three_seconds() {
+        let fails = |mut story: Story, times| {
+            for _ in 0..times {
+                story = story.makes(SECOND / 10, &failure());
+            }
+            story
+        };
+        let story = fails(Story::default(), 29);
+        assert_eq!(story.asks(false, 0), Admission::Begins(None));
+        let mut story = fails(story, 1);
+        assert_eq!(story.asks(false, 0), Admission::LeftOut);
+        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 40);
+        // Then each trial may cost a second.
+        let mut story = fails(story.at(44), 10);
+        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 20);
+    }
+
+    #[test]
+    fn a_function_that_fails_by_itself_works() {
+        let own = Sent::Failed(Failure::ours(FailureClass::Transient, FUNCTION_ERROR));
         let mut story = Story::default();
         for _ in 0..10 {
-            story = story.makes(SECOND / 10, &failure());
+            story = story.makes(SECOND * 5, &own);
         }
-        assert_eq!(story.asks(false, 0), Admission::LeftOut);
-        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 20);
-        // Then each trial may cost a second as well.
-        let mut story = story.at(21);
-        for _ in 0..10 {
-            story = story.makes(SECOND / 10, &failure());
-        }
-        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 20);
+        assert_eq!(story.asks(false, 15), Admission::Begins(None));
     }
 
     #[test]
