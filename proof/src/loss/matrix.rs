@@ -69,8 +69,9 @@ pub fn scenarios() -> Vec<Scenario> {
                 // A process that is thawed has the time to find that its connections are gone.
                 let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
                 all.push(scenario);
-                // A function is waited for as long as there is time, and a server for 15 s.
-                let own_timeout = !matches!(site, Site::InvokeAndWait | Site::Post | Site::Answer);
+                // A function is waited for as long as there is time, a server for 15 s, and the orders for one.
+                let own_timeout =
+                    !matches!(site, Site::InvokeAndWait | Site::Post | Site::Answer | Site::Orders);
                 if own_timeout && matches!(fault, Fault::Silent | Fault::Mute) {
                     all.push(Scenario { patient: true, ..scenario });
                 }
@@ -78,7 +79,7 @@ pub fn scenarios() -> Vec<Scenario> {
         }
     }
     // Those that take long begin first.
-    all.sort_by_key(|it| !it.patient);
+    all.sort_by_key(|it| !(it.patient || it.site == Site::Orders));
     all
 }
 
@@ -240,7 +241,7 @@ impl Scenario {
     fn world(self, binary: &Path, log: Option<&Path>) -> Arc<World> {
         let seconds = if self.patient { 30 } else { 5 };
         let spills = matches!(self.site, Site::Requeue | Site::RequeueAttributes);
-        let retries = if self.exhausts() { 3 } else { 8 };
+        let retries = if self.exhausts() { 1 } else { 8 };
         let terms = Terms {
             binary: PathBuf::from(binary),
             fifo: self.fifo,
@@ -261,6 +262,9 @@ impl Scenario {
     /// The fault, and what must go wrong besides so that its call is made at all.
     fn injections(self) -> Vec<Injection> {
         let calls = match self.fault {
+            // Each time that they cannot be read costs a minute.
+            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore if self.site == Site::Orders => 2,
+            _ if self.site == Site::Orders => 1,
             // The SDK tries three times.
             Fault::Throttle | Fault::Unavailable | Fault::BreakBefore | Fault::BreakAfter => 4,
             Fault::Denied
@@ -270,15 +274,17 @@ impl Scenario {
             | Fault::KillBefore
             | Fault::KillAfter
             | Fault::Freeze => 3,
-            Fault::Silent | Fault::Mute => 2 - usize::from(self.patient),
+            // A target that hangs is tried again ten times as long after.
+            Fault::Silent | Fault::Mute => 1,
         };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from: 0, calls }];
         if self.exhausts() || matches!(self.site, Site::Requeue | Site::RequeueAttributes | Site::Hide) {
-            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 18 });
+            // Three calls are an attempt. After it the target is left alone for up to 40 s.
+            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
         }
         if self.fault == Fault::Freeze {
             // Letters come back, so that a wasted attempt shows in the number of the next.
-            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 6 });
+            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
         }
         all
     }
@@ -305,6 +311,7 @@ impl Scenario {
             Site::Post => vec![(Kind::Web, 20)],
             Site::Stream => vec![(Kind::Stream, 24)],
             Site::Hide => vec![(Kind::Queue, 24)],
+            Site::Orders | Site::Waiting => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
             Site::Store if self.fifo => vec![(Kind::Queue, 16)],
             Site::Bury | Site::Store => {
                 vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Picky, 4), (Kind::Queue, 8)]

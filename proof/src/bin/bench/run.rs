@@ -58,8 +58,11 @@ pub(crate) struct Count {
 impl Run {
     /// The function with a policy.
     pub(crate) fn of_function(binary: &Path, policy: &Value, latency: Duration, topics: usize) -> Self {
-        let variables =
-            [("REDRIVE_POLICY", policy.to_string()), ("ARCHIVE", "s3://graveyard/dead-letters".to_owned())];
+        let variables = [
+            ("REDRIVE_POLICY", policy.to_string()),
+            ("ARCHIVE", "s3://graveyard/dead-letters".to_owned()),
+            ("CONTROL", "off".to_owned()),
+        ];
         Self::start(binary, &variables, latency, topics)
     }
 

@@ -50,8 +50,8 @@ impl Ledger {
     }
 
     /// Returns the retries that a message may have behind it at a fact: those by its mark, and one for each receive that made
-    /// an attempt, or that could make none: its invocation ended badly, it was held behind another of its group, or it
-    /// was not begun in time.
+    /// an attempt, or that may have had to make none: its invocation ended badly, it was held behind another of its group, it
+    /// was not begun in time, its target is down, or the orders could not be read.
     pub(super) fn may_have_spent(&self, who: Who, at: &Fact) -> usize {
         let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts[who].iter().filter(before).collect();
@@ -65,15 +65,12 @@ impl Ledger {
             };
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
-        // A letter that was not begun in time is kept as it is.
-        let untouched = |run: Run| {
-            let touched = |what: &What| matches!(what, What::Hidden { .. } | What::Sent { .. });
-            !facts.iter().any(|fact| fact.run == Some(run) && touched(&fact.what))
-        };
+        // A letter that was not begun in time, whose target is down, or whose orders could not be read.
         let excused = |run: Run, received: &Fact| {
             let badly = !matches!(self.runs[run].ending, Ending::Heard | Ending::Open);
-            let kept = facts.iter().any(|fact| fact.run == Some(run) && fact.what == What::Kept);
-            badly || (kept && untouched(run)) || self.is_behind(who, received)
+            let stays = |fact: &Fact| matches!(fact.what, What::Kept | What::NotDeleted);
+            let stayed = facts.iter().any(|fact| fact.run == Some(run) && stays(fact));
+            badly || stayed || self.is_behind(who, received)
         };
         let receives = facts.iter().filter_map(|fact| match fact.what {
             What::Received { .. } => Some((fact.run?, *fact)),
@@ -114,7 +111,12 @@ impl Ledger {
             if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
                 (&queued.what, &moved.what)
             {
-                let most = self.may_have_spent(who, moved);
+                // Where its target is down it is moved without an attempt, which takes a number as well.
+                let attempted = facts.iter().any(|fact| {
+                    let sent = matches!(fact.what, What::Sent { place: Place::Target, .. });
+                    sent && fact.run == moved.run && fact.message == moved.message
+                });
+                let most = self.may_have_spent(who, moved) + usize::from(!attempted);
                 if *spent > most {
                     faults.push(format!(
                         "moved with {spent} retries behind it, of which {most} can have been made"

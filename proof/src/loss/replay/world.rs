@@ -204,6 +204,7 @@ impl World {
             [
                 ("AWS_ENDPOINT_URL", url.to_owned()),
                 ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+                ("CONTROL", "off".to_owned()),
                 ("REQUEUE_ARN", arn("sqs", "orders-requeue")),
                 ("REDRIVE_POLICY", policy.to_string()),
             ]

@@ -66,7 +66,9 @@ impl Network {
             "POST" => Site::Post,
             "PutRecordBatch" => Site::Stream,
             "ChangeMessageVisibilityBatch" => Site::Hide,
+            "PutObject" if call.target.contains("-control/waiting/") => Site::Waiting,
             "PutObject" => Site::Store,
+            "GetObject" if call.target.ends_with("-control/orders.json") => Site::Orders,
             other => panic!("the function calls {other}"),
         }
     }

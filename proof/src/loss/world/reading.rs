@@ -62,7 +62,7 @@ impl World {
     fn note(&self, state: &mut State, ended: Ended<'_>) {
         let expected = match ended.site {
             Site::Store => ended.status == Some(412),
-            Site::Subscription => ended.status == Some(404),
+            Site::Subscription | Site::Orders => ended.status == Some(404),
             _ => false,
         };
         if *ended.fault == Course::Pass && ended.status.is_some_and(|it| it >= 400) && !expected {
@@ -73,7 +73,11 @@ impl World {
             Site::QueueAttributes if ended.call.target == self.terms.named("orders-billing") => {
                 state.counted(ended);
             }
-            Site::QueueAttributes | Site::RequeueAttributes | Site::Subscriptions => {}
+            Site::QueueAttributes
+            | Site::RequeueAttributes
+            | Site::Subscriptions
+            | Site::Orders
+            | Site::Waiting => {}
             Site::Subscription => state.asked(ended),
             Site::Hide => state.hidden(ended),
             Site::Store => state.stored(ended),
