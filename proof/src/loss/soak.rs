@@ -143,8 +143,8 @@ impl Soak {
                 told = Instant::now();
                 tell(began.elapsed(), rest, waiting);
             }
-            // The last letters come home under a clear sky.
-            if rest == 0 && calm_since.is_none() && waiting < (self.letters / 20).max(10) {
+            // The last letters come home under a clear sky: those of targets that fail now and then wait for long.
+            if rest == 0 && calm_since.is_none() && waiting < (self.letters / 8).max(10) {
                 for world in &worlds {
                     world.calm();
                 }
