@@ -89,6 +89,13 @@ impl Network {
         } else {
             None
         };
+        // A queue that takes nothing has no effect, whatever else goes wrong.
+        let fault = match fault {
+            Some(Fault::Mute) if refuses.is_some() => Some(Fault::Silent),
+            Some(Fault::BreakAfter) if refuses.is_some() => Some(Fault::BreakBefore),
+            Some(Fault::KillAfter) if refuses.is_some() => Some(Fault::KillBefore),
+            other => other,
+        };
         match (fault, refuses) {
             (None | Some(Fault::Partial | Fault::PartialSender), Some(refuses)) => {
                 sim::Fault::Entries((0..call.entries.len()).map(|index| (index, refuses.clone())).collect())
