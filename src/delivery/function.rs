@@ -46,14 +46,12 @@ pub(super) async fn call(
         .send()
         .await
         .map_err(|error| failure_of_call(&error))?;
-    match answer.function_error() {
-        None => Ok(()),
-        // The function ran and failed; what it answered may hold anything and is not kept.
-        Some(_) => {
-            let timed_out = answer.payload().is_some_and(|payload| says_that_time_was_over(payload.as_ref()));
-            Err(Failure::ours(FailureClass::Transient, if timed_out { TIMED_OUT } else { FUNCTION_ERROR }))
-        }
+    if answer.function_error().is_none() {
+        return Ok(());
     }
+    // The function ran and failed; what it answered may hold anything and is not kept.
+    let timed_out = answer.payload().is_some_and(|payload| says_that_time_was_over(payload.as_ref()));
+    Err(Failure::ours(FailureClass::Transient, if timed_out { TIMED_OUT } else { FUNCTION_ERROR }))
 }
 
 fn says_that_time_was_over(answer: &[u8]) -> bool {

@@ -159,11 +159,12 @@ pub fn wild() -> impl Strategy<Value = World> {
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
             // A crash after a move leaves two letters, and each of them moves on: the more moves, the fewer
-            // crashes, or there are too many letters.
+            // crashes, or there are too many letters. One that is put off or left out moves once more each time.
+            let moves_on = world.trouble.put_off || world.trouble.left_out > 20;
             let most = match moves(&world.schedule) {
                 _ if world.requeue.is_none() => 100,
-                0..=20 => 30,
-                21..=100 => 1,
+                0..=20 if !moves_on => 30,
+                0..=100 => 1,
                 _ => 0,
             };
             world.trouble.crash = world.trouble.crash.min(most);
