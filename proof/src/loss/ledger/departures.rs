@@ -101,16 +101,19 @@ impl Ledger {
     /// Returns why the letter could not be deleted after this effect, if it could not. Of several causes it is the one
     /// that came first; a kill is why its calls were not answered.
     fn cause(&self, effect: &Fact, facts: &[&Fact]) -> Option<Cause> {
-        let What::Sent { told, .. } = &effect.what else { return None };
+        let What::Sent { told, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.runs[run];
+        // The archive gets half of the time, so that what it does not take can be hidden afterwards.
+        let whole = invocation.last_delivery - invocation.began;
+        let last = invocation.began + if *place == Place::Archive { whole / 2 } else { whole };
         let not_deleted =
             || facts.iter().any(|fact| fact.run == Some(run) && matches!(fact.what, What::NotDeleted));
         match (told, invocation.ending) {
             (_, Ending::Killed) => Some(Cause::Killed),
             (Told::Nothing, _) => Some(Cause::Unanswered),
             (Told::Refused { .. }, _) => Some(Cause::Refused),
-            (Told::Done, _) if effect.at >= invocation.last_delivery => Some(Cause::Late),
+            (Told::Done, _) if effect.at >= last => Some(Cause::Late),
             (Told::Done, Ending::TimedOut) => Some(Cause::TimedOut),
             (Told::Done, Ending::Failed | Ending::Open) => Some(Cause::Failed),
             (Told::Done, Ending::Unheard) => Some(Cause::Unheard),
