@@ -190,7 +190,12 @@ impl Dispatcher {
         left_out.sort_unstable();
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
-            let wait = health.wait(to, purpose.is_last(), now);
+            let ordered = matches!(purpose, Purpose::Retry { ordered: true, last: false, .. });
+            let wait = if ordered {
+                health.until_trial(to, now)
+            } else {
+                health.wait(to, purpose.is_last(), now)
+            };
             sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
         }
         sent

@@ -113,7 +113,11 @@ impl Carrier {
                     payload: payload.as_ref().ok()?,
                     not_before: run.after(one.not_before),
                     at_once: one.at_once,
-                    purpose: Purpose::Retry { last: one.retry.is_last(), longest: one.longest },
+                    purpose: Purpose::Retry {
+                        last: one.retry.is_last(),
+                        ordered: one.ordered,
+                        longest: one.longest,
+                    },
                 })
             })
             .collect();

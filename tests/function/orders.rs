@@ -350,3 +350,19 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_together_when_it_is_tried() {
+    let world = world(&[]);
+    let hang = |call: &Call| if call.op == "SendMessageBatch" { Reply::Hang } else { Reply::Accept };
+    world.cloud.script(hang);
+    world.run([&due()]).await;
+    give(&world, &[order("retry", &json!({}))]);
+    world.pass(20);
+    let posts: Vec<_> = (0..5).map(|number| Post::envelope(&format!("b{number}"))).collect();
+    let ran = world.run(&posts).await;
+    for number in 0..5 {
+        let line = ran.letter(&format!("b{number}"));
+        assert_eq!([&line["reason"], &line["delay_s"]], [&json!("endpoint_down"), &json!(40)], "{number}");
+    }
+}

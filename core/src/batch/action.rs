@@ -175,6 +175,8 @@ pub struct Delivery {
     pub retry: Retry,
     /// The destination.
     pub destination: Destination,
+    /// Whether an order asks for it.
+    pub ordered: bool,
     /// The longest delay of its schedule.
     pub longest: Duration,
     /// Its turn, by the rule's throttle policy.

@@ -39,6 +39,8 @@ pub enum Purpose {
     Retry {
         /// Whether a letter in it has no further retry. It gets the full time for an answer then.
         last: bool,
+        /// Whether an order asks for the attempt. Where it is left out, the letter comes back with the next trial.
+        ordered: bool,
         /// The longest that the endpoint is left alone because it asks for that.
         longest: Duration,
     },

@@ -227,6 +227,15 @@ impl Health {
         until.saturating_sub(now)
     }
 
+    /// Returns how long it is until the endpoint is tried again, for a letter that an order sends there.
+    #[must_use]
+    pub fn until_trial(&self, to: &Endpoint, now: Duration) -> Duration {
+        match self.endpoints.get(to).map(|known| known.state) {
+            Some(State::Down { until, .. }) => until.saturating_sub(now),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether an endpoint works as far as is known, so that nothing about it has to be told apart.
     #[must_use]
     pub fn is_up(&self, to: &Endpoint) -> bool {
@@ -600,6 +609,8 @@ mod tests {
         assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
         let mut story = story.at(600).hangs();
         assert_eq!(waits(&mut story, 601), (40..=640).collect::<Vec<_>>());
+        assert_eq!(story.health.until_trial(&server(0), story.now), SECOND * 40, "on an order");
+        assert_eq!(story.health.until_trial(&server(1), story.now), Duration::ZERO);
         // Another outage begins afresh.
         let mut story = story.at(700).takes(SECOND).at(1_000).takes(SECOND).hangs();
         assert_eq!(waits(&mut story, 1_000).into_iter().max(), Some(40 + 15));
