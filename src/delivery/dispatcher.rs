@@ -191,11 +191,8 @@ impl Dispatcher {
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
             let ordered = matches!(purpose, Purpose::Retry { ordered: true, last: false, .. });
-            let wait = if ordered {
-                health.until_trial(to, now)
-            } else {
-                health.wait(to, purpose.is_last(), now)
-            };
+            let wait =
+                if ordered { health.until_trial(to, now) } else { health.wait(to, purpose.is_last(), now) };
             sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
         }
         sent

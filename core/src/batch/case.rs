@@ -43,6 +43,8 @@ pub(super) struct Case<'p> {
     pub(super) unarchived: Option<Unarchived>,
     /// For how many seconds it is hidden since the archive did not take it.
     pub(super) hidden: Option<u64>,
+    /// Whether its subscription was looked for.
+    pub(super) searched: bool,
     /// Whether it was to be sent and there was no time to begin: it comes back soon.
     pub(super) soon: bool,
     /// What could not be done with it.
@@ -85,6 +87,7 @@ impl<'p> Case<'p> {
             shows_in: 0,
             unarchived: None,
             hidden: None,
+            searched: false,
             soon: false,
             undone: None,
         };

@@ -52,8 +52,11 @@ const KEPT_FOR_LAST: Duration = Duration::from_secs(45);
 
 /// How far the returns of letters lie apart that are left out: an endpoint that is down for long has many letters, and
 /// if all came back with each trial, the instance would do nothing else. None of them waits longer after the trial than
-/// the outage has lasted, so that a short one costs little and a long one few receives.
+/// the outage has lasted, so that a short one costs little.
 const APART: Duration = Duration::from_secs(1);
+
+/// The longest that a letter waits after a trial: it asks again then, which costs a receive.
+const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
 
 /// What is known of every endpoint. Moments are counted from any one point in the life of an instance.
 #[derive(Debug, Default)]
@@ -214,10 +217,11 @@ impl Health {
     pub fn wait(&mut self, to: &Endpoint, last: bool, now: Duration) -> Duration {
         let Some(known) = self.endpoints.get_mut(to) else { return Duration::ZERO };
         let until = match known.state {
-            State::Down { until, .. } if last => until.max(known.full),
-            State::Trying(1) if last => known.full,
+            State::Down { until, .. } if last => until.max(known.full.min(until + LONGEST_AFTER_TRIAL)),
+            State::Trying(1) if last => known.full.min(now + LONGEST_AFTER_TRIAL),
             State::Down { until, .. } => {
-                let latest = until + now.saturating_sub(known.outage);
+                let lasted = now.saturating_sub(known.outage);
+                let latest = until + lasted.min(LONGEST_AFTER_TRIAL);
                 let turn = known.back.clamp(until, latest);
                 known.back = turn + APART;
                 turn
@@ -279,7 +283,8 @@ impl Known {
             return None;
         }
         let (unknown, least) = TRIAL_TIME;
-        let slowest = self.slowest.and_then(|slowest| slowest.lately(now));
+        // What was known at the beginning of the outage is not forgotten while it lasts.
+        let slowest = self.slowest.and_then(|slowest| slowest.lately(self.outage.min(now)));
         Some(slowest.map_or(unknown, |slowest| (slowest * TRIAL_FACTOR).max(least)))
     }
 
@@ -608,7 +613,7 @@ mod tests {
         let mut story = Story::default().hangs();
         assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
         let mut story = story.at(600).hangs();
-        assert_eq!(waits(&mut story, 601), (40..=640).collect::<Vec<_>>());
+        assert_eq!(waits(&mut story, 400), (40..=340).chain([340; 99]).collect::<Vec<_>>());
         assert_eq!(story.health.until_trial(&server(0), story.now), SECOND * 40, "on an order");
         assert_eq!(story.health.until_trial(&server(1), story.now), Duration::ZERO);
         // Another outage begins afresh.

@@ -113,6 +113,7 @@ impl Batch<'_> {
         let answers = whole(answers, asked.len(), || Err(no_answer()));
         for (index, answer) in asked.into_iter().zip(answers) {
             let case = &mut self.cases[index];
+            case.searched = true;
             match answer {
                 Ok(found) => case.facts.discovered = found,
                 Err(failure) => {

@@ -34,6 +34,12 @@ impl Batch<'_> {
                 case.disposition = Disposition::Held;
                 continue;
             }
+            // Orders that changed meanwhile ask for what was not asked at the beginning.
+            if active && case.needs_discovery() && !case.searched {
+                case.disposition = Disposition::OutOfTime;
+                case.soon = true;
+                continue;
+            }
             let decision = match case.disposition {
                 _ if case.is_undecided() => case.decide(now),
                 Disposition::Archive(reason) => Decision::Archive(reason, None),

@@ -67,12 +67,9 @@ impl Deferral {
         let until_due = seconds_until(now, self.due);
         match self.why {
             DeferReason::Ordered | DeferReason::OrdersUnread => until_due.max(self.hide),
-            DeferReason::Failed
-            | DeferReason::Early
-            | DeferReason::Hop
-            | DeferReason::Hold
-            | DeferReason::Throttled
-            | DeferReason::EndpointDown => until_due,
+            DeferReason::Failed | DeferReason::Early | DeferReason::Hop | DeferReason::Hold => until_due,
+            // Its attempt may be made before the moment that an order has brought it forward from.
+            DeferReason::Throttled | DeferReason::EndpointDown => self.hide,
         }
     }
 

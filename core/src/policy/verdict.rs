@@ -133,14 +133,24 @@ impl Verdict<'_> {
         // One that comes back sooner is left out again, and each receive can use up a retry.
         let own = due.planned.or_else(|| next().map(|wait| plus(now, wait.max(LEAST_LEFT_OUT))));
         let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
-        let planned = due.planned.unwrap_or(until);
-        self.clock.keep_back(now, until, planned, due.upcoming(), DeferReason::EndpointDown)
+        self.not_made(due, now, until, DeferReason::EndpointDown)
     }
 
     /// Says what is to be done where the target takes no more for now: the attempt was not made.
     #[must_use]
     pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {
-        self.clock.keep_back(now, until, due.planned.unwrap_or(until), due.upcoming(), DeferReason::Throttled)
+        self.not_made(due, now, until, DeferReason::Throttled)
+    }
+
+    /// Hides the letter until then, and no longer than its queue keeps it: only within the margin it is archived.
+    fn not_made(&self, due: Retry, now: Timestamp, until: Timestamp, why: DeferReason) -> Decision {
+        let longest = self.clock.longest(now);
+        if longest == 0 {
+            return Decision::Archive(ArchiveReason::Expiring, None);
+        }
+        let hide = seconds_until(now, until).min(longest);
+        let until = until.min(plus(now, hide));
+        self.clock.keep_back(now, until, due.planned.unwrap_or(until), due.upcoming(), why)
     }
 }
 
@@ -280,13 +290,18 @@ impl LetterClock {
 
     /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
     fn hold(&self, now: Timestamp, retry: u32) -> Decision {
-        let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
-        // Rounded down: what rounds up later must not reach into the margin.
-        let left = u64::try_from(last.duration_since(now).as_secs()).unwrap_or(0);
-        match left.min(self.ceiling) {
+        match self.longest(now) {
             0 => Decision::Archive(ArchiveReason::Expiring, None),
             hide => Decision::Defer(Deferral { hide, due: plus(now, hide), retry, why: DeferReason::Hold }),
         }
+    }
+
+    /// The longest that the letter can be hidden, seconds; 0 within the margin.
+    fn longest(&self, now: Timestamp) -> u64 {
+        let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
+        // Rounded down: what rounds up later must not reach into the margin.
+        let left = u64::try_from(last.duration_since(now).as_secs()).unwrap_or(0);
+        left.min(self.ceiling)
     }
 
     /// Hides the letter as an order says, at least until its retry is `planned`, and no longer than its queue keeps it.

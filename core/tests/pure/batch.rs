@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, Now, OrdersRead, Outcome,
-    QueueAttributes, Report, Sent, Subscription, Verification,
+    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, OrdersRead,
+    Outcome, QueueAttributes, Report, Sent, Subscription, Verification,
 };
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
@@ -352,4 +352,45 @@ fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_sec
         assert_eq!(reports[0].outcome, Outcome::Delivered);
         assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
     }
+}
+
+#[test]
+fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is_gone() {
+    let rule = json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }]);
+    let machine = machine(&json!({ "rules": rule }).to_string(), None, None);
+    let head = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+    let posts = [head, Post::raw("b", "hello")].map(|post| {
+        let mut post = post.group("g");
+        FIFO_DLQ.clone_into(&mut post.queue);
+        post
+    });
+    let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    let hold = json!({ "version": 1, "orders": [hold] }).to_string().into_bytes();
+    let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
+    let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
+    loop {
+        let actions = batch.poll(now);
+        if actions.is_empty() {
+            break;
+        }
+        for (id, action) in actions {
+            let mut good = || true;
+            let answer = match &action {
+                Action::ReadOrders { .. } if read > 0 => Answer::Orders(Ok(OrdersRead::None)),
+                Action::ReadOrders { .. } => {
+                    Answer::Orders(Ok(OrdersRead::Document { json: hold.clone(), tag: None }))
+                }
+                action => answer(action, &mut good, &mut HashSet::new()),
+            };
+            read += u32::from(matches!(action, Action::ReadOrders { .. }));
+            if matches!(action, Action::Deliver { .. }) {
+                now = Now { at: at(NOW + 20_000), elapsed: Duration::from_secs(1) };
+            }
+            batch.take(id, answer, now);
+        }
+    }
+    let reports = batch.into_reports(now.at);
+    assert_eq!((read, &reports[0].outcome), (2, &Outcome::Delivered));
+    assert_eq!(reports[1].outcome, Outcome::Failed(NotDone::OutOfTime));
 }

@@ -134,3 +134,23 @@ fn sqs_never_drops_a_letter_that_is_received_in_time() {
         Ok(())
     });
 }
+
+#[test]
+fn an_attempt_that_was_not_made_keeps_its_letter_until_the_margin_however_far_the_next_one_is() {
+    let (policy, letter) = (slow(), marked(1, Some(NOW)));
+    let due = Retry { number: 2, of: 2, phase: Phase::Backoff, planned: None };
+    let verdict = policy.decide(&letter, &FOUR_DAYS, at(NOW));
+    let far = at(LATEST + 3_600_000);
+    for (now, hide) in [(LATEST - 21_600_000, Some(21_600)), (LATEST - 1_000, Some(1)), (LATEST, None)] {
+        for decision in [verdict.left_out(due, at(now), far), verdict.put_off(due, at(now), far)] {
+            let hidden = match decision {
+                Decision::Defer(deferral) => Some(deferral.hide),
+                other => {
+                    assert_eq!(other, EXPIRING);
+                    None
+                }
+            };
+            assert_eq!(hidden, hide, "{now}");
+        }
+    }
+}
