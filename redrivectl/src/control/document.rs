@@ -41,7 +41,7 @@ pub(crate) enum Change<'a> {
     Release(&'a [String], &'a Release),
 }
 
-/// Who takes an order back.
+/// The author and the reason of a release.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Release {
     pub(crate) at: Timestamp,
@@ -197,7 +197,7 @@ impl Control {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).if_none_match("*");
         match put.content_type("application/json").body(ByteStream::from(record)).send().await {
             Ok(_) => Ok(()),
-            Err(error) if is_condition(&error) => Ok(()),
+            Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(()),
             Err(error) => Err(failed("cannot keep an order that has ended", &error)),
         }
     }

@@ -21,12 +21,14 @@ pub(crate) struct Control {
     pub(crate) prefix: String,
 }
 
-/// The bucket and the prefix that are named on the command line, else by the function's own variables, else those that
-/// follow from the archive.
+/// The bucket and the prefix of `--control`, else those that follow from `--archive`, else of the variable `CONTROL`, else
+/// those that follow from `ARCHIVE`.
 pub(crate) fn place(args: &args::ControlPlace, console: &Console) -> Result<(String, String), Failed> {
     let bad = |problem: &str| Err(Failed::Input(vec![problem.to_owned()]));
     let variable = |name| (console.variable)(name).filter(|value| !value.is_empty());
-    if let Some(control) = args.control.clone().or_else(|| variable("CONTROL")) {
+    // What is written on the command line goes before any variable.
+    let of_variable = || variable("CONTROL").filter(|_| args.archive.is_none());
+    if let Some(control) = args.control.clone().or_else(of_variable) {
         if control == "off" {
             return bad("CONTROL is off: the function reads no orders and lists no waiting letters");
         }

@@ -40,7 +40,7 @@ async fn connect(
     Ok(Connected { control: Control { s3: clients.s3, bucket, prefix }, sqs: clients.sqs, sts })
 }
 
-/// Who gives an order.
+/// The author of an order.
 struct Signed {
     by: String,
     /// Whether AWS says so; else it is what the caller claims.

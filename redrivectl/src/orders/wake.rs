@@ -54,7 +54,7 @@ pub(super) struct Waker<'a> {
     list: List<Kept>,
 }
 
-/// What is kept of a line.
+/// The part of a line that is kept.
 #[derive(Clone)]
 struct Kept {
     queue: Arn,
@@ -73,7 +73,7 @@ pub(super) struct Touched {
     pub(super) unread: u64,
 }
 
-/// What became of the letters that were to wake.
+/// The result of waking.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Woken {
@@ -259,8 +259,11 @@ fn asked<'l>(
         *before = before.saturating_add(u32::try_from(batch.len()).unwrap_or(u32::MAX));
         Some((at, batch))
     });
-    let paced = stream::iter(timed).then(|(at, batch)| async move {
-        sleep_until(at).await;
+    // Whoever stops it does not wait for the turns of all the others.
+    let paced = stream::iter(timed).then(move |(at, batch)| async move {
+        while Instant::now() < at && ends.now().is_none() {
+            sleep_until(at.min(Instant::now() + LOOK)).await;
+        }
         batch
     });
     let answered = paced.map(move |batch| async move {
