@@ -217,7 +217,9 @@ impl Health {
     pub fn wait(&mut self, to: &Endpoint, last: bool, now: Duration) -> Duration {
         let Some(known) = self.endpoints.get_mut(to) else { return Duration::ZERO };
         let until = match known.state {
-            State::Down { until, .. } if last => until.max(known.full.min(until + LONGEST_AFTER_TRIAL)),
+            State::Down { until, .. } if last => {
+                until.max(known.full.min(until.max(now) + LONGEST_AFTER_TRIAL))
+            }
             State::Trying(1) if last => known.full.min(now + LONGEST_AFTER_TRIAL),
             State::Down { until, .. } => {
                 let lasted = now.saturating_sub(known.outage);
