@@ -80,10 +80,11 @@ impl Life<'_> {
 
     /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
     /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
-    /// due within the second of slack, it is made then, and the next point counts from there.
+    /// due within the second of slack, it is made then, and the next point counts from there. So it is where a letter that
+    /// was not begun in time comes back after a second.
     fn earliest(&self, number: u32) -> Millis {
         let moves = i64::try_from(self.moves()).unwrap();
-        let early = if self.world.dlq.fifo {
+        let early = if self.world.dlq.fifo || self.world.trouble.out_of_time > 0 {
             moves
         } else {
             let waits = self.plan().spent + 1..=number;
