@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use redrive_core::batch::MAX_DELAY;
 use redrive_core::policy::{ArchiveReason, OrderAction, expiry_margin};
 
-use super::journal::{Fact, Message, What};
+use super::journal::{Fact, Idle, Message, What};
 use super::queue::Queue;
 use super::world::{Story, World};
 use super::{MINUTE, Millis, SECOND, seconds};
@@ -80,15 +80,17 @@ impl Life<'_> {
 
     /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
     /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
-    /// due within the second of slack, it is made then, and the next point counts from there. So it is where a letter that
-    /// was not begun in time comes back after a second.
+    /// due within the second of slack, it is made then, and the next point counts from there. So it is each time that a
+    /// letter was not begun in time: it comes back after a second.
     fn earliest(&self, number: u32) -> Millis {
         let moves = i64::try_from(self.moves()).unwrap();
-        let early = if self.world.dlq.fifo || self.world.trouble.out_of_time > 0 {
+        let early = if self.world.dlq.fifo {
             moves
         } else {
             let waits = self.plan().spent + 1..=number;
-            moves.min(i64::try_from(waits.filter(|k| self.leaves_a_second(*k)).count()).unwrap())
+            let leave_a_second = waits.filter(|k| self.leaves_a_second(*k)).count();
+            let came_back = self.facts.iter().filter(|fact| fact.what == What::Idle(Idle::OutOfTime)).count();
+            moves.min(i64::try_from(leave_a_second + came_back).unwrap())
         };
         self.point(number) - SLACK * (1 + early)
     }
