@@ -319,54 +319,20 @@ fn a_batch_without_letters_asks_for_nothing() {
     assert_eq!((reports.len(), asked), (0, 0));
 }
 
-#[test]
-fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
-    for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
-        let machine = machine(&policies()[0], None, None);
-        let posts = ["a", "b"].map(|id| {
-            let mut post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).group("g");
-            FIFO_DLQ.clone_into(&mut post.queue);
-            post
-        });
-        let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
-        let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
-        loop {
-            let actions = batch.poll(now);
-            if actions.is_empty() {
-                break;
-            }
-            for (id, action) in actions {
-                let mut good = || true;
-                let answer = match &action {
-                    Action::ReadOrders { .. } if read > 0 => Answer::Orders(Ok(one_order("hold"))),
-                    action => answer(action, &mut good, &mut HashSet::new()),
-                };
-                read += u32::from(matches!(action, Action::ReadOrders { .. }));
-                if matches!(action, Action::Deliver { .. }) {
-                    now = Now { at: at(NOW + seconds * 1000), elapsed: Duration::from_secs(1) };
-                }
-                batch.take(id, answer, now);
-            }
-        }
-        let reports = batch.into_reports(now.at);
-        assert_eq!(reports[0].outcome, Outcome::Delivered);
-        assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
-    }
-}
-
-#[test]
-fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is_gone() {
-    let rule = json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }]);
-    let machine = machine(&json!({ "rules": rule }).to_string(), None, None);
+/// What becomes of two letters of a FIFO group, while the first is delivered for so many seconds; with how often the
+/// orders were read. They are `first`, then `later`.
+fn two_of_a_group(
+    machine: &Machine,
+    second: Post,
+    seconds: i64,
+    (first, later): (&OrdersRead, &OrdersRead),
+) -> (Vec<Outcome>, u32) {
     let head = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
-    let posts = [head, Post::raw("b", "hello")].map(|post| {
+    let posts = [head, second].map(|post| {
         let mut post = post.group("g");
         FIFO_DLQ.clone_into(&mut post.queue);
         post
     });
-    let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
-        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
-    let hold = json!({ "version": 1, "orders": [hold] }).to_string().into_bytes();
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
     let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
     loop {
@@ -376,21 +342,42 @@ fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is
         }
         for (id, action) in actions {
             let mut good = || true;
-            let answer = match &action {
-                Action::ReadOrders { .. } if read > 0 => Answer::Orders(Ok(OrdersRead::None)),
-                Action::ReadOrders { .. } => {
-                    Answer::Orders(Ok(OrdersRead::Document { json: hold.clone(), tag: None }))
-                }
-                action => answer(action, &mut good, &mut HashSet::new()),
+            let answer = if let Action::ReadOrders { .. } = action {
+                read += 1;
+                Answer::Orders(Ok(if read > 1 { later.clone() } else { first.clone() }))
+            } else {
+                answer(&action, &mut good, &mut HashSet::new())
             };
-            read += u32::from(matches!(action, Action::ReadOrders { .. }));
             if matches!(action, Action::Deliver { .. }) {
-                now = Now { at: at(NOW + 20_000), elapsed: Duration::from_secs(1) };
+                now = Now { at: at(NOW + seconds * 1000), elapsed: Duration::from_secs(1) };
             }
             batch.take(id, answer, now);
         }
     }
-    let reports = batch.into_reports(now.at);
-    assert_eq!((read, &reports[0].outcome), (2, &Outcome::Delivered));
-    assert_eq!(reports[1].outcome, Outcome::Failed(NotDone::OutOfTime));
+    (batch.into_reports(now.at).into_iter().map(|report| report.outcome).collect(), read)
+}
+
+#[test]
+fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
+    for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
+        let machine = machine(&policies()[0], None, None);
+        let second = Post::envelope("b").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        let orders = (&OrdersRead::None, &one_order("hold"));
+        let (outcomes, _) = two_of_a_group(&machine, second, seconds, orders);
+        assert_eq!(outcomes[0], Outcome::Delivered);
+        assert!(format!("{:?}", outcomes[1]).starts_with(expected), "{:?}", outcomes[1]);
+    }
+}
+
+#[test]
+fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is_gone() {
+    let rule = json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }]);
+    let machine = machine(&json!({ "rules": rule }).to_string(), None, None);
+    let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    let json = json!({ "version": 1, "orders": [hold] }).to_string().into_bytes();
+    let orders = (&OrdersRead::Document { json, tag: None }, &OrdersRead::None);
+    let (outcomes, read) = two_of_a_group(&machine, Post::raw("b", "hello"), 20, orders);
+    assert_eq!(read, 2);
+    assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
 }
