@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,6 +25,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Ended orders that are read at once.
 const AHEAD: usize = 16;
+
+/// The time that an order stays in the document after its end. The function ends orders by Lambda's clock, and the clock of
+/// this machine may be ahead of that: by 15 minutes at most, since S3 refuses the requests of one that differs by more.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html#RESTAuthenticationTimeStamp>
+const STAYS: SignedDuration = SignedDuration::from_mins(20);
 
 /// The document as it was read.
 struct Document {
@@ -73,7 +78,7 @@ impl Control {
         Ok(self.read().await?.orders)
     }
 
-    /// Changes the document. Orders whose time is over leave it.
+    /// Changes the document. Orders leave it some time after their end.
     pub(crate) async fn change(&self, change: &Change<'_>, now: Timestamp) -> Result<(), Failed> {
         for attempt in 0..TRIES {
             if attempt > 0 {
@@ -89,7 +94,7 @@ impl Control {
                 Change::Give(_) => None,
                 Change::Release(ids, release) => Some((*ids, *release)),
             };
-            let (ended, mut stay) = sorted(orders.all(), released, now);
+            let (ended, mut stay) = sorted(orders.all(), released, now.saturating_sub(STAYS).unwrap_or(now));
             if let Change::Give(order) = change {
                 stay.insert(0, (*order).clone());
             } else if ended.is_empty() {
@@ -209,16 +214,16 @@ fn is_condition<E: ProvideErrorMetadata>(error: &aws_sdk_s3::error::SdkError<E>)
     matches!(status, Some(404 | 409 | 412)) && error.code() != Some("NoSuchBucket")
 }
 
-/// The orders that leave the document, by their own time or since they are released, and those that stay.
+/// Returns the orders that have ended, by their own time until then or since they are released, and all others.
 fn sorted<'o>(
     orders: &'o [Order],
     released: Option<(&[String], &Release)>,
-    now: Timestamp,
+    until: Timestamp,
 ) -> (Vec<Ended<'o>>, Vec<Order>) {
     let (mut ended, mut stay) = (Vec::new(), Vec::new());
     for order in orders {
         let release = released.filter(|(ids, _)| ids.contains(&order.id)).map(|(_, release)| release.clone());
-        let by_time = || order.end().filter(|at| *at <= now).map(|at| End::ByTime { at });
+        let by_time = || order.end().filter(|at| *at <= until).map(|at| End::ByTime { at });
         match release.map(End::By).or_else(by_time) {
             Some(end) => ended.push(Ended { order, ended: end }),
             None => stay.push(order.clone()),

@@ -199,7 +199,7 @@ async fn a_document_that_is_full_takes_no_more() {
 #[tokio::test]
 async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
     let cloud = Cloud::new();
-    let over = order("over", "hold", Some("2026-11-01T11:59:00Z"));
+    let over = order("over", "hold", Some("2026-11-01T11:40:00Z"));
     let lapsed = order("lapsed", "retry", None);
     put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
     // Before they are kept nothing leaves the document.
@@ -219,8 +219,26 @@ async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
         order["ended"] = json!({ "at": at });
         order
     };
-    assert_eq!(ended(&cloud, "over"), with(&over, "2026-11-01T11:59:00Z"));
+    assert_eq!(ended(&cloud, "over"), with(&over, "2026-11-01T11:40:00Z"));
     assert_eq!(ended(&cloud, "lapsed"), with(&lapsed, "2026-11-01T11:15:00Z"));
+}
+
+#[tokio::test]
+async fn a_clock_that_is_ahead_takes_no_order_away_that_is_in_force() {
+    let cloud = Cloud::new();
+    let hold = order("hold", "hold", Some("2026-11-01T12:00:01Z"));
+    put_orders(&cloud, std::slice::from_ref(&hold));
+    let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
+    let ahead = |minutes: i64| World { later: minutes * 60_000, ..World::on(&cloud) };
+    for minutes in [0, 5, 15, 20] {
+        run_in(ahead(minutes), &args).await.text();
+        assert_eq!(ids(&cloud).last().map(String::as_str), Some("hold"), "{minutes} minutes ahead");
+    }
+    // By its own clock it has ended, and stands nowhere else yet.
+    let shown = run_in(ahead(15), &["orders", "--ended", "--json"]).await.json();
+    assert_eq!(shown["orders"][0]["id"], "hold");
+    run_in(ahead(21), &args).await.text();
+    assert_eq!((ids(&cloud).len(), &ended(&cloud, "hold")["id"]), (5, &json!("hold")));
 }
 
 #[tokio::test]
