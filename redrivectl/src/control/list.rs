@@ -66,9 +66,9 @@ impl<T> List<T> {
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         mut progress: impl FnMut(usize),
     ) -> Result<(), Failed> {
-        self.bad_objects = 0;
         let keys: Vec<_> =
             keys(control, now).await?.into_iter().filter(|key| !self.seen.contains(key)).collect();
+        self.bad_objects = 0;
         let mut objects = stream::iter(keys).map(|key| get(control, key)).buffer_unordered(AHEAD);
         while let Some(object) = objects.next().await {
             match object {

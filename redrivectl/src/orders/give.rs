@@ -135,7 +135,7 @@ impl Request<'_> {
         }
         let woken = match self.rate {
             None => None,
-            Some(rate) => Some(waker.wake(written, rate, order.end(), &stop, console).await?),
+            Some(rate) => Some(waker.wake(written, rate, order.end(), &stop, console).await),
         };
         let unread = waker.unread();
         if as_json {

@@ -99,7 +99,7 @@ pub(crate) async fn run(
     let woken = if reaches.is_empty() {
         None
     } else {
-        Some(waker.wake(written, args.pace.rate, None, &stop, console).await?)
+        Some(waker.wake(written, args.pace.rate, None, &stop, console).await)
     };
     if as_json {
         let told = json!({ "released": ids, "byChecked": checked, "end": release, "waiting": touched.to_json(&[]), "wake": woken });

@@ -85,6 +85,9 @@ pub(super) struct Woken {
     pub(super) failed: BTreeMap<String, u64>,
     /// Letters that were not asked.
     pub(super) left: u64,
+    /// Why it is not known which letters were hidden since the preview.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unlisted: Option<String>,
     /// Why letters were left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stopped: Option<Stopped>,
@@ -158,7 +161,7 @@ impl<'a> Waker<'a> {
         end: Option<Timestamp>,
         stop: &AtomicBool,
         console: &mut Console,
-    ) -> Result<Woken, Failed> {
+    ) -> Woken {
         let begins = written + BEGINS;
         while Instant::now() < begins && !stop.load(Ordering::Relaxed) {
             let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
@@ -166,9 +169,10 @@ impl<'a> Waker<'a> {
             sleep_until(begins.min(Instant::now() + LOOK)).await;
             screen.clear();
         }
+        let mut woken = Woken::default();
         // What was hidden meanwhile by an instance that had not read the orders yet.
         if !stop.load(Ordering::Relaxed) {
-            self.read(console).await?;
+            woken.unlisted = self.read(console).await.err().map(|failed| failed.to_string());
         }
         let clock = &console.clock;
         let mut letters: Vec<_> =
@@ -179,7 +183,6 @@ impl<'a> Waker<'a> {
         });
         letters.retain(|line| !is_due_soon(line, clock));
         let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
-        let mut woken = Woken::default();
         let all = letters.len() as u64;
         let ends = Ends { stop, clock, end };
         for pass in 1..=PASSES {
@@ -216,7 +219,7 @@ impl<'a> Waker<'a> {
             sleep(BETWEEN_PASSES).await;
         }
         screen.clear();
-        Ok(woken)
+        woken
     }
 }
 
@@ -309,7 +312,7 @@ impl Woken {
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        self.failed.is_empty() && self.stopped.is_none()
+        self.failed.is_empty() && self.stopped.is_none() && self.unlisted.is_none()
     }
 
     pub(super) fn text(&self) -> String {
@@ -325,6 +328,10 @@ impl Woken {
             Stopped::Interrupted => format!("interrupted, {left} left asleep"),
             Stopped::OrderEnded => format!("the order ended, {left} left asleep"),
         }));
+        let unlisted = |why: &String| {
+            format!("letters that were hidden since the preview are left out: {}", harmless(why))
+        };
+        parts.extend(self.unlisted.as_ref().map(unlisted));
         format!("{}.", parts.join("; "))
     }
 }

@@ -447,6 +447,27 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
+    for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
+        let cloud = Cloud::new();
+        put_orders(&cloud, &[order("held", "hold", None)]);
+        list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
+        let written = AtomicBool::new(false);
+        cloud.script(move |call| {
+            written.fetch_or(call.op == "PutObject" && call.to == DOCUMENT, Ordering::Relaxed);
+            let fails = call.op == "ListObjectsV2" && written.load(Ordering::Relaxed);
+            if fails { Reply::Fail(403, "AccessDenied", "no") } else { Reply::Accept }
+        });
+        let told = run(&cloud, args).await;
+        assert_eq!((told.code, told.err.as_str()), (1, ""), "{action}");
+        assert_eq!(shown(&cloud), ["handle-S3CR3T-a"], "{action}");
+        let line = "\n1 letter asked to wake; letters that were hidden since the preview are left out: \
+                    cannot list the waiting letters: AccessDenied: no.\n";
+        assert!(told.out.contains(line), "{}", told.out);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_handle_is_ever_printed() {
     let cloud = Cloud::new();
     list(
