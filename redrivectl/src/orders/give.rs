@@ -71,31 +71,18 @@ impl Request<'_> {
             let problem = "which letters? Give --match, --topic, --subscription, --queue or --all";
             return Err(Failed::Input(vec![problem.to_owned()]));
         };
-        let draft = self.order(
-            pattern.clone(),
-            &self.give.sign.by.clone().unwrap_or_else(|| "?".to_owned()),
-            console,
-        );
-        check(&draft)?;
-        let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
-        let is_short = |end| draft.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
-        if self.rate.is_some() && draft.end().is_some_and(is_short) {
-            let seconds = BEGINS.as_secs();
-            let problem =
-                format!("the order must be in force for more than {seconds} s: so long no letter is woken");
-            return Err(Failed::Input(vec![problem]));
-        }
+        let draft = self.order(pattern, console);
+        self.check(&draft)?;
         let Connected { control, sqs, sts } =
             connect(&self.give.place, &self.give.connection, console).await?;
         let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
-        let draft = Order { by: by.clone(), ..draft };
+        let draft = Order { by, ..draft };
         let reach = check(&draft)?;
         let others = control.orders().await?;
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
         waker.read(console).await?;
 
-        // Reading a long list takes its time, and the order begins when it is written.
-        let draft = self.order(pattern.clone(), &by, console);
+        let draft = self.begun(draft, console);
         let preview = Preview {
             order: &draft,
             reach: &reach,
@@ -126,7 +113,9 @@ impl Request<'_> {
         confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
 
         let stop = (console.interrupts)()?;
-        let order = self.order(pattern, &by, console);
+        let order = self.begun(draft, console);
+        // Its end may have come while somebody thought about it.
+        self.check(&order)?;
         control.change(&Change::Give(&order), order.at).await?;
         let written = Instant::now();
         if !as_json {
@@ -148,12 +137,34 @@ impl Request<'_> {
         Ok(if whole && unread == 0 { Finished::Whole } else { Finished::Partly })
     }
 
-    /// The order, from the present on.
-    fn order(&self, pattern: Value, by: &str, console: &Console) -> Order {
+    /// Returns the order, as if it was given now. The letters that it is about stay the same from here on: they are those
+    /// of the preview.
+    fn order(&self, pattern: Value, console: &Console) -> Order {
         let now = console.clock.now();
-        // Nobody means, or wants to type, nanoseconds.
-        let at = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let arrived = &self.give.arrived;
+        let arrived_before = arrived.arrived_before.map(|when| when.at(now));
+        // What has arrived in the second that is not over yet has arrived.
+        let end_of_second = || {
+            let second = whole_second(now);
+            second.saturating_add(SignedDuration::from_secs(i64::from(second < now))).unwrap_or(now)
+        };
+        let order = Order {
+            id: String::new(),
+            action: self.action,
+            pattern,
+            arrived_before: arrived_before.or_else(|| (!self.future).then(end_of_second)),
+            arrived_after: arrived.arrived_after.map(|when| when.at(now)),
+            at: now,
+            until: None,
+            by: self.give.sign.by.clone().unwrap_or_else(|| "?".to_owned()),
+            why: self.give.why.clone().unwrap_or_default(),
+        };
+        self.begun(order, console)
+    }
+
+    /// Returns the order with its time from the present on. Reading a long list takes its time, and so does an answer.
+    fn begun(&self, order: Order, console: &Console) -> Order {
+        let at = whole_second(console.clock.now());
         let lasts = self
             .give
             .lasts
@@ -164,20 +175,21 @@ impl Request<'_> {
             OrderAction::Archive => Some(ARCHIVE_IN_FORCE),
         });
         let end = || lasts.and_then(|lasts| at.saturating_add(lasts).ok());
-        let arrived_before = arrived.arrived_before.map(|when| when.at(now));
-        // What has arrived in the second that is not over yet has arrived.
-        let end_of_second = || Timestamp::from_second(now.as_second() + i64::from(at < now)).unwrap_or(now);
-        Order {
-            id: id(at),
-            action: self.action,
-            pattern,
-            arrived_before: arrived_before.or_else(|| (!self.future).then(end_of_second)),
-            arrived_after: arrived.arrived_after.map(|when| when.at(now)),
-            at,
-            until: self.give.until.or_else(end),
-            by: by.to_owned(),
-            why: self.give.why.clone().unwrap_or_default(),
+        Order { id: id(at), at, until: self.give.until.or_else(end), ..order }
+    }
+
+    /// Checks that the order may stand in a document, and is in force when letters wake.
+    fn check(&self, order: &Order) -> Result<(), Failed> {
+        check(order)?;
+        let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
+        let is_short = |end| order.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
+        if self.rate.is_some() && order.end().is_some_and(is_short) {
+            let seconds = BEGINS.as_secs();
+            let problem =
+                format!("the order must be in force for more than {seconds} s: so long no letter is woken");
+            return Err(Failed::Input(vec![problem]));
         }
+        Ok(())
     }
 
     fn tell(&self, order: &Order, woken: Option<&Woken>, console: &mut Console) -> Result<(), Failed> {
@@ -193,6 +205,11 @@ impl Request<'_> {
         };
         Ok(writeln!(console.out, "{take_back}")?)
     }
+}
+
+/// Returns the second that a moment lies in: nobody means, or wants to type, nanoseconds.
+fn whole_second(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
 /// A name for an order: its time, so that names are sorted, and something random.

@@ -9,9 +9,9 @@ mod records;
 mod replay;
 mod waiting;
 
-use std::io::{Cursor, Write};
+use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) progress: bool,
     /// Whether somebody answers questions by the input.
     pub(crate) answers: bool,
+    /// The milliseconds that go by before the input comes.
+    pub(crate) thinks: i64,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
 }
@@ -75,14 +77,18 @@ pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
 pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let (out, err) = (Page::default(), Page::default());
     let begun = tokio::time::Instant::now();
+    let thought = Arc::new(AtomicI64::new(0));
+    let input =
+        Thinker { input: Cursor::new(world.input), thinks: world.thinks, thought: Arc::clone(&thought) };
     let console = Console {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
         progress: world.progress,
-        input: Box::new(Cursor::new(world.input)),
+        input: Box::new(input),
         clock: Clock::from_fn(move || {
             let passed = if world.ticks { begun.elapsed().as_millis() } else { 0 };
-            support::at(support::NOW + world.later + i64::try_from(passed).unwrap())
+            let thought = thought.load(Ordering::Relaxed);
+            support::at(support::NOW + world.later + thought + i64::try_from(passed).unwrap())
         }),
         variable: |_| None,
         answers: world.answers,
@@ -92,6 +98,20 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
     let code = run(args.map(Into::into), console).await;
     Ran { code, out: out.text(), err: err.text() }
+}
+
+/// An input that comes after some time.
+struct Thinker {
+    input: Cursor<Vec<u8>>,
+    thinks: i64,
+    thought: Arc<AtomicI64>,
+}
+
+impl Read for Thinker {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.thought.store(self.thinks, Ordering::Relaxed);
+        self.input.read(buffer)
+    }
 }
 
 #[derive(Clone, Default)]

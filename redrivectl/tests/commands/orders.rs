@@ -576,6 +576,40 @@ async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwi
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_confirmed_is_what_is_ordered() {
+    let cloud = Cloud::new();
+    let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:03:00Z" }))];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    let thinking = || World { answers: true, input: "y".into(), thinks: 300_000, ..World::on(&cloud) };
+    let args = ["archive", "--topic", "orders", "--why", "poison"];
+    let told = run_in(thinking(), &args).await;
+    assert!(told.out.contains("  arrived      before 2026-11-01 12:00:00 UTC\n"), "{}", told.out);
+    assert!(told.out.contains("  touches      1 letter on the list"), "{}", told.out);
+    let written = &orders(&cloud)[0];
+    // The letters are those of the preview; the time in force begins when it is written.
+    assert_eq!(
+        [&written["arrivedBefore"], &written["at"], &written["until"]],
+        ["2026-11-01T12:00:00Z", "2026-11-01T12:05:00Z", "2026-11-02T00:05:00Z"]
+    );
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+
+    let args = ["retry", "--all", "--why", "w", "--arrived-after", "1h", "--arrived-before", "30m"];
+    run_in(thinking(), &args).await;
+    let written = &orders(&cloud)[0];
+    assert_eq!(
+        [&written["arrivedAfter"], &written["arrivedBefore"]],
+        ["2026-11-01T11:00:00Z", "2026-11-01T11:30:00Z"]
+    );
+
+    // An end that has come meanwhile.
+    cloud.forget();
+    let args = ["retry", "--all", "--why", "w", "--until", "2026-11-01T12:04:00Z"];
+    let told = run_in(thinking(), &args).await;
+    assert_eq!((told.code, cloud.calls("PutObject").len()), (2, 0));
+    assert!(told.err.ends_with("redrivectl: --until must be later than at\n"), "{}", told.err);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {
     let cloud = Cloud::new();
     put_orders(&cloud, &[order("one", "hold", None), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
