@@ -107,6 +107,9 @@ pub(super) fn signature(by: &str, checked: bool) -> String {
 
 impl Touched {
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
-        json!({ "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "unread": self.unread })
+        json!({
+            "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,
+            "unread": self.unread,
+        })
     }
 }

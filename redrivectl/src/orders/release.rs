@@ -48,8 +48,12 @@ pub(crate) async fn run(
     let reaches: Result<Vec<_>, _> =
         holds.map(|order| Reach::of(order).map(|reach| (reach, order.at))).collect();
     let reaches = reaches.map_err(|bad| Failed::Work(bad.to_string()))?;
+    let stay = orders.all().iter().filter(|order| order.is_in_force(now) && !meant.contains(order));
+    let stay: Result<Vec<_>, _> = stay.map(|order| Reach::of(order).map(|reach| (order, reach))).collect();
+    let stay = stay.map_err(|bad| Failed::Work(bad.to_string()))?;
     let mut waker =
-        Waker::new(&control, &sqs, reaches.iter().map(|(reach, at)| (reach, Some(*at))).collect());
+        Waker::new(&control, &sqs, reaches.iter().map(|(reach, at)| (reach, Some(*at))).collect())
+            .but_not(stay);
     if !reaches.is_empty() {
         waker.read(console).await?;
     }
@@ -58,7 +62,11 @@ pub(crate) async fn run(
         let rows: Vec<_> = meant.iter().map(|order| row(order, now)).collect();
         let wakes = waking(touched.yes + touched.maybe, args.pace.rate);
         let held = count(touched.yes + touched.maybe, "letter");
-        let note = format!("\nHeld: {held} on the list of waiting letters. Wakes {wakes}.\n");
+        let others = match touched.held {
+            0 => String::new(),
+            held => format!("Sleeps on: {}, which another hold still holds.\n", count(held, "letter")),
+        };
+        let note = format!("\nHeld: {held} on the list of waiting letters. Wakes {wakes}.\n{others}");
         let note = if reaches.is_empty() { String::new() } else { note };
         format!("Release:\n{}{note}By: {}\n", table(&rows, &[]), signature(&by, checked))
     };

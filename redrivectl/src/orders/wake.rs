@@ -21,7 +21,7 @@ use sns_redrive::arn::Arn;
 use sns_redrive::clock::Clock;
 use sns_redrive::delivery::{Hiding, MAX_ENTRIES, hide};
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::{Reach, Touches};
+use sns_redrive::policy::{Order, OrderAction, Reach, Touches};
 use sns_redrive::waiting::WaitingLetter;
 
 /// The time between an order and the first letter that is asked to wake: every instance has read the order by then.
@@ -51,6 +51,8 @@ pub(super) struct Waker<'a> {
     control: &'a Control,
     sqs: &'a aws_sdk_sqs::Client,
     reaches: Vec<(&'a Reach, Option<Timestamp>)>,
+    /// Other orders, in their order: a letter that one of them holds stays asleep.
+    others: Vec<(&'a Order, Reach)>,
     list: List<Kept>,
 }
 
@@ -58,9 +60,11 @@ pub(super) struct Waker<'a> {
 #[derive(Clone)]
 struct Kept {
     queue: Arn,
-    /// Empty where no order is about the letter.
+    /// Empty where the letter is not to wake.
     handle: Box<str>,
     touches: Touches,
+    /// Whether one of the orders is about the letter, but another one holds it.
+    held: bool,
 }
 
 /// How many waiting letters orders are about.
@@ -69,6 +73,8 @@ pub(super) struct Touched {
     pub(super) yes: u64,
     /// The list does not tell.
     pub(super) maybe: u64,
+    /// Another order holds them.
+    pub(super) held: u64,
     /// Lines and objects that could not be read.
     pub(super) unread: u64,
 }
@@ -110,19 +116,26 @@ impl<'a> Waker<'a> {
         sqs: &'a aws_sdk_sqs::Client,
         reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     ) -> Self {
-        Self { control, sqs, reaches, list: List::new() }
+        Self { control, sqs, reaches, others: Vec::new(), list: List::new() }
+    }
+
+    /// Lets letters sleep on that one of these orders holds.
+    pub(super) fn but_not(self, others: Vec<(&'a Order, Reach)>) -> Self {
+        Self { others, ..self }
     }
 
     /// Reads what was written to the list since it was read last.
     pub(super) async fn read(&mut self, console: &mut Console) -> Result<(), Failed> {
         let now = console.clock.now();
-        let reaches = &self.reaches;
+        let (reaches, others) = (&self.reaches, &self.others);
         let keep = |written: Timestamp, letter: WaitingLetter| {
             let after = |from: &Option<Timestamp>| from.is_none_or(|from| written >= from);
             let orders = reaches.iter().filter(|(_, from)| after(from));
             let touches = orders.map(|(reach, _)| reach.touches(&letter)).max().unwrap_or(Touches::No);
+            let held = touches > Touches::No && is_held(others, &letter);
+            let touches = if held { Touches::No } else { touches };
             let handle = if touches == Touches::No { String::new() } else { letter.receipt_handle };
-            Kept { queue: letter.queue_arn, handle: handle.into(), touches }
+            Kept { queue: letter.queue_arn, handle: handle.into(), touches, held }
         };
         let (err, shows) = (&mut console.err, console.progress);
         let mut screen = Screen { err, shows, stands: false };
@@ -144,6 +157,7 @@ impl<'a> Waker<'a> {
     pub(super) fn touched(&self, now: Timestamp) -> Touched {
         let mut touched = Touched { unread: self.list.unread(), ..Touched::default() };
         for line in self.list.due_after(now) {
+            touched.held += u64::from(line.kept.held);
             match line.kept.touches {
                 Touches::Yes => touched.yes += 1,
                 Touches::Maybe => touched.maybe += 1,
@@ -221,6 +235,20 @@ impl<'a> Waker<'a> {
         screen.clear();
         woken
     }
+}
+
+/// Whether one of these orders holds a waiting letter until it comes back by itself. One that would sleep past the end of
+/// the hold wakes, so that the function hides it until then.
+fn is_held(orders: &[(&Order, Reach)], letter: &WaitingLetter) -> bool {
+    for (order, reach) in orders {
+        match (order.action, reach.touches(letter)) {
+            (_, Touches::No) | (OrderAction::Hold, Touches::Maybe) => {}
+            (OrderAction::Hold, Touches::Yes) => return order.end().is_none_or(|end| letter.due <= end),
+            // It is not held, or perhaps not.
+            (OrderAction::Retry | OrderAction::Archive, _) => return false,
+        }
+    }
+    false
 }
 
 /// When waking must end.

@@ -631,6 +631,57 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 }
 
 #[tokio::test(start_paused = true)]
+async fn letters_that_another_hold_holds_sleep_on() {
+    let of_queue = |id: &str, action: &str, queue: &str, until: Option<&str>| {
+        let mut order = order(id, action, until);
+        order["match"] = json!({ "queueArn": [queue] });
+        order
+    };
+    let of_subject = |id: &str, action: &str| {
+        let mut order = order(id, action, Some("2026-11-01T22:00:00Z"));
+        order["match"] = json!({ "subject": ["urgent"] });
+        order
+    };
+    let released = order("one", "hold", None);
+    let hold = |until| of_queue("other", "hold", DLQ, until);
+    let archive = of_queue("poison", "archive", DLQ, Some("2026-11-01T22:00:00Z"));
+    // The letters sleep until 16:00.
+    for (others, woken, asleep) in [
+        (&[hold(None)][..], &["handle-S3CR3T-b"][..], 1),
+        (&[hold(Some("2026-11-01T16:00:00Z"))], &["handle-S3CR3T-b"], 1),
+        // Such a letter would sleep past the end of the hold.
+        (&[hold(Some("2026-11-01T15:00:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[hold(Some("2026-11-01T11:59:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[archive.clone(), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[hold(None), archive], &["handle-S3CR3T-b"], 1),
+        // What the list does not tell wakes.
+        (&[of_subject("urgent", "hold")], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[of_subject("urgent", "retry"), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+    ] {
+        let cloud = Cloud::new();
+        put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
+        let elsewhere = letter("b", &json!({ "queueArn": REQUEUE }));
+        let not_held = letter("c", &json!({ "topicArn": format!("{TOPIC}-other") }));
+        list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), elsewhere, not_held]));
+        let told = run(&cloud, &["release", "one", "--yes"]).await.text();
+        assert_eq!(shown(&cloud), woken, "{others:?}");
+        assert!(told.contains(&format!("\nHeld: {} letter", woken.len())), "{told}");
+        let line = "\nSleeps on: 1 letter, which another hold still holds.\n";
+        assert_eq!(told.contains(line), asleep == 1, "{told}");
+
+        put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
+        let told = run(&cloud, &["release", "one", "--yes", "--dry-run", "--json"]).await.json();
+        assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
+    }
+    // Who releases both wakes all.
+    let cloud = Cloud::new();
+    put_orders(&cloud, &[released, hold(None)]);
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
+    run(&cloud, &["release", "--all", "--yes"]).await.text();
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn holds_are_released_by_pattern_or_all_at_once() {
     let cloud = Cloud::new();
     let mut other = order("other", "hold", None);
