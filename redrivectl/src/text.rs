@@ -74,6 +74,11 @@ pub(super) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_format(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// Returns a text as one word of a shell's command line.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Characters that turn the direction of what follows, or that cannot be seen.
 fn is_format(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -13,7 +14,7 @@ use super::{Connected, Signed, confirm, connect, signed};
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 use crate::control::{Change, Release};
-use crate::text::{count, harmless, table};
+use crate::text::{count, harmless, quoted, table};
 use sns_redrive::policy::{Order, OrderAction, Reach};
 
 pub(crate) async fn run(
@@ -114,7 +115,38 @@ pub(crate) async fn run(
         writeln!(console.out, "{told}")?;
     } else if let Some(woken) = &woken {
         writeln!(console.out, "{}", woken.text())?;
+        if !woken.is_whole() {
+            let holds = meant.iter().filter(|order| is_hold(order));
+            say_how_to_wake_the_rest(holds, args.why.as_deref(), touched.held > 0, console)?;
+        }
     }
     let whole = woken.as_ref().is_none_or(Woken::is_whole) && waker.unread() == 0;
     Ok(if whole { Finished::Whole } else { Finished::Partly })
+}
+
+/// Names the commands that wake what these holds held, now that they are gone.
+fn say_how_to_wake_the_rest<'o>(
+    holds: impl Iterator<Item = &'o &'o Order>,
+    why: Option<&str>,
+    others_hold: bool,
+    console: &mut Console,
+) -> Result<(), Failed> {
+    for hold in holds {
+        let command = retry_of(hold, why.unwrap_or("released"));
+        writeln!(console.out, "To wake the rest, for an attempt at once: {command}")?;
+    }
+    if others_hold {
+        writeln!(console.out, "That goes before the other hold: what it holds is attempted, too.")?;
+    }
+    Ok(())
+}
+
+/// Returns the command that wakes what a hold held, when the hold is gone.
+fn retry_of(hold: &Order, why: &str) -> String {
+    let arrived =
+        |option, when: Option<Timestamp>| when.map_or(String::new(), |when| format!(" {option} {when}"));
+    let pattern = quoted(&harmless(&hold.pattern.to_string()));
+    let before = arrived("--arrived-before", hold.arrived_before);
+    let after = arrived("--arrived-after", hold.arrived_after);
+    format!("redrivectl retry --match {pattern}{before}{after} --why {}", quoted(&harmless(why)))
 }

@@ -631,6 +631,35 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_that_woke_not_all_names_the_command_that_does() {
+    let cloud = Cloud::new();
+    let mut hold = order("one", "hold", None);
+    hold["match"] = json!({ "topicArn": [TOPIC, "it's another"] });
+    hold["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
+    hold["arrivedAfter"] = "2026-11-01T08:00:00Z".into();
+    put_orders(&cloud, &[hold.clone(), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
+    let late = letter("late", &json!({ "since": "2026-11-01T10:00:00Z" }));
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), late]));
+    cloud.reply("ChangeMessageVisibilityBatch", Reply::Fail(403, "AccessDenied", "no"));
+    let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
+    assert_eq!(told.code, 1);
+    let hint = told.out.rsplit_once("To wake the rest, for an attempt at once: ").unwrap().1;
+    // As a shell takes it.
+    let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
+    let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
+    let words: Vec<_> = shell.lines().chain(["--yes"]).collect();
+    assert_eq!(words[0], "redrivectl");
+
+    cloud.forget();
+    cloud.script(|_| Reply::Accept);
+    let told = run(&cloud, &words[1..]).await.text();
+    assert!(!told.contains("To wake the rest"), "{told}");
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+    let written = &orders(&cloud)[0];
+    assert_eq!((&written["match"], &written["why"]), (&hold["match"], &json!("it's mended")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn letters_that_another_hold_holds_sleep_on() {
     let of_queue = |id: &str, action: &str, queue: &str, until: Option<&str>| {
         let mut order = order(id, action, until);
