@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command line: its commands, their options, and how values are written.
 #![allow(clippy::doc_markdown, reason = "the comments on options are the help texts")]
 
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub(super) enum Command {
     Retry(Box<Retry>),
     /// Take orders back: held letters go on
     ///
-    /// What a hold kept back is asked to wake, beginning 20 seconds after the order is taken back.
+    /// Letters that a hold kept back are asked to wake, beginning 20 seconds after the order is taken back.
     #[command(after_help = EXIT_CODES_OF_ORDERS)]
     Release(Box<Release>),
     /// Show the orders in force
@@ -198,7 +198,7 @@ pub(super) struct Give {
     pub(super) connection: Connection,
 }
 
-/// Who gives an order, and whether it is asked for once more.
+/// The author of an order, and whether a question comes before it is written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The order")]
 pub(super) struct Sign {
@@ -267,7 +267,7 @@ pub(super) struct Waiting {
     pub(super) connection: Connection,
 }
 
-/// What waiting letters are counted by.
+/// The property that waiting letters are counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum WaitingBy {
     /// Where their next retry goes
@@ -300,7 +300,7 @@ impl WaitingBy {
     }
 }
 
-/// Where orders and the list of waiting letters are.
+/// The place of orders and of the list of waiting letters.
 #[derive(Debug, Args)]
 pub(super) struct ControlPlace {
     /// The function's control prefix, s3://bucket/prefix; without it that of the variable CONTROL

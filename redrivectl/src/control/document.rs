@@ -34,7 +34,7 @@ const STAYS: SignedDuration = SignedDuration::from_mins(20);
 /// The document as it was read.
 struct Document {
     orders: Orders,
-    /// None where there is no document yet.
+    /// The version that was read; none where there is no document yet.
     etag: Option<String>,
 }
 

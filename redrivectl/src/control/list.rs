@@ -35,7 +35,7 @@ pub(crate) struct Line<T> {
     pub(crate) kept: T,
 }
 
-/// What is read of an object.
+/// An object of the list, as far as it could be read.
 enum Object {
     Read(String, Vec<u8>),
     Gone(String),

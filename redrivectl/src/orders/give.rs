@@ -55,7 +55,7 @@ pub(crate) async fn archive(
     request.run(as_json, console).await
 }
 
-/// What a command line asks for.
+/// An order as a command line asks for it.
 struct Request<'a> {
     action: OrderAction,
     give: &'a args::Give,

@@ -1,4 +1,4 @@
-//! What an order would touch, before it is written.
+//! The preview of an order: the letters that it would touch, before it is written.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl Preview<'_> {
     }
 }
 
-/// What waking so many letters takes.
+/// Says how long it takes to wake so many letters.
 pub(super) fn waking(letters: u64, rate: u32) -> String {
     let takes = takes(letters, rate);
     format!(
@@ -91,7 +91,7 @@ fn headline(order: &Order) -> &'static str {
     }
 }
 
-/// How long the order is in force.
+/// Says how long the order is in force.
 pub(crate) fn ends(order: &Order, now: Timestamp) -> String {
     match order.end() {
         Some(end) => format!("until {} UTC, {}", utc(end), brief(seconds_until(now, end))),
@@ -99,7 +99,7 @@ pub(crate) fn ends(order: &Order, now: Timestamp) -> String {
     }
 }
 
-/// Who gave an order.
+/// Names the author of an order, and says whether AWS vouches for it.
 pub(super) fn signature(by: &str, checked: bool) -> String {
     let note = if checked { ", as AWS says" } else { ", as given, not checked" };
     format!("{}{note}", harmless(by))

@@ -251,7 +251,7 @@ fn is_held(orders: &[(&Order, Reach)], letter: &WaitingLetter) -> bool {
     false
 }
 
-/// When waking must end.
+/// The conditions that end waking before its time.
 struct Ends<'a> {
     stop: &'a AtomicBool,
     clock: &'a Clock,
@@ -268,7 +268,7 @@ impl Ends<'_> {
     }
 }
 
-/// What was answered of a batch.
+/// The answers about a batch.
 enum Answers {
     All(Vec<Result<(), Failure>>),
     Stopped(Stopped),
