@@ -417,6 +417,25 @@ async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
+    let cloud = Cloud::new();
+    for object in 0..100 {
+        let ten: Vec<_> = (0..10).map(|number| letter(&format!("{object}-{number}"), &json!({}))).collect();
+        list(&cloud, &format!("2026-11-01T11:{:02}:{:02}Z", object / 60, object % 60), &lines(&ten));
+    }
+    let begun = Instant::now();
+    run(&cloud, &retry_topic()).await.text();
+    // The first goes after 20 s, the last but ten letters before two seconds more are over.
+    let took = begun.elapsed().as_secs_f64();
+    assert!((21.9..22.2).contains(&took), "{took}");
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 100);
+    assert_eq!(shown(&cloud).len(), 1000);
+    // Every object of the list is read once, and the orders twice.
+    assert_eq!(cloud.calls("GetObject").len(), 102);
+    assert!(cloud.calls("ListObjectsV2").len() <= 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
     let cloud = Cloud::new();
     let names = ["fine", "stale", "gone", "busy", "refused"];
