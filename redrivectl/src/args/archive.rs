@@ -1,0 +1,93 @@
+//! The options of the commands about an archive, and the letters of one.
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::help::EXIT_CODES;
+use super::orders::ArchiveOrder;
+use super::values::{When, when};
+use sns_redrive::letter::Origin;
+use sns_redrive::policy::ArchiveReason;
+
+#[derive(Debug, Args)]
+pub(crate) struct Archive {
+    #[command(subcommand)]
+    pub(crate) command: Option<ArchiveCommand>,
+    #[command(flatten)]
+    pub(crate) order: ArchiveOrder,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArchiveCommand {
+    /// Count letters by topic, reason and day
+    #[command(after_help = EXIT_CODES)]
+    List(ArchiveList),
+    /// Show letters one by one, without what they say; with --json whole, one record a line
+    #[command(after_help = EXIT_CODES)]
+    Show(ArchiveShow),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveList {
+    #[command(flatten)]
+    pub(crate) letters: Letters,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveShow {
+    /// SQS message ids or letter ids; without any, every letter of the selection
+    pub(crate) ids: Vec<String>,
+    /// Also what they say: body, values of attributes, message of the original error
+    #[arg(long)]
+    pub(crate) body: bool,
+    #[command(flatten)]
+    pub(crate) letters: Letters,
+}
+
+/// Letters of an archive: where it is, which, and how it is reached.
+#[derive(Debug, Args)]
+pub(crate) struct Letters {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The archive, s3://bucket/prefix; without it that of the variable ARCHIVE
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) archive: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(crate) struct Selection {
+    /// Archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) since: Option<When>,
+    /// Archived before this time
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) until: Option<When>,
+    /// Archived for this reason; may be repeated
+    #[arg(long, value_name = "REASON", value_parser = reason_names())]
+    pub(crate) reason: Vec<String>,
+    /// Of this topic: its ARN or its name; may be repeated
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) topic: Vec<String>,
+    /// Of this origin; may be repeated
+    #[arg(long, value_name = "ORIGIN", value_parser = Origin::NAMES)]
+    pub(crate) origin: Vec<String>,
+    /// From this queue: its ARN or its name
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// Matching this EventBridge pattern, as rules of a redrive policy have it
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
+}
+
+fn reason_names() -> [&'static str; ArchiveReason::ALL.len()] {
+    ArchiveReason::ALL.map(ArchiveReason::name)
+}

@@ -1,0 +1,74 @@
+//! The command line: its commands.
+
+use clap::{Parser, Subcommand};
+
+use super::archive::Archive;
+use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY};
+use super::orders::{Hold, Release, Retry, ShowOrders, Waiting};
+use super::plan::{Explain, Plan};
+use super::replay::Replay;
+
+/// Plans, explains and looks after redriven letters of SNS.
+#[derive(Debug, Parser)]
+#[command(name = "redrivectl", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Write JSON for scripts in place of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show when a redrive policy retries: as a table, a picture, a chart
+    #[command(after_help = EXIT_CODES)]
+    Plan(Plan),
+    /// Say what the function would do with an event, and why; nothing is called
+    #[command(after_help = EXIT_CODES)]
+    Explain(Explain),
+    /// Hold letters: no attempts until the order ends or is released
+    ///
+    /// The function obeys within 15 seconds. Letters that expire meanwhile are archived as ever. The newest order goes
+    /// before all others, and orders go before rules.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Hold(Box<Hold>),
+    /// Retry letters now, whatever their schedule says
+    ///
+    /// Each letter that is received while the order is in force, 15 minutes by default, is attempted at once. Letters that
+    /// wait hidden are asked to wake, beginning 20 seconds after the order is written.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Retry(Box<Retry>),
+    /// Take orders back: held letters go on
+    ///
+    /// Letters that a hold kept back are asked to wake, beginning 20 seconds after the order is taken back.
+    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    Release(Box<Release>),
+    /// Show the orders in force
+    #[command(after_help = EXIT_CODES)]
+    Orders(ShowOrders),
+    /// Count the letters that wait hidden: how many, until when
+    #[command(after_help = EXIT_CODES)]
+    Waiting(Box<Waiting>),
+    /// Archive letters by an order; or look into an archive in S3: list, show
+    ///
+    /// The order is about letters that have arrived by now, unless --future is given. It is in force for 12 hours, in which
+    /// each of them comes back at least once. Letters that wait hidden are asked to wake, beginning 20 seconds after the
+    /// order is written.
+    #[command(after_help = EXIT_CODES_OF_ORDERS, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Archive(Box<Archive>),
+    /// Send letters of an archive on their way once more, by way of the requeue
+    #[command(after_help = EXIT_CODES_OF_REPLAY)]
+    Replay(Box<Replay>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,17 @@
+//! The options about the connection to AWS.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "AWS")]
+pub(crate) struct Connection {
+    /// Use this endpoint in the place of AWS's own; buckets are then a part of the path
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint_url: Option<String>,
+    /// Use this profile of the AWS configuration files
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Use this region
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+}

@@ -1,0 +1,22 @@
+//! The command line: its commands, their options, and how values are written.
+#![allow(clippy::doc_markdown, reason = "the comments on options are the help texts")]
+
+mod archive;
+mod cli;
+mod connection;
+mod help;
+mod orders;
+mod plan;
+mod replay;
+mod values;
+
+pub(crate) use archive::{ArchiveCommand, ArchiveList, ArchiveShow, Place, Selection};
+pub(crate) use cli::{Cli, Command};
+pub(crate) use connection::Connection;
+pub(crate) use orders::{
+    ArchiveOrder, Arrived, ControlPlace, Give, Hold, Picks, Release, Retry, ShowOrders, Sign, Waiting,
+    WaitingBy,
+};
+pub(crate) use plan::{Explain, Plan};
+pub(crate) use replay::Replay;
+pub(crate) use values::When;

@@ -1,0 +1,203 @@
+//! The options of the commands about orders and waiting letters.
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::connection::Connection;
+use super::values::{When, lasts, when};
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) give: Give,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    pub(crate) give: Give,
+    #[command(flatten)]
+    pub(crate) pace: WakePace,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveOrder {
+    #[command(flatten)]
+    pub(crate) give: Give,
+    /// Also letters that arrive after now; needs --for or --until
+    #[arg(long, conflicts_with = "arrived_before", help_heading = "Which letters")]
+    pub(crate) future: bool,
+    #[command(flatten)]
+    pub(crate) pace: WakePace,
+}
+
+/// An order that is given.
+#[derive(Debug, Args)]
+pub(crate) struct Give {
+    #[command(flatten)]
+    pub(crate) picks: Picks,
+    #[command(flatten)]
+    pub(crate) arrived: Arrived,
+    /// When the order ends: 2026-11-01T12:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "lasts", help_heading = "The order")]
+    pub(crate) until: Option<Timestamp>,
+    /// How long it is in force: 30m, 2h
+    #[arg(long = "for", id = "lasts", value_name = "TIME", value_parser = lasts, help_heading = "The order")]
+    pub(crate) lasts: Option<u64>,
+    /// The reason, which is kept with the order
+    // Optional for the one command that has subcommands, too.
+    #[arg(long, value_name = "TEXT", required = true, help_heading = "The order")]
+    pub(crate) why: Option<String>,
+    #[command(flatten)]
+    pub(crate) sign: Sign,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// The author of an order, and whether a question comes before it is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The order")]
+pub(crate) struct Sign {
+    /// Who gives the order; without it AWS is asked who you are
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// Do not ask before the order is written
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Say what the order would touch, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How fast")]
+pub(crate) struct WakePace {
+    /// Letters a second that are asked to wake, 1 to 10000
+    #[arg(long, value_name = "LETTERS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    /// Ids of orders, as `orders` shows them
+    #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) picks: Picks,
+    /// The reason, which is kept with the order
+    #[arg(long, value_name = "TEXT", help_heading = "The order")]
+    pub(crate) why: Option<String>,
+    #[command(flatten)]
+    pub(crate) sign: Sign,
+    #[command(flatten)]
+    pub(crate) pace: WakePace,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowOrders {
+    /// The orders that have ended
+    #[arg(long)]
+    pub(crate) ended: bool,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Waiting {
+    /// What they are counted by
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = WaitingBy::Target)]
+    pub(crate) by: WaitingBy,
+    #[command(flatten)]
+    pub(crate) picks: Picks,
+    #[command(flatten)]
+    pub(crate) arrived: Arrived,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// The property that waiting letters are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WaitingBy {
+    /// Where their next retry goes
+    Target,
+    /// The failure that they wait after
+    Error,
+    /// The hour in which they are due
+    Due,
+    /// The queue that they lie in
+    Queue,
+    /// Their topic
+    Topic,
+    /// Their subscription
+    Subscription,
+    /// The rule that they fall under
+    Rule,
+}
+
+impl WaitingBy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::Error => "error",
+            Self::Due => "due",
+            Self::Queue => "queue",
+            Self::Topic => "topic",
+            Self::Subscription => "subscription",
+            Self::Rule => "rule",
+        }
+    }
+}
+
+/// The place of orders and of the list of waiting letters.
+#[derive(Debug, Args)]
+pub(crate) struct ControlPlace {
+    /// The function's control prefix, s3://bucket/prefix; without it that of the variable CONTROL
+    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    pub(crate) control: Option<String>,
+    /// The archive, s3://bucket/prefix, where the function has no CONTROL of its own; without it that of the variable ARCHIVE
+    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    pub(crate) archive: Option<String>,
+}
+
+/// The letters that an order is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(crate) struct Picks {
+    /// Matching this EventBridge pattern, as rules of a redrive policy have it
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
+    /// Of this topic: its ARN or its name
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) topic: Option<String>,
+    /// Of this subscription: its ARN
+    #[arg(long, value_name = "ARN")]
+    pub(crate) subscription: Option<String>,
+    /// Of this dead-letter queue: its ARN or its name
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// Every letter
+    #[arg(long, conflicts_with_all = ["pattern", "topic", "subscription", "queue"])]
+    pub(crate) all: bool,
+}
+
+/// When the letters arrived that an order is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which letters")]
+pub(crate) struct Arrived {
+    /// Arrived before this time: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) arrived_before: Option<When>,
+    /// Arrived at this time or later
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) arrived_after: Option<When>,
+}

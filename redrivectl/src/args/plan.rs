@@ -1,0 +1,62 @@
+//! The options of `plan` and `explain`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::values::{rate, retention};
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// File of the redrive policy, - for standard input; without it the built-in policy
+    pub(crate) policy: Option<PathBuf>,
+    /// Only this rule; "default" is the default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Option<String>,
+    /// How long the queue keeps a message: 1209600, 14d, 36h
+    #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
+    pub(crate) retention: u64,
+    /// When the letter arrives, for clock times: 2026-11-01T12:00:00Z; without it now
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+    /// Letters a second that arrive and keep failing, against the limit of letters in flight
+    #[arg(long, value_name = "LETTERS", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// File of orders, as the function reads them: those that are in force then are shown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) orders: Option<PathBuf>,
+    /// Show every retry of a long schedule
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Also write a chart to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// File of a Lambda event of SQS, - for standard input
+    pub(crate) event: PathBuf,
+    /// File of the redrive policy; without it the built-in policy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// File of orders, as the function reads them; without it there are none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) orders: Option<PathBuf>,
+    /// The present: 2026-11-01T12:00:00Z; without it the machine's
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+    /// How long the queue keeps a message: 1209600, 14d, 36h
+    #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
+    pub(crate) retention: u64,
+    /// maxReceiveCount of the queue from which SQS moved letters; without it not known
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) source_max_receives: Option<u32>,
+    /// The function's requeue: what marks say there is believed
+    #[arg(long, value_name = "ARN")]
+    pub(crate) requeue: Option<sns_redrive::arn::Arn>,
+    /// The subscription that a rule with "subscription": "discover" would find
+    #[arg(long, value_name = "ARN")]
+    pub(crate) discovered: Option<sns_redrive::arn::Arn>,
+}
