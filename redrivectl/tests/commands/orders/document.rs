@@ -1,0 +1,148 @@
+//! The document of orders, and the orders that have ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use serde_json::{Value, json};
+
+use super::{DOCUMENT, ended, ids, order, put_orders, run, run_in};
+use crate::World;
+use support::{Cloud, Reply};
+
+#[tokio::test]
+async fn two_operators_at_once_lose_nothing() {
+    for there in [&[][..], &[order("old", "hold", None)]] {
+        let cloud = Cloud::new();
+        if !there.is_empty() {
+            put_orders(&cloud, there);
+        }
+        let (other, writes) = (cloud.clone(), Arc::new(AtomicU32::new(0)));
+        let others = [&[order("other", "hold", None)], there].concat();
+        cloud.script(move |call| {
+            // The other writes after this one has read.
+            if call.op == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
+                put_orders(&other, &others);
+            }
+            Reply::Accept
+        });
+        let told = run(&cloud, &["hold", "--topic", "orders", "--why", "w", "--yes", "--json"]).await.json();
+        let mut expected = vec![told["order"]["id"].as_str().unwrap(), "other"];
+        expected.extend(there.iter().map(|_| "old"));
+        assert_eq!(ids(&cloud), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_always_comes_second_gives_up_in_the_end() {
+    let cloud = Cloud::new();
+    cloud.reply("PutObject", Reply::Fail(409, "ConditionalRequestConflict", "at this moment"));
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("others kept changing the orders"), "{}", told.err);
+    assert_eq!(cloud.calls("PutObject").len(), 10);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_gives_the_order_once() {
+    let cloud = Cloud::new();
+    let writes = AtomicU32::new(0);
+    cloud.script(move |call| match call.op.as_str() {
+        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Lost,
+        _ => Reply::Accept,
+    });
+    let retrying = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+    let world = World { config: Some(cloud.config(retrying)), ..World::default() };
+    run_in(world, &["hold", "--all", "--why", "w", "--yes"]).await.text();
+    assert_eq!((ids(&cloud).len(), cloud.calls("PutObject").len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_read_is_left_as_it_is() {
+    for (document, problem) in [
+        (r#"{"version":2,"orders":[]}"#, "version: must be 1, not 2"),
+        ("{", "not JSON"),
+        (r#"{"version":1,"orders":[{"id":"a"}]}"#, "orders[0].do: is missing"),
+    ] {
+        let cloud = Cloud::new();
+        cloud.put(DOCUMENT, document);
+        for args in
+            [&["hold", "--all", "--why", "w", "--yes"][..], &["release", "--all", "--yes"], &["orders"]]
+        {
+            let told = run(&cloud, args).await;
+            assert_eq!((told.code, told.out.as_str()), (1, ""));
+            assert!(told.err.contains(problem) && told.err.contains("left as it is"), "{}", told.err);
+        }
+        assert_eq!(cloud.objects()[DOCUMENT], document);
+        assert_eq!(cloud.calls("PutObject").len(), 0);
+    }
+    let cloud = Cloud::new();
+    cloud.reply("GetObject", Reply::Fail(403, "AccessDenied", "no"));
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
+    assert!(told.err.contains("AccessDenied"), "{}", told.err);
+}
+
+#[tokio::test]
+async fn a_document_that_is_full_takes_no_more() {
+    let cloud = Cloud::new();
+    let why = "w".repeat(1000);
+    let full = |number: u32| {
+        let mut order = order(&number.to_string(), "hold", None);
+        order["why"] = why.as_str().into();
+        order
+    };
+    put_orders(&cloud, &(0..220).map(full).collect::<Vec<_>>());
+    let before = cloud.objects()[DOCUMENT].clone();
+    assert!((250_000..262_144).contains(&before.len()), "{}", before.len());
+    let told = run(&cloud, &["hold", "--all", "--why", &why, "--yes"]).await;
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("at most 262144 bytes") && told.err.contains("release"), "{}", told.err);
+    assert_eq!(before, cloud.objects()[DOCUMENT]);
+}
+
+#[tokio::test]
+async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
+    let cloud = Cloud::new();
+    let over = order("over", "hold", Some("2026-11-01T11:40:00Z"));
+    let lapsed = order("lapsed", "retry", None);
+    put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
+    // Before they are kept nothing leaves the document.
+    cloud.script(|call| {
+        let kept = call.to.contains("/orders/");
+        if kept { Reply::Fail(503, "SlowDown", "later") } else { Reply::Accept }
+    });
+    let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
+    assert_eq!(run(&cloud, &args).await.code, 1);
+    assert_eq!(ids(&cloud), ["over", "here", "lapsed"]);
+
+    cloud.script(|_| Reply::Accept);
+    run(&cloud, &args).await.text();
+    assert_eq!(ids(&cloud)[1..], ["here"]);
+    let with = |order: &Value, at: &str| {
+        let mut order = order.clone();
+        order["ended"] = json!({ "at": at });
+        order
+    };
+    assert_eq!(ended(&cloud, "over"), with(&over, "2026-11-01T11:40:00Z"));
+    assert_eq!(ended(&cloud, "lapsed"), with(&lapsed, "2026-11-01T11:15:00Z"));
+}
+
+#[tokio::test]
+async fn a_clock_that_is_ahead_takes_no_order_away_that_is_in_force() {
+    let cloud = Cloud::new();
+    let hold = order("hold", "hold", Some("2026-11-01T12:00:01Z"));
+    put_orders(&cloud, std::slice::from_ref(&hold));
+    let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
+    let ahead = |minutes: i64| World { later: minutes * 60_000, ..World::on(&cloud) };
+    for minutes in [0, 5, 15, 20] {
+        run_in(ahead(minutes), &args).await.text();
+        assert_eq!(ids(&cloud).last().map(String::as_str), Some("hold"), "{minutes} minutes ahead");
+    }
+    // By its own clock it has ended, and stands nowhere else yet.
+    let shown = run_in(ahead(15), &["orders", "--ended", "--json"]).await.json();
+    assert_eq!(shown["orders"][0]["id"], "hold");
+    run_in(ahead(21), &args).await.text();
+    assert_eq!((ids(&cloud).len(), &ended(&cloud, "hold")["id"]), (5, &json!("hold")));
+}

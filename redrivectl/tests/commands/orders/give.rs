@@ -1,0 +1,223 @@
+//! `hold`, `retry` and `archive`: an order is previewed, confirmed and written.
+
+use serde_json::{Value, json};
+
+use super::{ids, order, orders, put_orders, run, run_in, shown};
+use crate::waiting::{letter, lines, list};
+use crate::{World, redrivectl_in};
+use support::{CALLER, Cloud, DLQ, Reply, TOPIC};
+
+#[tokio::test]
+async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
+    let cloud = Cloud::new();
+    let told =
+        run(&cloud, &["hold", "--topic", TOPIC, "--for", "2h", "--why", "the database is down", "--yes"])
+            .await;
+    let text = told.text();
+    let written = orders(&cloud);
+    let id = written[0]["id"].as_str().unwrap();
+    assert!(id.starts_with("20261101T120000Z-"), "{id}");
+    assert_eq!(
+        written,
+        [json!({
+            "id": id, "do": "hold", "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T12:00:00Z",
+            "until": "2026-11-01T14:00:00Z", "by": CALLER, "why": "the database is down",
+        })]
+    );
+    assert_eq!(cloud.calls("PutObject")[0].headers["if-none-match"], "*");
+    assert!(text.contains(&format!("  by           {CALLER}, as AWS says\n")), "{text}");
+    assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
+    assert!(text.contains(&format!("redrivectl release {id}\n")), "{text}");
+
+    let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
+    let written = orders(&cloud);
+    assert_eq!(written.len(), 2);
+    assert_eq!(written[0], told["order"], "the newest order goes before all others");
+    assert_eq!(
+        (&written[0]["by"], &told["byChecked"], &written[0]["until"]),
+        (&json!("bob"), &json!(false), &Value::Null)
+    );
+    assert_eq!(written[0]["match"], json!({ "queueArn": [{ "exists": true }] }));
+}
+
+#[tokio::test]
+async fn the_default_place_follows_from_the_archive() {
+    let cloud = Cloud::new();
+    let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://graveyard/dead-letters"];
+    redrivectl_in(World::on(&cloud), &args).await.text();
+    assert_eq!(ids(&cloud).len(), 1);
+    for (args, problem) in [
+        (&["orders"][..], "--control (or CONTROL) is missing"),
+        (&["orders", "--archive", "s3://graveyard"], "an archive without a prefix"),
+        (&["orders", "--archive", DLQ], "--archive (or ARCHIVE) must be s3://bucket/prefix"),
+        (&["orders", "--control", "off"], "CONTROL is off"),
+        (&["orders", "--control", "graveyard"], "--control (or CONTROL) must be s3://bucket/prefix"),
+    ] {
+        let told = redrivectl_in(World::on(&cloud), args).await;
+        assert_eq!((told.code, told.out.as_str()), (2, ""));
+        assert!(told.err.starts_with(&format!("redrivectl: {problem}")), "{}", told.err);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_a_yes() {
+    let cloud = Cloud::new();
+    let args = ["hold", "--all", "--why", "w"];
+    let told = run(&cloud, &args).await;
+    assert_eq!(told.code, 2);
+    assert!(
+        told.err.ends_with(
+            "redrivectl: there is no terminal to ask at: give --yes to go on without a question\n"
+        ),
+        "{}",
+        told.err
+    );
+    for (answer, code) in [("n\n", 2), ("\n", 2), ("", 2), ("yes please\n", 2), ("Y\n", 0), ("yes", 0)] {
+        let world = World { answers: true, input: answer.into(), ..World::on(&cloud) };
+        let told = run_in(world, &args).await;
+        assert_eq!(told.code, code, "{answer:?}");
+        assert!(told.err.starts_with("Give this order to hold? [y/N] "), "{}", told.err);
+        assert_eq!(cloud.calls("PutObject").len(), usize::from(code == 0), "{answer:?}");
+        cloud.forget();
+    }
+    let told = run(&cloud, &[&args[..], &["--dry-run"]].concat()).await.text();
+    assert!(told.ends_with("\nA dry run: nothing was written.\n"), "{told}");
+    assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test]
+async fn bad_orders_are_bad_input_and_name_the_option() {
+    let cloud = Cloud::new();
+    for (args, problem) in [
+        (
+            &["hold", "--why", "w"][..],
+            "which letters? Give --match, --topic, --subscription, --queue or --all",
+        ),
+        (&["hold", "--match", "{", "--why", "w"], "--match is not JSON"),
+        (&["hold", "--match", "[]", "--why", "w"], "--match must be an object"),
+        (&["hold", "--match", r#"{"topic": ["x"]}"#, "--why", "w"], "--match has no field \"topic\""),
+        (
+            &["hold", "--topic", "a", "--match", r#"{"topicArn": ["x"]}"#, "--why", "w"],
+            "--topic and --match both name topicArn",
+        ),
+        (&["hold", "--all", "--why", ""], "--why must be a text of 1 to 1000 characters"),
+        (
+            &["hold", "--all", "--why", "w", "--until", "2026-11-01T11:00:00Z"],
+            "--until must be later than at",
+        ),
+        (&["archive", "--all", "--why", "w", "--future"], "give --for or --until"),
+        (&["hold", "--all"], "--why <TEXT>"),
+        (&["hold", "--all", "--topic", "x", "--why", "w"], "cannot be used with"),
+        (&["release"], "required"),
+    ] {
+        let told = run(&cloud, &[args, &["--yes"]].concat()).await;
+        assert_eq!((told.code, told.out.as_str()), (2, ""), "{args:?}");
+        assert!(told.err.contains(problem), "{args:?}: {}", told.err);
+    }
+    assert_eq!(cloud.journal().len(), 0, "nothing was called");
+}
+
+#[tokio::test]
+async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
+    let cloud = Cloud::new();
+    let other = |id: &str| json!({ "topicArn": format!("{TOPIC}-other"), "messageId": id });
+    let letters = [
+        letter("a", &json!({})),
+        letter("b", &json!({})),
+        letter("other", &other("other")),
+        letter("came-back", &json!({ "due": "2026-11-01T11:59:59Z" })),
+    ];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    // A second line of one letter, a line that nobody can read, and the hour before the last twelve.
+    list(&cloud, "2026-11-01T11:30:00Z", &format!("{}not a line\n", lines(&[letter("a", &json!({}))])));
+    list(&cloud, "2026-10-31T23:10:00Z", &lines(&[letter("old", &json!({}))]));
+
+    let told = run(&cloud, &["retry", "--topic", TOPIC, "--why", "w", "--dry-run"]).await;
+    assert_eq!(told.code, 1, "a part of the list could not be read");
+    assert!(told.out.contains("  touches      2 letters on the list of waiting letters\n"), "{}", told.out);
+    assert!(told.out.contains("  not read     1 part of the list\n"), "{}", told.out);
+    assert!(!told.out.contains("may touch") && !told.out.contains("goes before"), "{}", told.out);
+    put_orders(&cloud, &[order("one", "hold", None), order("over", "retry", None)]);
+
+    let pattern = r#"{"topicArn": [{"suffix": ":orders"}], "message": {"tenant": ["gold"]}}"#;
+    let told = run(&cloud, &["retry", "--match", pattern, "--why", "w", "--dry-run"]).await;
+    assert!(told.out.contains("  touches      0 letters"), "{}", told.out);
+    assert!(told.out.contains("  goes before  1 order in force\n"), "{}", told.out);
+    assert!(
+        told.out.contains("  may touch    2 letters more: the list does not tell message\n"),
+        "{}",
+        told.out
+    );
+    assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwise() {
+    let cloud = Cloud::new();
+    let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:00:00Z" }))];
+    list(&cloud, "2026-11-01T12:00:00Z", &lines(&letters));
+    let args = ["archive", "--topic", "orders", "--why", "poison", "--yes"];
+    run(&cloud, &args).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!(written["do"], "archive");
+    assert_eq!(written["match"], json!({ "topicArn": [{ "suffix": ":orders" }] }));
+    assert_eq!(written["arrivedBefore"], "2026-11-01T12:00:00Z");
+    assert_eq!(written["until"], "2026-11-02T00:00:00Z");
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+
+    let later = World { later: 300, ..World::on(&cloud) };
+    run_in(later, &args).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!([&written["at"], &written["arrivedBefore"]], ["2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"]);
+
+    run(&cloud, &[&args[..], &["--future", "--for", "30m"]].concat()).await.text();
+    let written = &orders(&cloud)[0];
+    assert_eq!(
+        (&written["arrivedBefore"], &written["until"]),
+        (&Value::Null, &json!("2026-11-01T12:30:00Z"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_confirmed_is_what_is_ordered() {
+    let cloud = Cloud::new();
+    let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:03:00Z" }))];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    let thinking = || World { answers: true, input: "y".into(), thinks: 300_000, ..World::on(&cloud) };
+    let args = ["archive", "--topic", "orders", "--why", "poison"];
+    let told = run_in(thinking(), &args).await;
+    assert!(told.out.contains("  arrived      before 2026-11-01 12:00:00 UTC\n"), "{}", told.out);
+    assert!(told.out.contains("  touches      1 letter on the list"), "{}", told.out);
+    let written = &orders(&cloud)[0];
+    // The letters are those of the preview; the time in force begins when it is written.
+    assert_eq!(
+        [&written["arrivedBefore"], &written["at"], &written["until"]],
+        ["2026-11-01T12:00:00Z", "2026-11-01T12:05:00Z", "2026-11-02T00:05:00Z"]
+    );
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+
+    let args = ["retry", "--all", "--why", "w", "--arrived-after", "1h", "--arrived-before", "30m"];
+    run_in(thinking(), &args).await;
+    let written = &orders(&cloud)[0];
+    assert_eq!(
+        [&written["arrivedAfter"], &written["arrivedBefore"]],
+        ["2026-11-01T11:00:00Z", "2026-11-01T11:30:00Z"]
+    );
+
+    // An end that has come meanwhile.
+    cloud.forget();
+    let args = ["retry", "--all", "--why", "w", "--until", "2026-11-01T12:04:00Z"];
+    let told = run_in(thinking(), &args).await;
+    assert_eq!((told.code, cloud.calls("PutObject").len()), (2, 0));
+    assert!(told.err.ends_with("redrivectl: --until must be later than at\n"), "{}", told.err);
+}
+
+#[tokio::test]
+async fn who_the_caller_is_must_be_known() {
+    let cloud = Cloud::new();
+    cloud.reply("GetCallerIdentity", Reply::NoConnection);
+    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!((told.code, told.out.as_str()), (1, ""));
+    assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");
+    run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--by", "ada"]).await.text();
+}

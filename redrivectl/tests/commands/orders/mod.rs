@@ -1,0 +1,73 @@
+//! `hold`, `retry`, `archive`, `release` and `orders`: an operator's word while the function runs.
+
+mod document;
+mod give;
+mod release;
+mod show;
+mod wake;
+
+use serde_json::{Value, json};
+
+use super::{Ran, World, redrivectl_in};
+use support::{Cloud, TOPIC};
+
+const CONTROL: [&str; 2] = ["--control", "s3://graveyard/dead-letters-control"];
+const DOCUMENT: &str = "graveyard/dead-letters-control/orders.json";
+
+async fn run(cloud: &Cloud, args: &[&str]) -> Ran {
+    run_in(World::on(cloud), args).await
+}
+
+async fn run_in(world: World, args: &[&str]) -> Ran {
+    redrivectl_in(world, &[args, &CONTROL].concat()).await
+}
+
+/// An order as the tool writes it.
+fn order(id: &str, action: &str, until: Option<&str>) -> Value {
+    let mut order = json!({
+        "id": id, "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z", "by": "ada", "why": "down",
+    });
+    if let Some(until) = until {
+        order["until"] = until.into();
+    }
+    order
+}
+
+fn put_orders(cloud: &Cloud, orders: &[Value]) {
+    cloud.put(DOCUMENT, &json!({ "version": 1, "orders": orders }).to_string());
+}
+
+fn orders(cloud: &Cloud) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
+    assert_eq!(document["version"], 1);
+    document["orders"].as_array().unwrap().clone()
+}
+
+fn ids(cloud: &Cloud) -> Vec<String> {
+    orders(cloud).iter().map(|order| order["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn ended(cloud: &Cloud, id: &str) -> Value {
+    let key = format!("graveyard/dead-letters-control/orders/{id}.json");
+    serde_json::from_str(&cloud.objects()[&key]).unwrap()
+}
+
+/// Handles that SQS was asked to show.
+fn shown(cloud: &Cloud) -> Vec<String> {
+    let calls = cloud.calls("ChangeMessageVisibilityBatch");
+    assert!(calls.iter().all(|call| call.entries.len() <= 10));
+    let mut handles: Vec<_> = calls
+        .into_iter()
+        .flat_map(|call| call.entries)
+        .map(|entry| {
+            assert_eq!(entry.hide, Some(0));
+            entry.receipt_handle.unwrap()
+        })
+        .collect();
+    handles.sort();
+    handles
+}
+
+fn retry_topic() -> [&'static str; 6] {
+    ["retry", "--topic", TOPIC, "--why", "mended", "--yes"]
+}

@@ -1,0 +1,136 @@
+//! `release`: orders are taken back.
+
+use serde_json::json;
+
+use super::{ended, ids, order, orders, put_orders, run, shown};
+use crate::waiting::{letter, lines, list};
+use support::{CALLER, Cloud, DLQ, REQUEUE, Reply, TOPIC};
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {
+    let cloud = Cloud::new();
+    put_orders(&cloud, &[order("one", "hold", None), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
+    list(&cloud, "2026-11-01T10:59:59Z", &lines(&[letter("waited-before", &json!({}))]));
+    list(&cloud, "2026-11-01T11:00:01Z", &lines(&[letter("held", &json!({}))]));
+    let told = run(&cloud, &["release", "one", "--why", "mended", "--yes"]).await.text();
+    assert_eq!(ids(&cloud), ["two"]);
+    let mut expected = order("one", "hold", None);
+    expected["ended"] = json!({ "at": "2026-11-01T12:00:00Z", "by": CALLER, "why": "mended" });
+    assert_eq!(ended(&cloud, "one"), expected);
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-held"]);
+    assert!(told.contains("Held: 1 letter on the list of waiting letters."), "{told}");
+    assert!(told.ends_with("1 letter asked to wake.\n"), "{told}");
+
+    // An order to retry that is taken back wakes nobody.
+    cloud.forget();
+    run(&cloud, &["release", "two", "--yes", "--json"]).await.json();
+    assert_eq!((ids(&cloud), shown(&cloud)), (vec![], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_woke_not_all_names_the_command_that_does() {
+    let cloud = Cloud::new();
+    let mut hold = order("one", "hold", None);
+    hold["match"] = json!({ "topicArn": [TOPIC, "it's another"] });
+    hold["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
+    hold["arrivedAfter"] = "2026-11-01T08:00:00Z".into();
+    put_orders(&cloud, &[hold.clone(), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
+    let late = letter("late", &json!({ "since": "2026-11-01T10:00:00Z" }));
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), late]));
+    cloud.reply("ChangeMessageVisibilityBatch", Reply::Fail(403, "AccessDenied", "no"));
+    let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
+    assert_eq!(told.code, 1);
+    let hint = told.out.rsplit_once("To wake the rest, for an attempt at once: ").unwrap().1;
+    // As a shell takes it.
+    let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
+    let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
+    let words: Vec<_> = shell.lines().chain(["--yes"]).collect();
+    assert_eq!(words[0], "redrivectl");
+
+    cloud.forget();
+    cloud.script(|_| Reply::Accept);
+    let told = run(&cloud, &words[1..]).await.text();
+    assert!(!told.contains("To wake the rest"), "{told}");
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+    let written = &orders(&cloud)[0];
+    assert_eq!((&written["match"], &written["why"]), (&hold["match"], &json!("it's mended")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_another_hold_holds_sleep_on() {
+    let of_queue = |id: &str, action: &str, queue: &str, until: Option<&str>| {
+        let mut order = order(id, action, until);
+        order["match"] = json!({ "queueArn": [queue] });
+        order
+    };
+    let of_subject = |id: &str, action: &str| {
+        let mut order = order(id, action, Some("2026-11-01T22:00:00Z"));
+        order["match"] = json!({ "subject": ["urgent"] });
+        order
+    };
+    let released = order("one", "hold", None);
+    let hold = |until| of_queue("other", "hold", DLQ, until);
+    let archive = of_queue("poison", "archive", DLQ, Some("2026-11-01T22:00:00Z"));
+    // The letters sleep until 16:00.
+    for (others, woken, asleep) in [
+        (&[hold(None)][..], &["handle-S3CR3T-b"][..], 1),
+        (&[hold(Some("2026-11-01T16:00:00Z"))], &["handle-S3CR3T-b"], 1),
+        // Such a letter would sleep past the end of the hold.
+        (&[hold(Some("2026-11-01T15:00:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[hold(Some("2026-11-01T11:59:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[archive.clone(), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[hold(None), archive], &["handle-S3CR3T-b"], 1),
+        // What the list does not tell wakes.
+        (&[of_subject("urgent", "hold")], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+        (&[of_subject("urgent", "retry"), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
+    ] {
+        let cloud = Cloud::new();
+        put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
+        let elsewhere = letter("b", &json!({ "queueArn": REQUEUE }));
+        let not_held = letter("c", &json!({ "topicArn": format!("{TOPIC}-other") }));
+        list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), elsewhere, not_held]));
+        let told = run(&cloud, &["release", "one", "--yes"]).await.text();
+        assert_eq!(shown(&cloud), woken, "{others:?}");
+        assert!(told.contains(&format!("\nHeld: {} letter", woken.len())), "{told}");
+        let line = "\nSleeps on: 1 letter, which another hold still holds.\n";
+        assert_eq!(told.contains(line), asleep == 1, "{told}");
+
+        put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
+        let told = run(&cloud, &["release", "one", "--yes", "--dry-run", "--json"]).await.json();
+        assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
+    }
+    // Who releases both wakes all.
+    let cloud = Cloud::new();
+    put_orders(&cloud, &[released, hold(None)]);
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
+    run(&cloud, &["release", "--all", "--yes"]).await.text();
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_are_released_by_pattern_or_all_at_once() {
+    let cloud = Cloud::new();
+    let mut other = order("other", "hold", None);
+    other["match"] = json!({ "topicArn": [{ "suffix": ":billing" }] });
+    let all = [order("one", "hold", None), other, order("again", "retry", Some("2026-11-01T13:00:00Z"))];
+    for (args, left) in [
+        (&["--topic", TOPIC][..], &["other", "again"][..]),
+        (&["--topic", "billing"], &["one", "again"]),
+        (&["--all"], &["again"]),
+    ] {
+        put_orders(&cloud, &all);
+        run(&cloud, &[&["release", "--yes"], args].concat()).await.text();
+        assert_eq!(ids(&cloud), left);
+    }
+    let told = run(&cloud, &["release", "--all", "--yes"]).await;
+    assert_eq!(
+        (told.code, told.err.as_str()),
+        (1, "redrivectl: there is no such hold (`orders` shows what is in force)\n")
+    );
+    let told = run(&cloud, &["release", "again", "nobody", "--yes"]).await;
+    assert_eq!(
+        (told.code, told.err.as_str()),
+        (2, "redrivectl: there is no order nobody (`orders` shows them)\n")
+    );
+    assert_eq!(ids(&cloud), ["again"]);
+}

@@ -1,0 +1,83 @@
+//! `orders`, and what the manual shows of them all.
+
+use serde_json::json;
+
+use super::{order, put_orders, run};
+use crate::waiting::{letter, lines, list};
+use support::{CALLER, Cloud, EntryFate, Reply, TOPIC};
+
+#[tokio::test(start_paused = true)]
+async fn orders_are_shown_while_they_are_in_force_and_after() {
+    let cloud = Cloud::new();
+    assert_eq!(run(&cloud, &["orders"]).await.text(), "No order is in force.\n");
+    assert_eq!(run(&cloud, &["orders", "--ended"]).await.text(), "No order has ended.\n");
+    put_orders(&cloud, &[order("one", "hold", None), order("over", "retry", None)]);
+    assert_eq!(
+        run(&cloud, &["orders"]).await.text(),
+        format!(
+            "order  do    match                  {pad}in force              by   why\n\
+             one    hold  {{\"topicArn\":[\"{TOPIC}\"]}}  until it is released  ada  down\n",
+            pad = " ".repeat(TOPIC.len() - 4),
+        )
+    );
+    let text = run(&cloud, &["orders", "--ended"]).await.text();
+    assert!(text.contains("\nover   retry  ") && !text.contains("\none "), "not kept yet: {text}");
+    let json = run(&cloud, &["orders", "--json"]).await.json();
+    assert_eq!(json, json!({ "orders": [order("one", "hold", None)] }));
+
+    run(&cloud, &["release", "one", "--by", "bob", "--why", "mended", "--yes"]).await;
+    let text = run(&cloud, &["orders", "--ended"]).await.text();
+    assert!(
+        text.contains("2026-11-01 11:00:00 to 2026-11-01 12:00:00 UTC by bob: mended  ada  down\n"),
+        "{text}"
+    );
+    assert!(text.contains("2026-11-01 11:00:00 to 2026-11-01 11:15:00 UTC "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_manual_shows_what_they_print() {
+    let cloud = Cloud::new();
+    let due = |number: u32| json!({ "due": format!("2026-11-01T{:02}:{:02}:41Z", 12 + number % 9, 2 + number % 50) });
+    let waiting: Vec<_> = (0..2315).map(|number| letter(&format!("m{number}"), &due(number))).collect();
+    list(&cloud, "2026-11-01T11:20:00Z", &lines(&waiting));
+    let (billing, of_billing) =
+        ("arn:aws:sqs:eu-central-1:123456789012:orders-billing", format!("{TOPIC}:632be099"));
+    let others =
+        json!({ "target": billing, "topicArn": format!("{TOPIC}-bills"), "subscriptionArn": of_billing });
+    let others: Vec<_> = (0..18).map(|number| letter(&format!("b{number}"), &others)).collect();
+    list(&cloud, "2026-11-01T11:40:00Z", &lines(&others));
+    let held = |id: &str, until: &str| {
+        let mut order = order(id, "hold", Some(until));
+        order["by"] = CALLER.into();
+        order["match"] = json!({ "topicArn": [{ "suffix": ":orders" }] });
+        order["why"] = "the database is restored".into();
+        order
+    };
+    cloud.script(|call| {
+        let stale = EntryFate::Failed("ReceiptHandleIsInvalid", "expired", true);
+        let moved_on = |handle: &String| (1..=6).any(|number| handle.ends_with(&format!("-m7{number}")));
+        let entries = call.entries.iter().enumerate();
+        let fates = entries.filter(|(_, entry)| entry.receipt_handle.as_ref().is_some_and(moved_on));
+        Reply::Except(fates.map(|(index, _)| (index, stale)).collect())
+    });
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+    let mut missing = Vec::new();
+    let mut shows = |told: String| {
+        // The names of orders end at random.
+        let named = |word: &str| word.starts_with("20261101T120000Z-").then(|| word[..25].to_owned());
+        let id = told.split_whitespace().find_map(named).unwrap_or("20261101T120000Z-".to_owned());
+        let told = told.replace(&id, "20261101T120000Z-7f3a51c2");
+        let block = format!("```text\n{told}```\n");
+        missing.extend((!manual.contains(&block)).then_some(block));
+    };
+    let args = ["waiting", "--by", "target"];
+    shows(run(&cloud, &args).await.text());
+    let args = ["retry", "--topic", "orders", "--why", "the worker is back", "--yes"];
+    shows(run(&cloud, &args).await.text());
+    put_orders(&cloud, &[held("20261101T110500Z-7f3a51c2", "2026-11-01T13:05:00Z")]);
+    shows(run(&cloud, &["orders"]).await.text());
+    let args = ["release", "20261101T110500Z-7f3a51c2", "--why", "done sooner", "--yes"];
+    shows(run(&cloud, &args).await.text());
+    assert!(missing.is_empty(), "{}", missing.concat());
+}

@@ -1,0 +1,227 @@
+//! Letters that wait are asked to wake.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{DOCUMENT, ids, order, orders, put_orders, retry_topic, run, run_in, shown};
+use crate::World;
+use crate::waiting::{letter, lines, list};
+use support::{Cloud, DLQ, EntryFate, REQUEUE, Reply, TOPIC};
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
+    let cloud = Cloud::new();
+    let many: Vec<_> = (0..25).map(|number| letter(&format!("m{number:02}"), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+    let newer = letter("m00", &json!({ "receiptHandle": "newer-S3CR3T" }));
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[newer]));
+    let others = [
+        letter("soon", &json!({ "due": "2026-11-01T12:01:00Z" })),
+        letter("other", &json!({ "topicArn": format!("{TOPIC}-other") })),
+        letter("requeue", &json!({ "queueArn": REQUEUE, "deadLetterQueueArn": DLQ })),
+    ];
+    list(&cloud, "2026-11-01T11:40:00Z", &lines(&others));
+    // One more is hidden by an instance that has not read the order yet.
+    let late = cloud.clone();
+    cloud.script(move |call| {
+        if call.op == "PutObject" && call.to == DOCUMENT {
+            list(&late, "2026-11-01T12:00:01Z", &lines(&[letter("late", &json!({}))]));
+        }
+        Reply::Accept
+    });
+    let begun = Instant::now();
+    let told = run(&cloud, &retry_topic()).await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(20) && took < Duration::from_secs(22), "{took:?}");
+    let mut expected: Vec<_> = (1..25).map(|number| format!("handle-S3CR3T-m{number:02}")).collect();
+    expected.extend([
+        "newer-S3CR3T".to_owned(),
+        "handle-S3CR3T-late".to_owned(),
+        "handle-S3CR3T-requeue".to_owned(),
+    ]);
+    expected.sort();
+    assert_eq!(shown(&cloud), expected);
+    let queues: Vec<_> =
+        cloud.calls("ChangeMessageVisibilityBatch").iter().map(support::Call::summary).collect();
+    assert!(queues.contains(&"ChangeMessageVisibilityBatch orders-requeue 1".to_owned()), "{queues:?}");
+    assert_eq!(queues.len(), 4, "{queues:?}");
+    let text = told.text();
+    assert!(text.contains("\n27 letters asked to wake.\n"), "{text}");
+    assert_eq!(orders(&cloud)[0]["until"], "2026-11-01T12:15:00Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
+    let cloud = Cloud::new();
+    let many: Vec<_> = (0..100).map(|number| letter(&number.to_string(), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+    let begun = Instant::now();
+    let times = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&times);
+    cloud.script(move |call| {
+        if call.op == "ChangeMessageVisibilityBatch" {
+            seen.lock().unwrap().push(begun.elapsed().as_secs_f64());
+        }
+        Reply::Accept
+    });
+    run(&cloud, &[&retry_topic()[..], &["--rate", "10"]].concat()).await.text();
+    let times = times.lock().unwrap().clone();
+    assert_eq!(times.len(), 10);
+    assert!((20.0..21.0).contains(&times[0]), "{times:?}");
+    assert!((9.0..9.5).contains(&(times[9] - times[0])), "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
+    let cloud = Cloud::new();
+    for object in 0..100 {
+        let ten: Vec<_> = (0..10).map(|number| letter(&format!("{object}-{number}"), &json!({}))).collect();
+        list(&cloud, &format!("2026-11-01T11:{:02}:{:02}Z", object / 60, object % 60), &lines(&ten));
+    }
+    let begun = Instant::now();
+    run(&cloud, &retry_topic()).await.text();
+    // The first goes after 20 s, the last but ten letters before two seconds more are over.
+    let took = begun.elapsed().as_secs_f64();
+    assert!((21.9..22.2).contains(&took), "{took}");
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 100);
+    assert_eq!(shown(&cloud).len(), 1000);
+    // Every object of the list is read once, and the orders twice.
+    assert_eq!(cloud.calls("GetObject").len(), 102);
+    assert!(cloud.calls("ListObjectsV2").len() <= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
+    let cloud = Cloud::new();
+    let names = ["fine", "stale", "gone", "busy", "refused"];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
+    let calls = AtomicU32::new(0);
+    cloud.script(move |call| {
+        if call.op != "ChangeMessageVisibilityBatch" {
+            return Reply::Accept;
+        }
+        if calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            let fates = [
+                ("stale", EntryFate::Failed("ReceiptHandleIsInvalid", "S3CR3T expired", true)),
+                ("gone", EntryFate::Failed("InvalidParameterValue", "S3CR3T is gone", true)),
+                ("busy", EntryFate::Failed("RequestThrottled", "slower", true)),
+                ("refused", EntryFate::Failed("AccessDenied", "not you", true)),
+            ];
+            let place = |(name, fate): (&str, EntryFate)| (call.entries_with(name)[0], fate);
+            return Reply::Except(fates.map(place).to_vec());
+        }
+        Reply::Accept
+    });
+    let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
+    assert_eq!(told.code, 1);
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(json["wake"], json!({ "asked": 2, "stale": 2, "failed": { "AccessDenied": 1 }, "left": 0 }));
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 2);
+    assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
+    for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
+        let cloud = Cloud::new();
+        put_orders(&cloud, &[order("held", "hold", None)]);
+        list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
+        let written = AtomicBool::new(false);
+        cloud.script(move |call| {
+            written.fetch_or(call.op == "PutObject" && call.to == DOCUMENT, Ordering::Relaxed);
+            let fails = call.op == "ListObjectsV2" && written.load(Ordering::Relaxed);
+            if fails { Reply::Fail(403, "AccessDenied", "no") } else { Reply::Accept }
+        });
+        let told = run(&cloud, args).await;
+        assert_eq!((told.code, told.err.as_str()), (1, ""), "{action}");
+        assert_eq!(shown(&cloud), ["handle-S3CR3T-a"], "{action}");
+        let line = "\n1 letter asked to wake; letters that were hidden since the preview are left out: \
+                    cannot list the waiting letters: AccessDenied: no.\n";
+        assert!(told.out.contains(line), "{}", told.out);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handle_is_ever_printed() {
+    let cloud = Cloud::new();
+    list(
+        &cloud,
+        "2026-11-01T11:00:00Z",
+        &format!("{}{{\"receiptHandle\":\"S3CR3T\"}}\n", lines(&[letter("a", &json!({}))])),
+    );
+    put_orders(&cloud, &[order("held", "hold", None)]);
+    let code = |op: &str| {
+        (op == "ChangeMessageVisibilityBatch").then_some(Reply::Fail(400, "InvalidAddress", "S3CR3T"))
+    };
+    cloud.script(move |call| code(&call.op).unwrap_or(Reply::Accept));
+    for args in [
+        &retry_topic()[..],
+        &["retry", "--topic", TOPIC, "--why", "mended", "--yes", "--json"],
+        &["release", "held", "--yes"],
+        &["waiting"],
+        &["waiting", "--json"],
+    ] {
+        let world = World { progress: true, ..World::on(&cloud) };
+        let told = run_in(world, args).await;
+        assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{args:?}: {told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_stops_waking_and_the_order_stays() {
+    for before_the_first in [true, false] {
+        let cloud = Cloud::new();
+        let many: Vec<_> = (0..1000).map(|number| letter(&number.to_string(), &json!({}))).collect();
+        list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&interrupted);
+        cloud.script(move |call| {
+            let now = if before_the_first {
+                call.to == DOCUMENT && call.op == "PutObject"
+            } else {
+                call.op.starts_with("Change")
+            };
+            flag.fetch_or(now, Ordering::Relaxed);
+            Reply::Accept
+        });
+        let world = World { interrupted, ..World::on(&cloud) };
+        let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
+        let json: Value = serde_json::from_str(&told.out).unwrap();
+        let asked = json["wake"]["asked"].as_u64().unwrap();
+        assert_eq!((told.code, &json["wake"]["stopped"]), (1, &json!("interrupted")));
+        assert!(if before_the_first { asked == 0 } else { (10..=170).contains(&asked) }, "{asked}");
+        assert_eq!(json["wake"]["left"], 1000 - asked);
+        assert_eq!(ids(&cloud).len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_has_ended_wakes_nobody() {
+    let cloud = Cloud::new();
+    let letters: Vec<_> = (0..30).map(|number| letter(&number.to_string(), &json!({}))).collect();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
+    let slowly = [&retry_topic()[..], &["--rate", "1", "--for", "40s"]].concat();
+    let world = World { ticks: true, ..World::on(&cloud) };
+    let told = run_in(world, &slowly).await;
+    assert_eq!(told.code, 1);
+    assert!(
+        told.out.contains("  too short    the order ends before the last is asked to wake"),
+        "{}",
+        told.out
+    );
+    assert!(
+        told.out.contains("\n20 letters asked to wake; the order ended, 10 left asleep.\n"),
+        "{}",
+        told.out
+    );
+
+    let cloud = Cloud::new();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
+    let told = run(&cloud, &[&retry_topic()[..], &["--until", "2026-11-01T12:00:10Z"]].concat()).await;
+    assert_eq!(told.code, 2);
+    assert!(told.err.contains("must be in force for more than 20 s"), "{}", told.err);
+}
