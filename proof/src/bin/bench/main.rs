@@ -3,6 +3,7 @@
 //! `bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] [cost|speed|memory|start ...]`
 //!
 //! `bench [--function FILE] --alone limit` checks that the largest batches fit into the least memory, and measures nothing.
+//! `bench [--redrivectl FILE] --alone wake [--write PAGE]` measures how long 100,000 waiting letters take to wake.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,6 +21,7 @@ mod run;
 mod speed;
 mod start;
 mod stat;
+mod wake;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,12 +34,16 @@ const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 /// The check of the largest batches, which runs only when it is asked for.
 const LIMIT: &str = "limit";
 
+/// The measurement of waking, which runs only when it is asked for: it takes minutes by its nature.
+const WAKE: &str = "wake";
+
 fn main() -> ExitCode {
     proof::panics_are_failures();
     let mut binaries = Binaries {
         function: PathBuf::from("target/release/sns-redrive"),
         bare: Some(PathBuf::from("target/release/examples/bare")),
     };
+    let mut redrivectl = PathBuf::from("target/release/redrivectl");
     let (mut pipeline, mut write, mut parts) = (None, None, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -45,9 +51,10 @@ fn main() -> ExitCode {
             "--function" => binaries.function = arguments.next().expect("--function FILE").into(),
             "--bare" => binaries.bare = Some(arguments.next().expect("--bare FILE").into()),
             "--alone" => binaries.bare = None,
+            "--redrivectl" => redrivectl = arguments.next().expect("--redrivectl FILE").into(),
             "--pipeline" => pipeline = Some(arguments.next().expect("--pipeline FILE")),
             "--write" => write = Some(arguments.next().expect("--write PAGE")),
-            part if PARTS.contains(&part) || part == LIMIT => parts.push(part.to_owned()),
+            part if PARTS.contains(&part) || part == LIMIT || part == WAKE => parts.push(part.to_owned()),
             other => {
                 eprintln!(
                     "{other}: not known; bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] {PARTS:?}"
@@ -82,6 +89,10 @@ fn main() -> ExitCode {
     if wanted("memory") {
         tables.extend(memory::tables(&binaries.function));
     }
+    let wakes = parts.iter().any(|part| part == WAKE);
+    if wakes {
+        tables.push(wake::table(&redrivectl));
+    }
     let told =
         pipeline.map(|path| std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")));
     if let (Some(told), true, true) = (&told, PARTS.iter().all(|part| wanted(part)), binaries.bare.is_some())
@@ -104,6 +115,9 @@ fn main() -> ExitCode {
         }
         if let Some(told) = told {
             text = proof::put(&text, "pipeline", &page::verbatim(&told));
+        }
+        if wakes {
+            text = proof::put(&text, "circumstances-wake", &format!("{}\n", proof::circumstances()));
         }
         if parts.is_empty() {
             text = proof::put(&text, "circumstances", &format!("{}\n", proof::circumstances()));
