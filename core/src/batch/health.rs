@@ -13,8 +13,9 @@
 //!
 //! A pause is twenty times as long as what led to it took, 40 s at most, so that trials cost a twentieth of the time, and
 //! letters come back within a minute once the endpoint works again; it is longer where the endpoint asks for that. A trial is
-//! short for that: a request that may take all the time that an endpoint has is made once in twenty times what it costs.
-//! Last retries wait for that one.
+//! short for that. Every second one is twice as long, every fourth four times, so that an endpoint is found that answers
+//! slower than it did. A request that may take all the time that an endpoint has is made once in twenty times what it
+//! costs. Last retries wait for that one.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -47,8 +48,15 @@ const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 /// How many times as long as the slowest request that was taken a trial gets.
 const TRIAL_FACTOR: u32 = 3;
 
+/// How many times its time each trial after another gets, while all are cut off: twice as long goes half as often. So an
+/// endpoint that got slower is found after a few trials, and all of them cost a ninth of the time at most.
+const TRIAL_STEPS: [u32; 4] = [1, 2, 1, 4];
+
+/// The longest that these steps make a trial.
+const LONGEST_STEP: Duration = Duration::from_secs(8);
+
 /// How long a trial of full length is kept for last retries alone, which wait for it.
-const KEPT_FOR_LAST: Duration = Duration::from_secs(45);
+const KEPT_FOR_LAST: Duration = Duration::from_secs(40);
 
 /// How far the returns of letters lie apart that are left out: an endpoint that is down for long has many letters, and
 /// if all came back with each trial, the instance would do nothing else. None of them waits longer after the trial than
@@ -97,6 +105,8 @@ struct Known {
     cost: Duration,
     /// Until when that is counted.
     counted: Duration,
+    /// Trials that failed since it last took a message.
+    failed_trials: usize,
     /// When a request may take its full time again.
     full: Duration,
     /// When the next letter that is left out comes back.
@@ -272,6 +282,7 @@ impl Known {
             slowest: None,
             cost: Duration::ZERO,
             counted: Duration::ZERO,
+            failed_trials: 0,
             full: Duration::ZERO,
             back: Duration::ZERO,
             outage: Duration::ZERO,
@@ -287,7 +298,9 @@ impl Known {
         let (unknown, least) = TRIAL_TIME;
         // What was known at the beginning of the outage is not forgotten while it lasts.
         let slowest = self.slowest.and_then(|slowest| slowest.lately(self.outage.min(now)));
-        Some(slowest.map_or(unknown, |slowest| (slowest * TRIAL_FACTOR).max(least)))
+        let usual = slowest.map_or(unknown, |slowest| (slowest * TRIAL_FACTOR).max(least));
+        let step = TRIAL_STEPS[self.failed_trials % TRIAL_STEPS.len()];
+        Some(usual.max((usual * step).min(LONGEST_STEP)))
     }
 
     /// The endpoint has taken a message.
@@ -298,7 +311,7 @@ impl Known {
         if matches!(self.state, State::Down { since, .. } if made.began <= since) {
             return None;
         }
-        (self.cost, self.back) = (Duration::ZERO, Duration::ZERO);
+        (self.cost, self.back, self.failed_trials) = (Duration::ZERO, Duration::ZERO, 0);
         self.state = match self.state {
             State::Up => State::Up,
             State::Down { .. } => State::Trying(2),
@@ -332,6 +345,9 @@ impl Known {
         }
         if made.full {
             self.full = now + self.cost * PAUSE_FACTOR;
+        }
+        if let State::Trying(_) = self.state {
+            self.failed_trials += 1;
         }
         // It took others meanwhile: it gets a few requests at a time now, each for a short time.
         let lived = self.lived.is_some_and(|lived| lived > made.began);
@@ -484,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_an_endpoint_that_is_down_cost_a_tenth_of_the_time() {
+    fn trials_of_an_endpoint_that_is_down_cost_a_ninth_of_the_time() {
         let (mut story, mut cost) = (Story::default().hangs(), Duration::ZERO);
         let began = story.now;
         while story.now < began + SECOND * 3_600 {
@@ -494,7 +510,47 @@ mod tests {
             cost += story.now.saturating_sub(before);
         }
         let share = cost.div_duration_f64(story.now.saturating_sub(began));
-        assert!((0.05..0.1).contains(&share), "{share}");
+        assert!((0.05..0.115).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn an_endpoint_that_answers_slowly_is_found_by_the_next_trial_that_is_long_enough() {
+        // The trials of a server that nobody has seen alive, and how long each may take.
+        let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
+        while story.now < SECOND * 3_600 {
+            story.now += story.health.wait(&server(0), false, story.now);
+            let Admission::Begins(limit) = story.asks(false, 0) else { panic!("{:?}", story.now) };
+            trials.push((story.now, limit.unwrap_or(SECOND * 15)));
+            story = story.hangs();
+        }
+        // It recovers just after a trial has begun.
+        let longest = |takes| {
+            let long_enough = trials.iter().filter(|(_, limit)| takes < *limit).map(|(began, _)| *began);
+            let waits = trials.iter().filter_map(|(recovers, _)| {
+                let found = long_enough.clone().find(|began| began > recovers)? + takes;
+                Some(found.saturating_sub(*recovers))
+            });
+            waits.max().unwrap()
+        };
+        for (tenths, most) in [(1, 60), (19, 60), (30, 105), (39, 105), (79, 200), (80, 380), (140, 380)] {
+            let longest = longest(SECOND * tenths / 10);
+            assert!(longest <= SECOND * most, "{tenths}: {longest:?}");
+        }
+    }
+
+    #[test]
+    fn the_trials_after_one_that_is_taken_are_short_again() {
+        let mut story = Story::default().hangs();
+        for limit in [2, 4, 2, 8, 2] {
+            story.now += SECOND * 40;
+            assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * limit)));
+            story = story.hangs();
+        }
+        story.now += SECOND * 40;
+        let mut story = story.takes(SECOND / 10).hangs();
+        story.now += SECOND * 40;
+        let Admission::Begins(Some(limit)) = story.asks(false, 0) else { panic!() };
+        assert!(limit <= SECOND * 2, "{limit:?}");
     }
 
     #[test]
@@ -542,7 +598,7 @@ mod tests {
         );
         assert_eq!(story.asks(true, 12), Admission::Waits);
         // The others leave it to them for a while.
-        assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 2)));
+        assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 4)));
         assert_eq!(story.at(361).asks(false, 0), Admission::Begins(None));
     }
 
