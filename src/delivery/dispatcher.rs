@@ -190,9 +190,13 @@ impl Dispatcher {
         left_out.sort_unstable();
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
-            let ordered = matches!(purpose, Purpose::Retry { ordered: true, last: false, .. });
-            let wait =
-                if ordered { health.until_trial(to, now) } else { health.wait(to, purpose.is_last(), now) };
+            let wait = match purpose {
+                Purpose::Retry { ordered: true, last: false, longest } => {
+                    health.until_trial(to, longest, now)
+                }
+                Purpose::Retry { last, longest, .. } => health.wait(to, last, longest, now),
+                Purpose::Other => Duration::ZERO,
+            };
             sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
         }
         sent

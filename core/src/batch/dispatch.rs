@@ -41,7 +41,7 @@ pub enum Purpose {
         last: bool,
         /// Whether an order asks for the attempt. Where it is left out, the letter comes back with the next trial.
         ordered: bool,
-        /// The longest that the endpoint is left alone because it asks for that.
+        /// The longest that the letters wait because the endpoint asks for it.
         longest: Duration,
     },
     /// It does anything else, such as archiving. It is always made, and says nothing of its endpoint's health.
@@ -183,7 +183,9 @@ impl Dispatch {
             }
             let slots = if alone { CONCURRENT_SINGLES } else { CONCURRENT_REQUESTS };
             let admission = match purpose {
-                Purpose::Retry { last, .. } => health.admit(to, *last, lane.under_way, slots, now),
+                Purpose::Retry { last, longest, .. } => {
+                    health.admit(to, *last, *longest, lane.under_way, slots, now)
+                }
                 Purpose::Other => Admission::Begins(None),
             };
             if admission != Admission::Waits {
@@ -206,8 +208,8 @@ impl Dispatch {
         let Request { to, purpose, .. } = &self.requests[request];
         self.lanes[self.lane_of[request]].under_way -= 1;
         self.singles_under_way -= usize::from(goes_alone(to));
-        if let Purpose::Retry { longest, .. } = purpose {
-            health.ended(to, made, *longest, answers, now);
+        if *purpose != Purpose::Other {
+            health.ended(to, made, answers, now);
         }
     }
 }

@@ -63,6 +63,13 @@ const KEPT_FOR_LAST: Duration = Duration::from_secs(40);
 /// the outage has lasted, so that a short one costs little.
 const APART: Duration = Duration::from_secs(1);
 
+/// How long after it took a message an endpoint that asks to be left alone may mean the letter alone: a server that serves
+/// many tenants throttles one of them.
+const LIVES_ON: Duration = Duration::from_mins(1);
+
+/// How many requests in a row ask for it until the endpoint is believed to mean all letters.
+const ASKS_IN_A_ROW: usize = CONCURRENT_SINGLES;
+
 /// The longest that a letter waits after a trial: it asks again then, which costs a receive.
 const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
 
@@ -107,6 +114,10 @@ struct Known {
     counted: Duration,
     /// Trials that failed since it last took a message.
     failed_trials: usize,
+    /// What it has asked for since it last took a message.
+    asked: Option<Asked>,
+    /// How many requests have asked for it since then.
+    asks: usize,
     /// When a request may take its full time again.
     full: Duration,
     /// When the next letter that is left out comes back.
@@ -115,6 +126,13 @@ struct Known {
     outage: Duration,
     /// What was last told of it.
     told: Told,
+}
+
+/// The wish of an endpoint to be left alone. Each letter grants it for the longest delay of its own schedule at most.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Duration,
+    pause: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,12 +173,13 @@ pub(super) struct Made {
 }
 
 impl Health {
-    /// Whether a request to this endpoint begins, of which so many are under way. `slots` is how many there may be at
-    /// once to all endpoints of its kind.
+    /// Whether a request to this endpoint begins, of which so many are under way. It waits for the endpoint for `longest` if
+    /// that asks for it. `slots` is how many there may be at once to all endpoints of its kind.
     pub(super) fn admit(
         &self,
         to: &Endpoint,
         last: bool,
+        longest: Duration,
         under_way: usize,
         slots: usize,
         now: Duration,
@@ -171,9 +190,11 @@ impl Health {
             if under_way < most { Admission::Begins(limit) } else { Admission::Waits }
         };
         let Some(known) = self.endpoints.get(to) else { return below(some, None) };
+        if now < known.left_alone_until(longest) {
+            return Admission::LeftOut;
+        }
         match known.state {
             State::Up => below(if known.lived.is_some() { slots } else { some }, None),
-            State::Down { until, .. } if now < until => Admission::LeftOut,
             State::Down { .. } | State::Trying(1) if last && now >= known.full => below(slots - some, None),
             State::Down { .. } | State::Trying(1) if last && under_way == 0 => Admission::LeftOut,
             State::Down { .. } => below(1, known.trial_time(now)),
@@ -193,15 +214,8 @@ impl Health {
         }
     }
 
-    /// Takes note of the answers to a request that has ended now. For `longest` the endpoint is left alone if it asks for it.
-    pub(super) fn ended(
-        &mut self,
-        to: &Endpoint,
-        made: Made,
-        longest: Duration,
-        answers: &[Sent],
-        now: Duration,
-    ) {
+    /// Takes note of the answers to a request that has ended now.
+    pub(super) fn ended(&mut self, to: &Endpoint, made: Made, answers: &[Sent], now: Duration) {
         let refused =
             |failure: &Failure| failure.class == FailureClass::Permanent || failure.code == FUNCTION_ERROR;
         let mut failures = answers.iter().filter_map(|answer| match answer {
@@ -217,39 +231,38 @@ impl Health {
         let known = self.known(to, now);
         known.used = now;
         let change = match failure.filter(|_| !lives) {
-            Some(failure) => known.failed(made, failure, longest, now),
+            Some(failure) => known.failed(made, failure, now),
             None => known.took(made, now),
         };
         self.changes.extend(change.map(|change| (to.clone(), change)));
     }
 
-    /// Returns how long a letter that is left out waits for the endpoint.
-    pub fn wait(&mut self, to: &Endpoint, last: bool, now: Duration) -> Duration {
+    /// Returns how long a letter that is left out waits for the endpoint, `longest` if that asks for it.
+    pub fn wait(&mut self, to: &Endpoint, last: bool, longest: Duration, now: Duration) -> Duration {
         let Some(known) = self.endpoints.get_mut(to) else { return Duration::ZERO };
-        let until = match known.state {
-            State::Down { until, .. } if last => {
+        let until = known.left_alone_until(longest);
+        let turn = match known.state {
+            State::Down { .. } | State::Trying(1) if last => {
                 until.max(known.full.min(until.max(now) + LONGEST_AFTER_TRIAL))
             }
-            State::Trying(1) if last => known.full.min(now + LONGEST_AFTER_TRIAL),
-            State::Down { until, .. } => {
+            State::Up | State::Trying(_) if now >= until => now,
+            _ => {
                 let lasted = now.saturating_sub(known.outage);
                 let latest = until + lasted.min(LONGEST_AFTER_TRIAL);
                 let turn = known.back.clamp(until, latest);
                 known.back = turn + APART;
                 turn
             }
-            State::Up | State::Trying(_) => now,
         };
-        until.saturating_sub(now)
+        turn.saturating_sub(now)
     }
 
-    /// Returns how long it is until the endpoint is tried again, for a letter that an order sends there.
+    /// Returns how long it is until the endpoint is tried again, for a letter that an order sends there. It waits `longest`
+    /// if the endpoint asks for it.
     #[must_use]
-    pub fn until_trial(&self, to: &Endpoint, now: Duration) -> Duration {
-        match self.endpoints.get(to).map(|known| known.state) {
-            Some(State::Down { until, .. }) => until.saturating_sub(now),
-            _ => Duration::ZERO,
-        }
+    pub fn until_trial(&self, to: &Endpoint, longest: Duration, now: Duration) -> Duration {
+        let until = self.endpoints.get(to).map(|known| known.left_alone_until(longest));
+        until.unwrap_or_default().saturating_sub(now)
     }
 
     /// Whether an endpoint works as far as is known, so that nothing about it has to be told apart.
@@ -283,11 +296,20 @@ impl Known {
             cost: Duration::ZERO,
             counted: Duration::ZERO,
             failed_trials: 0,
+            asked: None,
+            asks: 0,
             full: Duration::ZERO,
             back: Duration::ZERO,
             outage: Duration::ZERO,
             told: Told::Up,
         }
+    }
+
+    /// Until when a letter leaves it alone, whose schedule has this longest delay.
+    fn left_alone_until(&self, longest: Duration) -> Duration {
+        let down = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
+        let asked = self.asked.map(|asked| asked.at + asked.pause.min(longest));
+        down.max(asked.unwrap_or_default())
     }
 
     /// How long a trial may take; nothing where it may take its full time.
@@ -306,6 +328,7 @@ impl Known {
     /// The endpoint has taken a message.
     fn took(&mut self, made: Made, now: Duration) -> Option<Change> {
         self.lived = Some(now);
+        (self.asked, self.asks) = (None, 0);
         self.slowest = Longest::with(self.slowest, now.saturating_sub(made.began), Ended::Ran, now);
         // One that began before the endpoint went down says nothing of it now.
         if matches!(self.state, State::Down { since, .. } if made.began <= since) {
@@ -332,15 +355,15 @@ impl Known {
     }
 
     /// A request has failed, and has cost time.
-    fn failed(&mut self, made: Made, failure: &Failure, longest: Duration, now: Duration) -> Option<Change> {
+    fn failed(&mut self, made: Made, failure: &Failure, now: Duration) -> Option<Change> {
         // Time in which nothing failed pays for the failures before it, and requests at the same time cost it once.
         let idle = made.began.saturating_sub(self.counted);
         self.cost = self.cost.saturating_sub(idle / PAUSE_FACTOR);
         self.cost += now.saturating_sub(made.began.max(self.counted));
         self.counted = now;
-        let asked = Duration::from_secs(failure.retry_after.unwrap_or(0)).min(longest);
+        let asked = self.asked(failure, now);
         let budget = if self.state == State::Up { BUDGET } else { TRIAL_BUDGET };
-        if self.cost < budget && asked.is_zero() {
+        if self.cost < budget && asked.is_none() {
             return None;
         }
         if made.full {
@@ -351,19 +374,35 @@ impl Known {
         }
         // It took others meanwhile: it gets a few requests at a time now, each for a short time.
         let lived = self.lived.is_some_and(|lived| lived > made.began);
-        if lived && self.state == State::Up && asked.is_zero() {
+        if lived && self.state == State::Up && asked.is_none() {
             self.state = State::Trying(2);
             self.cost = Duration::ZERO;
             return None;
         }
-        let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE).max(asked);
+        let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE);
         let before = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
         self.state = State::Down { since: now, until: before.max(now + pause) };
         let told = std::mem::replace(&mut self.told, Told::Down);
         if told != Told::Down {
             self.outage = made.began;
         }
+        let pause = asked.map_or(pause, |asked| pause.max(asked.pause));
         (told != Told::Down).then(|| Change::Down { failure: failure.clone(), pause })
+    }
+
+    /// Takes note that the endpoint asks to be left alone; returns nothing where it may mean the letter alone.
+    fn asked(&mut self, failure: &Failure, now: Duration) -> Option<Asked> {
+        let pause = Duration::from_secs(failure.retry_after.filter(|seconds| *seconds > 0)?);
+        self.asks += 1;
+        let lives = self.lived.is_some_and(|lived| now.saturating_sub(lived) < LIVES_ON);
+        if lives && self.asks < ASKS_IN_A_ROW {
+            return None;
+        }
+        // Another that was under way may ask for less.
+        let ends = |asked: &Asked| asked.at.saturating_add(asked.pause);
+        let asked = [self.asked, Some(Asked { at: now, pause })].into_iter().flatten().max_by_key(ends);
+        self.asked = asked;
+        asked
     }
 }
 
@@ -398,7 +437,7 @@ mod tests {
         }
 
         fn asks(&self, last: bool, under_way: usize) -> Admission {
-            self.health.admit(&server(0), last, under_way, SLOTS, self.now)
+            self.health.admit(&server(0), last, LONGEST, under_way, SLOTS, self.now)
         }
 
         /// Makes a request that takes so long; it must be let in.
@@ -407,7 +446,7 @@ mod tests {
             self.health.begins(&server(0), self.now);
             let made = Made { began: self.now, full: limit.is_none() };
             self.now += limit.map_or(took, |limit| limit.min(took));
-            self.health.ended(&server(0), made, LONGEST, std::slice::from_ref(answer), self.now);
+            self.health.ended(&server(0), made, std::slice::from_ref(answer), self.now);
             self
         }
 
@@ -443,8 +482,8 @@ mod tests {
         for last in [false, true] {
             assert_eq!(story.asks(last, 0), Admission::LeftOut);
         }
-        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 40);
-        assert_eq!(story.health.wait(&server(1), false, story.now), Duration::ZERO);
+        assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 40);
+        assert_eq!(story.health.wait(&server(1), false, LONGEST, story.now), Duration::ZERO);
         let story = story.at(54);
         assert_eq!(story.asks(false, 0), Admission::LeftOut);
         let story = story.at(55);
@@ -464,10 +503,10 @@ mod tests {
         assert_eq!(story.asks(false, 0), Admission::Begins(None));
         let mut story = fails(story, 1);
         assert_eq!(story.asks(false, 0), Admission::LeftOut);
-        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 40);
+        assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 40);
         // Then each trial may cost a second.
         let mut story = fails(story.at(44), 10);
-        assert_eq!(story.health.wait(&server(0), false, story.now), SECOND * 20);
+        assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 20);
     }
 
     #[test]
@@ -494,7 +533,7 @@ mod tests {
         let mut story = Story::default().at(100);
         for _ in 0..4 {
             let made = Made { began: story.now, full: true };
-            story.health.ended(&server(0), made, LONGEST, &[failure()], story.now + SECOND * 9 / 10);
+            story.health.ended(&server(0), made, &[failure()], story.now + SECOND * 9 / 10);
         }
         assert!(story.health.is_up(&server(0)));
     }
@@ -504,7 +543,7 @@ mod tests {
         let (mut story, mut cost) = (Story::default().hangs(), Duration::ZERO);
         let began = story.now;
         while story.now < began + SECOND * 3_600 {
-            story.now += story.health.wait(&server(0), false, story.now);
+            story.now += story.health.wait(&server(0), false, LONGEST, story.now);
             let before = story.now;
             story = story.hangs();
             cost += story.now.saturating_sub(before);
@@ -518,7 +557,7 @@ mod tests {
         // The trials of a server that nobody has seen alive, and how long each may take.
         let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
         while story.now < SECOND * 3_600 {
-            story.now += story.health.wait(&server(0), false, story.now);
+            story.now += story.health.wait(&server(0), false, LONGEST, story.now);
             let Admission::Begins(limit) = story.asks(false, 0) else { panic!("{:?}", story.now) };
             trials.push((story.now, limit.unwrap_or(SECOND * 15)));
             story = story.hangs();
@@ -590,7 +629,7 @@ mod tests {
         let story = Story::default().hangs().at(60);
         assert_eq!(story.asks(true, 0), Admission::LeftOut);
         let mut story = story.hangs();
-        assert_eq!(story.health.wait(&server(0), true, story.now), SECOND * (315 - 62));
+        assert_eq!(story.health.wait(&server(0), true, LONGEST, story.now), SECOND * (315 - 62));
         let story = story.at(316);
         assert_eq!(
             (story.asks(true, 0), story.asks(true, 11)),
@@ -615,7 +654,7 @@ mod tests {
     fn a_time_out_among_messages_that_are_taken_slows_an_endpoint_and_no_more() {
         let mut story = Story::default().takes(SECOND / 10).at(100).takes(SECOND / 10);
         let made = Made { began: SECOND * 90, full: true };
-        story.health.ended(&server(0), made, LONGEST, &[failure()], SECOND * 105);
+        story.health.ended(&server(0), made, &[failure()], SECOND * 105);
         let story = story.at(105);
         assert!(matches!(story.asks(false, 1), Admission::Begins(Some(_))));
         assert_eq!(story.asks(false, 2), Admission::Waits);
@@ -633,47 +672,98 @@ mod tests {
         let mut other = Story::default().hangs().at(60);
         other.health.begins(&server(0), other.now);
         let made = Made { began: other.now, full: false };
-        other.health.ended(&server(0), made, LONGEST, &[failure(), Sent::Accepted], other.now + SECOND);
+        other.health.ended(&server(0), made, &[failure(), Sent::Accepted], other.now + SECOND);
         assert_eq!(other.changes().last(), Some(&Change::Trying));
     }
 
+    fn busy(seconds: u64) -> Sent {
+        let throttled = Failure::ours(FailureClass::Throttling, "Http429");
+        Sent::Failed(Failure { retry_after: Some(seconds), ..throttled })
+    }
+
     #[test]
-    fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_at_most() {
-        for (asked, waits) in [(0, 0), (7, 7), (300, 300), (100_000, 600)] {
-            let throttled = Failure::ours(FailureClass::Throttling, "Http429");
-            let throttled = Sent::Failed(Failure { retry_after: Some(asked), ..throttled });
-            let mut story = Story::default().takes(SECOND / 100).makes(SECOND / 100, &throttled);
-            assert_eq!(
-                story.health.wait(&server(0), false, story.now),
-                Duration::from_secs(waits),
-                "{asked}"
-            );
+    fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_letter_at_most() {
+        for (asked, waits) in [(0, 0), (7, 7), (300, 300), (100_000, 600), (u64::MAX, 600)] {
+            let mut story = Story::default().makes(SECOND / 100, &busy(asked));
+            let wait = |story: &mut Story, longest| {
+                story.health.wait(&server(0), false, SECOND * longest, story.now).as_secs()
+            };
+            assert_eq!(wait(&mut story, 600), waits, "{asked}");
+            for longest in [5, 20] {
+                let until = story.health.until_trial(&server(0), SECOND * longest, story.now);
+                assert_eq!(until, SECOND * u32::try_from(waits).unwrap().min(longest));
+            }
             // Another that was under way does not change that.
             let made = Made { began: Duration::ZERO, full: true };
-            story.health.ended(&server(0), made, LONGEST, &[failure()], story.now + SECOND);
-            assert!(story.health.wait(&server(0), false, story.now) >= Duration::from_secs(waits));
+            story.health.ended(&server(0), made, &[failure()], story.now + SECOND);
+            assert!(wait(&mut story, 600) >= waits);
         }
+    }
+
+    #[test]
+    fn a_letter_of_a_short_schedule_tries_an_endpoint_that_others_still_leave_alone() {
+        let story = Story::default().makes(SECOND / 100, &busy(300)).at(21);
+        let admits = |story: &Story, longest| {
+            story.health.admit(&server(0), false, SECOND * longest, 0, SLOTS, story.now)
+        };
+        assert_eq!(admits(&story, 300), Admission::LeftOut);
+        assert_eq!(admits(&story, 20), Admission::Begins(Some(SECOND * 2)));
+        let mut story = story;
+        story.health.begins(&server(0), story.now);
+        assert_eq!(admits(&story, 300), Admission::LeftOut);
+        let made = Made { began: story.now, full: false };
+        story.health.ended(&server(0), made, &[Sent::Accepted], story.now + SECOND);
+        assert!(matches!(admits(&story, 300), Admission::Begins(_)), "it takes letters");
+    }
+
+    #[test]
+    fn an_endpoint_that_takes_letters_and_asks_one_of_them_to_wait_is_not_left_alone() {
+        let mut story = Story::default();
+        for _ in 0..100 {
+            story = story.takes(SECOND / 100).makes(SECOND / 100, &busy(300)).makes(SECOND / 100, &busy(300));
+        }
+        assert_eq!((story.asks(false, 15), story.changes()), (Admission::Begins(None), Vec::new()));
+        // It means all of them where it says so to one after the other, or long after it took any.
+        let mut all = story;
+        for _ in 2..ASKS_IN_A_ROW {
+            assert_eq!(all.asks(false, 15), Admission::Begins(None));
+            all = all.makes(SECOND / 100, &busy(300));
+        }
+        assert_eq!(all.asks(false, 0), Admission::LeftOut);
+        let later = Story::default().takes(SECOND).at(61).makes(SECOND / 100, &busy(300));
+        assert_eq!(later.asks(false, 0), Admission::LeftOut);
+    }
+
+    #[test]
+    fn an_endpoint_that_takes_a_letter_after_it_asked_to_be_left_alone_is_tried() {
+        let mut story = Story::default().makes(SECOND, &busy(300));
+        assert_eq!(story.asks(false, 0), Admission::LeftOut);
+        let made = Made { began: Duration::ZERO, full: true };
+        story.health.ended(&server(0), made, &[Sent::Accepted], story.now);
+        let story = story.at(25);
+        assert!(matches!(story.asks(false, 0), Admission::Begins(Some(_))));
+        assert_eq!(story.asks(false, 1), Admission::Waits);
     }
 
     #[test]
     fn what_began_before_an_endpoint_went_down_does_not_bring_it_back() {
         let mut story = Story::default().hangs();
         let made = Made { began: Duration::ZERO, full: true };
-        story.health.ended(&server(0), made, LONGEST, &[Sent::Accepted], story.now);
+        story.health.ended(&server(0), made, &[Sent::Accepted], story.now);
         assert_eq!(story.asks(false, 0), Admission::LeftOut);
     }
 
     #[test]
     fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage_has_lasted() {
         let waits = |story: &mut Story, letters| -> Vec<_> {
-            (0..letters).map(|_| story.health.wait(&server(0), false, story.now).as_secs()).collect()
+            (0..letters).map(|_| story.health.wait(&server(0), false, LONGEST, story.now).as_secs()).collect()
         };
         let mut story = Story::default().hangs();
         assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
         let mut story = story.at(600).hangs();
         assert_eq!(waits(&mut story, 400), (40..=340).chain([340; 99]).collect::<Vec<_>>());
-        assert_eq!(story.health.until_trial(&server(0), story.now), SECOND * 40, "on an order");
-        assert_eq!(story.health.until_trial(&server(1), story.now), Duration::ZERO);
+        assert_eq!(story.health.until_trial(&server(0), LONGEST, story.now), SECOND * 40, "on an order");
+        assert_eq!(story.health.until_trial(&server(1), LONGEST, story.now), Duration::ZERO);
         // Another outage begins afresh.
         let mut story = story.at(700).takes(SECOND).at(1_000).takes(SECOND).hangs();
         assert_eq!(waits(&mut story, 1_000).into_iter().max(), Some(40 + 15));
@@ -684,7 +774,7 @@ mod tests {
         let mut health = Health::default();
         for number in 0..=MAX_KEPT {
             let now = SECOND * u32::try_from(number).unwrap();
-            health.ended(&server(number), Made { began: now, full: true }, LONGEST, &[Sent::Accepted], now);
+            health.ended(&server(number), Made { began: now, full: true }, &[Sent::Accepted], now);
         }
         assert_eq!((health.endpoints.len(), health.endpoints.contains_key(&server(0))), (MAX_KEPT, false));
     }

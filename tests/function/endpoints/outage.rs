@@ -193,6 +193,48 @@ mod retry_after {
     }
 
     #[tokio::test]
+    async fn each_letter_leaves_a_server_alone_for_its_own_longest_delay() {
+        let server = busy(429, "300");
+        let healthy =
+            json!({ "minDelayTarget": 2, "maxDelayTarget": 2, "numRetries": 9, "numNoDelayRetries": 1 });
+        let rule = json!({ "name": "short", "match": { "subject": ["short"] },
+            "deliveryPolicy": { "healthyRetryPolicy": healthy } });
+        let mut policy = delays(600);
+        policy["rules"] = json!([rule]);
+        let world = world_of(&policy, "http", &server.url());
+        let short = |name: &str| Post::envelope(name).subject("short");
+        let ran = world.run([&short("a")]).await;
+        assert_eq!(
+            (ran.outcomes()[0].as_str(), &ran.letter("a")["delay_s"]),
+            ("a deferred failed", &json!(2))
+        );
+        let ran = world.run([&short("b"), &Post::envelope("c")]).await;
+        assert_eq!(ran.outcomes(), ["b deferred endpoint_down", "c deferred endpoint_down"]);
+        assert_eq!([&ran.letter("b")["delay_s"], &ran.letter("c")["delay_s"]], [&json!(2), &json!(40)]);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let ran = world.run([&short("d"), &Post::envelope("e")]).await;
+        assert_eq!(ran.outcomes(), ["d deferred failed", "e deferred endpoint_down"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_takes_other_letters_is_not_left_alone() {
+        let busy = "HTTP/1.1 429 Busy\r\nRetry-After: 300\r\nContent-Length: 0\r\n\r\n";
+        let server = Server::scripted(move |number| match number {
+            1 => Answer::Bytes(busy.to_owned()),
+            _ => Answer::Status(200),
+        });
+        let world = world_of(&delays(600), "http", &server.url());
+        assert_eq!(world.run(&named("a", 1)).await.outcomes(), ["a0 delivered"]);
+        let ran = world.run(&named("b", 1)).await;
+        assert_eq!(
+            (ran.outcomes()[0].as_str(), &ran.letter("b0")["delay_s"]),
+            ("b0 deferred failed", &json!(300))
+        );
+        assert_eq!(told_of_endpoints(&ran), [""; 0]);
+        assert_eq!(world.run(&named("c", 1)).await.outcomes(), ["c0 delivered"]);
+    }
+
+    #[tokio::test]
     async fn the_others_are_not_sent_meanwhile() {
         let server = busy(429, "300");
         let world = world_of(&delays(600), "http", &server.url());
