@@ -14,6 +14,10 @@ use crate::endpoint::Endpoint;
 /// Endpoints remembered at most; those whose turns are over are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
+/// The longest that a letter is put off. Then it asks again, since other instances may have time for it, or fewer letters
+/// are left. That costs a receive, and so perhaps a retry: with less, a letter of a short schedule would have none left.
+const LONGEST_PUT_OFF: SignedDuration = SignedDuration::from_hours(1);
+
 /// Gives turns.
 #[derive(Debug, Clone)]
 pub(super) struct Throttle {
@@ -29,7 +33,7 @@ impl Throttle {
     }
 
     /// The next turn at an endpoint of this rate, which is taken if it is not after `until`. Each letter that comes too
-    /// late has a turn of its own to come back at.
+    /// late has a turn of its own to come back at, within an hour.
     pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Timestamp, until: Timestamp) -> Turn {
         let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
         let apart = i64::from(self.instances) * 1_000_000_000 / i64::from(rate.max(1));
@@ -41,7 +45,8 @@ impl Throttle {
             }
         }
         if turn > until {
-            let later = self.later.get(endpoint).map_or(turn, |later| turn.max(*later));
+            let latest = now.saturating_add(LONGEST_PUT_OFF).unwrap_or(Timestamp::MAX);
+            let later = self.later.get(endpoint).map_or(turn, |later| turn.max(*later)).min(latest);
             self.later.insert(endpoint.clone(), after(later));
             return Turn::Later(later);
         }
@@ -101,6 +106,41 @@ mod tests {
         assert_eq!(turns(&mut throttle, "a", 1, 0, 500, 3), expected);
         assert_eq!(turns(&mut throttle, "a", 1, 100, 600, 1), [Turn::Later(at(3000))]);
         assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
+    }
+
+    /// Works so many letters off that are all there at once, in batches of ten, at one letter a second. Returns the longest
+    /// that one was put off, how long all took, both in seconds, and the receives.
+    fn work_off(throttle: &mut Throttle, letters: i64) -> (i64, i64, usize) {
+        let mut waiting: std::collections::BTreeSet<(i64, i64)> = (0..letters).map(|n| (0, n)).collect();
+        let (mut now, mut longest, mut receives) = (0, 0, 0);
+        while let Some((first, _)) = waiting.first().copied() {
+            now = first.max(now);
+            let batch: Vec<_> = waiting.iter().take_while(|(at, _)| *at <= now).take(10).copied().collect();
+            let mut end = now;
+            for letter in batch {
+                waiting.remove(&letter);
+                receives += 1;
+                match throttle.turn(&queue("a"), 1, at(now), at(now + 1_500)) {
+                    Turn::Taken(turn) => end = end.max(turn.as_millisecond()),
+                    Turn::Later(turn) => {
+                        longest = longest.max(turn.as_millisecond() - now);
+                        waiting.insert((turn.as_millisecond(), letter.1));
+                    }
+                }
+            }
+            now = end + 10;
+        }
+        (longest / 1_000, now / 1_000, receives)
+    }
+
+    #[test]
+    fn a_letter_is_put_off_for_an_hour_at_most_and_the_rate_is_used_to_the_full() {
+        for (letters, most, receives) in [(100, 100, 2), (2_000, 2_000, 2), (10_000, 3_600, 3)] {
+            let (longest, took, received) = work_off(&mut Throttle::new(1), letters);
+            assert!(longest <= most, "{letters}: {longest} s");
+            assert!(took <= letters, "{letters}: {took} s");
+            assert!(received <= usize::try_from(letters * receives).unwrap(), "{letters}: {received}");
+        }
     }
 
     #[test]
