@@ -1,0 +1,75 @@
+//! How long a trial of an endpoint that is down may take.
+
+use std::time::Duration;
+
+use crate::batch::calls::{Ended, Longest};
+
+/// How many times as long as its failures took an endpoint is left alone.
+pub(super) const PAUSE_FACTOR: u32 = 20;
+
+/// The time that a trial gets where no request was ever taken, and the least where some were.
+const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
+
+/// How many times as long as the slowest request that was taken a trial gets.
+const TRIAL_FACTOR: u32 = 3;
+
+/// How many times its time each trial after another gets, while all are cut off: twice as long goes half as often. So an
+/// endpoint that got slower is found after a few trials, and all of them cost a ninth of the time at most.
+const TRIAL_STEPS: [u32; 4] = [1, 2, 1, 4];
+
+/// The longest that these steps make a trial.
+const LONGEST_STEP: Duration = Duration::from_secs(8);
+
+/// How long a trial of full length is kept for last retries alone, which wait for it.
+const KEPT_FOR_LAST: Duration = Duration::from_secs(40);
+
+/// What the trials of one endpoint have shown.
+#[derive(Debug, Default)]
+pub(super) struct Trials {
+    /// The slowest of the requests that it took.
+    slowest: Option<Longest>,
+    /// Trials that failed since it last took a message.
+    failed: usize,
+    /// When a request may take its full time again.
+    full: Duration,
+}
+
+impl Trials {
+    /// When a request may take its full time again.
+    pub(super) fn full(&self) -> Duration {
+        self.full
+    }
+
+    /// How long a trial may take in an outage that began then; nothing where it may take its full time.
+    pub(super) fn time(&self, outage: Duration, now: Duration) -> Option<Duration> {
+        if now >= self.full + KEPT_FOR_LAST {
+            return None;
+        }
+        let (unknown, least) = TRIAL_TIME;
+        // What was known at the beginning of the outage is not forgotten while it lasts.
+        let slowest = self.slowest.and_then(|slowest| slowest.lately(outage.min(now)));
+        let usual = slowest.map_or(unknown, |slowest| (slowest * TRIAL_FACTOR).max(least));
+        let step = TRIAL_STEPS[self.failed % TRIAL_STEPS.len()];
+        Some(usual.max((usual * step).min(LONGEST_STEP)))
+    }
+
+    /// Takes note of how long a request took that was taken.
+    pub(super) fn saw(&mut self, took: Duration, now: Duration) {
+        self.slowest = Longest::with(self.slowest, took, Ended::Ran, now);
+    }
+
+    /// Takes note that the endpoint works.
+    pub(super) fn ended_well(&mut self) {
+        self.failed = 0;
+    }
+
+    /// Takes note of a trial that failed.
+    pub(super) fn ended_badly(&mut self) {
+        self.failed += 1;
+    }
+
+    /// Takes note of a request that had its full time, and what it cost.
+    pub(super) fn had_full_time(&mut self, cost: Duration, now: Duration) {
+        self.full = now + cost * PAUSE_FACTOR;
+    }
+}
