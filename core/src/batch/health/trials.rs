@@ -14,7 +14,7 @@ const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 const TRIAL_FACTOR: u32 = 3;
 
 /// How many times its time each trial after another gets, while all are cut off: twice as long goes half as often. So an
-/// endpoint that got slower is found after a few trials, and all of them cost a ninth of the time at most.
+/// endpoint that got slower is found after a few trials, and all of them cost a ninth of the time.
 const TRIAL_STEPS: [u32; 4] = [1, 2, 1, 4];
 
 /// The longest that these steps make a trial.
