@@ -66,7 +66,7 @@ async fn send<'p>(
         .map(|sent| match sent {
             Sent::Accepted => Ok(()),
             Sent::Failed(failure) => Err(failure),
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::Refused(_) => {
+            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
                 Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"))
             }
         })

@@ -55,6 +55,29 @@ impl<'a> PendingDelivery<'a> {
     }
 }
 
+/// The last word about payloads, before their request begins.
+pub trait Gate {
+    /// Whether nothing begins now.
+    fn is_shut(&self) -> bool;
+
+    /// Whether the payload of this number may still go.
+    fn lets(&self, index: usize) -> bool;
+}
+
+/// Lets all go.
+impl Gate for () {
+    fn is_shut(&self) -> bool {
+        false
+    }
+
+    fn lets(&self, _: usize) -> bool {
+        true
+    }
+}
+
+/// How soon a gate that is shut is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// The time for deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
@@ -125,11 +148,17 @@ impl Dispatcher {
     /// of its content is sent again one by one, so that one bad letter does not take its neighbours
     /// along.
     pub async fn deliver(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<Sent> {
-        self.deliver_timed(waiting, time).await.into_iter().map(|(sent, _)| sent).collect()
+        self.deliver_timed(waiting, time, &()).await.into_iter().map(|(sent, _)| sent).collect()
     }
 
-    /// The same, with how long each took: the time of its request, which it may share.
-    pub async fn deliver_timed(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<(Sent, Duration)> {
+    /// The same for those that a gate lets go when their turn has come, with how long each took: the time of its request,
+    /// which it may share.
+    pub async fn deliver_timed(
+        &self,
+        waiting: &[PendingDelivery<'_>],
+        time: Time,
+        gate: &dyn Gate,
+    ) -> Vec<(Sent, Duration)> {
         let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
         for (index, PendingDelivery { to, payload, purpose, .. }) in waiting.iter().enumerate() {
             let trace = match (to, payload) {
@@ -147,20 +176,26 @@ impl Dispatcher {
             let runs = runs(&sizes, entries.min(at_once), bytes);
             runs.into_iter().map(move |run| indexes[run].to_vec())
         });
-        let requests: Vec<Vec<usize>> = requests.collect();
+        let mut requests: Vec<Vec<usize>> = requests.collect();
         let mut dispatch = self.dispatch(waiting, &requests, time);
         let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
         let mut under_way = FuturesUnordered::new();
         let mut left_out: Vec<usize> = Vec::new();
         loop {
             let now = self.origin.elapsed();
-            let begun = dispatch.poll(now, &mut self.health());
+            let is_shut = gate.is_shut();
+            let begun = if is_shut { Vec::new() } else { dispatch.poll(now, &mut self.health()) };
             for (request, begin) in begun {
                 match begin {
                     Begin::Now(limit) => {
-                        let payloads: Vec<_> =
-                            requests[request].iter().map(|index| waiting[*index]).collect();
-                        let answers = self.request(payloads, time, limit);
+                        let (go, stay): (Vec<usize>, Vec<usize>) =
+                            requests[request].iter().partition(|index| gate.lets(**index));
+                        for index in stay {
+                            sent[index] = (Sent::Withheld, Duration::ZERO);
+                        }
+                        requests[request].clone_from(&go);
+                        let payloads: Vec<_> = go.into_iter().map(|index| (index, waiting[index])).collect();
+                        let answers = self.request(payloads, time, limit, gate);
                         // Boxed, so that those who wait take no room.
                         under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
                     }
@@ -168,7 +203,8 @@ impl Dispatcher {
                     Begin::TooLate => {}
                 }
             }
-            let turn = dispatch.next_turn(now).map(|turn| self.origin + turn);
+            let turn = if is_shut { Some(now + LOOK_AGAIN) } else { dispatch.next_turn(now) };
+            let turn = turn.map(|turn| self.origin + turn);
             let ended = match turn {
                 None => under_way.next().await,
                 Some(turn) if under_way.is_empty() => {
@@ -219,25 +255,28 @@ impl Dispatcher {
     /// One request, and each of its payloads alone where the service refuses the whole for reasons of its content.
     async fn request(
         &self,
-        waiting: Vec<PendingDelivery<'_>>,
+        waiting: Vec<(usize, PendingDelivery<'_>)>,
         time: Time,
         limit: Option<Duration>,
+        gate: &dyn Gate,
     ) -> (Vec<Sent>, Duration) {
         let began = Instant::now();
-        let Some(to) = waiting.first().map(|one| one.to) else { return (Vec::new(), Duration::ZERO) };
-        let payloads: Vec<_> = waiting.iter().map(|one| one.payload).collect();
+        let Some(to) = waiting.first().map(|(_, one)| one.to) else { return (Vec::new(), Duration::ZERO) };
+        let payloads: Vec<_> = waiting.iter().map(|(_, one)| one.payload).collect();
         let mut answers = self.request_once(to, &payloads, time, limit).await;
         let content =
             |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
         if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
             let latest = time.window(self.origin).latest_start(to);
-            for payload in payloads {
-                let in_time = self.origin.elapsed() < latest;
-                answers.sent.extend(if in_time {
-                    self.request_once(to, &[payload], time, None).await.sent
-                } else {
+            for (index, one) in &waiting {
+                let in_time = self.origin.elapsed() < latest && !gate.is_shut();
+                answers.sent.extend(if !in_time {
                     vec![Sent::NotStarted]
+                } else if !gate.lets(*index) {
+                    vec![Sent::Withheld]
+                } else {
+                    self.request_once(to, &[one.payload], time, None).await.sent
                 });
             }
         }

@@ -17,7 +17,7 @@ mod queue;
 mod stream;
 mod topic;
 
-pub use dispatcher::{Dispatcher, PendingDelivery, Time};
+pub use dispatcher::{Dispatcher, Gate, PendingDelivery, Time};
 pub use event::Invoke;
 pub use guard::Reach;
 pub use hiding::{Hiding, hide};

@@ -1,5 +1,6 @@
 //! The actions of the batch machine, each by the part of the program that does it.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,10 +8,10 @@ use tokio::time::Instant;
 use super::signatures::verify;
 use crate::archive::{self, Archive};
 use crate::arn::Arn;
-use crate::batch::{Action, Answer, Attempt, Delivery, Move, OrdersRead, Purpose, Sent, Window};
+use crate::batch::{Action, Answer, Attempt, Delivery, KnownOrders, Move, OrdersRead, Purpose, Sent, Window};
 use crate::clock::Clock;
 use crate::control::{Control, List};
-use crate::delivery::{Dispatcher, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
+use crate::delivery::{Dispatcher, Gate, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
 use crate::endpoint::Endpoint;
 use crate::lookup::{Queues, Subscriptions};
 use crate::signature::Certificates;
@@ -21,6 +22,8 @@ pub(super) struct Carrier {
     pub(super) archive: Archive,
     pub(super) control: Option<Control>,
     pub(super) sqs: aws_sdk_sqs::Client,
+    /// The orders, where there are any to read.
+    pub(super) orders: Option<Arc<Mutex<KnownOrders>>>,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
     pub(super) queues: Queues,
@@ -35,6 +38,30 @@ pub(super) struct Run<'a> {
     pub(super) queue: &'a Arn,
     pub(super) request_id: &'a str,
     pub(super) began: Instant,
+}
+
+/// The orders at the moment when a letter's turn has come.
+struct Orders<'a> {
+    known: &'a Option<Arc<Mutex<KnownOrders>>>,
+    clock: &'a Clock,
+    letters: Vec<&'a Delivery>,
+}
+
+impl Orders<'_> {
+    fn known(&self) -> Option<MutexGuard<'_, KnownOrders>> {
+        Some(self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Gate for Orders<'_> {
+    fn is_shut(&self) -> bool {
+        self.known().is_some_and(|known| known.are_old(self.clock.now()))
+    }
+
+    fn lets(&self, index: usize) -> bool {
+        let (Some(known), Some(one)) = (self.known(), self.letters.get(index)) else { return true };
+        known.let_go(&one.letter, one.ordered, self.clock.now())
+    }
 }
 
 impl Run<'_> {
@@ -121,7 +148,11 @@ impl Carrier {
                 })
             })
             .collect();
-        let mut sent = self.dispatcher.deliver_timed(&pending, Time::of(window, run.began)).await.into_iter();
+        let letters = deliveries.iter().zip(&packed).filter(|(_, payload)| payload.is_ok());
+        let letters = letters.map(|(one, _)| one).collect();
+        let gate = Orders { known: &self.orders, clock: &self.clock, letters };
+        let time = Time::of(window, run.began);
+        let mut sent = self.dispatcher.deliver_timed(&pending, time, &gate).await.into_iter();
         let attempt = |payload: &Result<Payload<'_>, _>| match payload {
             Ok(payload) => {
                 let (sent, took) = sent.next().unwrap_or((Sent::NotStarted, Duration::ZERO));

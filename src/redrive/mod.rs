@@ -8,7 +8,7 @@ mod signatures;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::archive::Archive;
 use crate::arn::Arn;
@@ -108,6 +108,7 @@ impl Redrive {
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
+            orders: control.is_some().then(|| machine.orders()),
             control,
             dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
@@ -166,7 +167,17 @@ impl Redrive {
                 telemetry::notice(&notice);
                 list_failed |= matches!(notice, Notice::WaitingListFailed { .. });
             }
-            let Some((id, answer)) = under_way.next().await else { break };
+            if !batch.is_under_way() {
+                break;
+            }
+            let answer = match batch.next_poll(now()) {
+                None => under_way.next().await,
+                Some(elapsed) => match timeout_at(began + elapsed, under_way.next()).await {
+                    Ok(answer) => answer,
+                    Err(_) => continue,
+                },
+            };
+            let Some((id, answer)) = answer else { break };
             batch.take(id, answer, now());
         }
         let reports = batch.into_reports(self.clock.now());

@@ -139,7 +139,7 @@ impl Answers {
                 self.failure.get_or_insert(failure);
             }
             // There was no time, or one before it in its group did not go.
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::Refused(_) => {
+            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
                 let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
                 self.failure.get_or_insert_with(late);
                 self.left.push((replayable, false));

@@ -1,7 +1,11 @@
 //! P10 at its edge: orders are read from S3, what waits is listed there, and an S3 that fails costs a second and no letter.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::*;
+use tokio::time::Instant;
 
 const ORDERS: &str = "graveyard/control/orders.json";
 
@@ -364,5 +368,91 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_toget
     for number in 0..5 {
         let line = ran.letter(&format!("b{number}"));
         assert_eq!([&line["reason"], &line["delay_s"]], [&json!("endpoint_down"), &json!(40)], "{number}");
+    }
+}
+
+/// Lets time run; every call of a function takes two seconds, and the time of each is noted, in seconds from now.
+fn slow_functions(
+    world: &World,
+    s3: impl Fn(&Call) -> Reply + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<f64>>> {
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
+    world.let_time_run();
+    let (calls, begun) = (Arc::new(Mutex::default()), Instant::now());
+    let noted: Arc<Mutex<Vec<f64>>> = Arc::clone(&calls);
+    world.cloud.script(move |call| match call.op.as_str() {
+        "GetObject" => s3(call),
+        "Invoke" => {
+            noted.lock().unwrap().push(begun.elapsed().as_secs_f64());
+            Reply::Slow(Duration::from_secs(2))
+        }
+        _ => Reply::Accept,
+    });
+    calls
+}
+
+/// More letters for one function than it takes in a minute.
+fn crowd() -> Vec<Post> {
+    (0..480).map(|number| Post::envelope(&format!("l{number}")).subscription(OTHER_SUBSCRIPTION)).collect()
+}
+
+fn outcomes(ran: &Ran, outcome: &str, reason: &str) -> usize {
+    let is = |line: &&&Value| line["outcome"] == outcome && line["reason"].as_str().unwrap_or("") == reason;
+    ran.letters().iter().filter(is).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_counts_within_15_s_in_a_batch_that_has_begun() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    give(&world, &[]);
+    let calls = slow_functions(&world, |_| Reply::Accept);
+    let held = async {
+        tokio::time::sleep(Duration::from_millis(15_500)).await;
+        give(&world, &[order("hold", &json!({}))]);
+    };
+    let crowd = crowd();
+    let (ran, ()) = tokio::join!(world.run(&crowd), held);
+    let calls = calls.lock().unwrap();
+    let last = calls.iter().copied().fold(0.0, f64::max);
+    assert!((15.5..=30.5).contains(&last), "an attempt began after {last} s");
+    assert_eq!(outcomes(&ran, "delivered", ""), calls.len());
+    assert_eq!(outcomes(&ran, "deferred", "ordered"), 480 - calls.len(), "{}", ran.text);
+    assert_eq!(world.cloud.calls("GetObject").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retry_takes_nothing_back() {
+    for (action, outcome, reason) in [("archive", "archived", "ordered"), ("retry", "delivered", "")] {
+        let world = world(&[]).with_time(Duration::from_mins(2));
+        give(&world, &[]);
+        let calls = slow_functions(&world, |_| Reply::Accept);
+        let ordered = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            give(&world, &[order(action, &json!({}))]);
+        };
+        let crowd = crowd();
+        let (ran, ()) = tokio::join!(world.run(&crowd), ordered);
+        let calls = calls.lock().unwrap().len();
+        let rest = if action == "retry" { 480 } else { 480 - calls };
+        assert_eq!(outcomes(&ran, outcome, reason), rest, "{action}");
+        assert!(outcomes(&ran, "delivered", "") >= 100, "{action}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most() {
+    for reply in [Reply::Hang, Reply::Reset, Reply::Fail(503, "SlowDown", "slow")] {
+        let world = world(&[]).with_time(Duration::from_mins(2));
+        give(&world, &[]);
+        let began = Instant::now();
+        let calls = slow_functions(&world, move |_| {
+            if began.elapsed() < Duration::from_secs(10) { Reply::Accept } else { reply.clone() }
+        });
+        let ran = world.run(&crowd()).await;
+        assert_eq!(outcomes(&ran, "delivered", ""), 480);
+        let last = calls.lock().unwrap().iter().copied().fold(0.0, f64::max);
+        assert!((60.0..61.0).contains(&last), "{last}");
+        assert!(is_warned(&ran, "orders"), "{}", ran.text);
+        assert!(began.elapsed() < Duration::from_millis(63_100), "{:?}", began.elapsed());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
@@ -28,6 +28,8 @@ pub struct World {
     pub cloud: Cloud,
     function: Function,
     now: Arc<AtomicI64>,
+    /// Since when the clock goes, where it does.
+    since: Arc<OnceLock<tokio::time::Instant>>,
     lines: Arc<Mutex<String>>,
     level: LevelFilter,
     time: Duration,
@@ -72,16 +74,17 @@ impl World {
         let settings = Settings::read(variable).unwrap();
         let now = Arc::new(AtomicI64::new(NOW));
         let lines = Arc::new(Mutex::new(String::new()));
+        let since = Arc::new(OnceLock::new());
         let clock = {
-            let now = Arc::clone(&now);
-            Clock::from_fn(move || at(now.load(Ordering::Relaxed)))
+            let (now, since) = (Arc::clone(&now), Arc::clone(&since));
+            Clock::from_fn(move || at(millis(&now, &since)))
         };
         let sink = {
             let lines = Arc::clone(&lines);
             Arc::new(move |line: &str| lines.lock().unwrap().push_str(line))
         };
         let function = Function::new(settings, cloud.clients(), clock, sink);
-        Self { cloud, function, now, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
+        Self { cloud, function, now, since, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
     }
 
     /// The function with a policy, and certificates by URL from `fetch`.
@@ -130,6 +133,11 @@ impl World {
         self
     }
 
+    /// From now on the clock goes with that of the runtime.
+    pub fn let_time_run(&self) {
+        self.since.get_or_init(tokio::time::Instant::now);
+    }
+
     /// Moves the clock.
     pub fn set_now(&self, millis: i64) {
         self.now.store(millis, Ordering::Relaxed);
@@ -157,7 +165,7 @@ impl World {
         let writer = log.clone();
         let subscriber = subscriber(LogFormat::Json, self.level, move || writer.clone());
         let guard = tracing::subscriber::set_default(subscriber);
-        let now = self.now.load(Ordering::Relaxed);
+        let now = millis(&self.now, &self.since);
         let deadline = now + i64::try_from(self.time.as_millis()).unwrap();
         let answer = self.function.handle(event, "req-1", deadline.try_into().unwrap()).await;
         drop(guard);
@@ -177,6 +185,11 @@ impl World {
             metrics,
         })
     }
+}
+
+fn millis(now: &AtomicI64, since: &OnceLock<tokio::time::Instant>) -> i64 {
+    let passed = since.get().map_or(0, |since| i64::try_from(since.elapsed().as_millis()).unwrap());
+    now.load(Ordering::Relaxed) + passed
 }
 
 impl Ran {

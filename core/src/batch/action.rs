@@ -220,6 +220,8 @@ pub enum Sent {
     NotStarted,
     /// Its endpoint is down, and is tried again after so long.
     LeftOut(Duration),
+    /// Other orders were read before it began.
+    Withheld,
 }
 
 /// Why a letter has no form for its destination.

@@ -189,6 +189,12 @@ impl<'p> Case<'p> {
         self.archive(ArchiveReason::Refused, Some(why.to_owned()));
     }
 
+    /// Keeps it from its attempt in this invocation; it comes back soon.
+    pub(super) fn put_off(&mut self) {
+        self.disposition = Disposition::OutOfTime;
+        self.soon = true;
+    }
+
     /// Takes the result of a delivery over.
     pub(super) fn attempted(&mut self, retry: Retry, attempt: Attempt, now: Timestamp) {
         match attempt.sent {
@@ -214,7 +220,7 @@ impl<'p> Case<'p> {
                 self.retry = Some(retry);
                 self.disposition = Disposition::Delivered;
             }
-            Sent::NotStarted => self.disposition = Disposition::OutOfTime,
+            Sent::NotStarted | Sent::Withheld => self.disposition = Disposition::OutOfTime,
             Sent::LeftOut(wait) => {
                 let left_out =
                     self.verdict.as_ref().map(|verdict| verdict.left_out(retry, now, later(now, wait)));

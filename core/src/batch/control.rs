@@ -10,16 +10,19 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::action::{Action, Answer, Notice, Now, OrdersRead, no_answer};
 use super::case::{Case, Disposition};
-use super::state::{ActionId, Batch, Chain};
+use super::state::{ActionId, Batch, Chain, Due, Stage};
 use super::time::half_of;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOrders, OrderAction, Ordered, Orders, plus};
+use crate::policy::{BadOrders, OrderAction, Ordered, Orders, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The time of an invocation that its control objects may take, reading and writing together.
 pub(super) const CONTROL_TIME: Duration = Duration::from_secs(1);
+
+/// What is left of it for the list when the orders are read beside deliveries.
+const LIST_TIME: Duration = Duration::from_millis(500);
 
 /// How soon the orders are read again. A hold counts no later.
 const READ_EVERY: SignedDuration = SignedDuration::from_secs(15);
@@ -33,7 +36,7 @@ const MAX_FAULTS: usize = 3;
 
 /// The orders, as far as an instance knows them.
 #[derive(Debug, Default)]
-pub(super) struct KnownOrders {
+pub struct KnownOrders {
     orders: Orders,
     /// S3's tag of the document that was read last.
     tag: Option<String>,
@@ -41,25 +44,55 @@ pub(super) struct KnownOrders {
     read: Option<Timestamp>,
     first_asked: Option<Timestamp>,
     asked: Option<Timestamp>,
+    /// Whether deliveries begin by an old reading: no time is left to wait for a new one.
+    waits_no_more: bool,
     /// Whether the last reading failed.
     is_unread: bool,
 }
 
 impl KnownOrders {
+    /// Whether deliveries must wait: the last reading is too old, and a new one is on its way.
+    #[must_use]
+    pub fn are_old(&self, now: Timestamp) -> bool {
+        !self.waits_no_more && self.is_due(now)
+    }
+
+    /// Whether an attempt may still begin that was decided by an earlier reading; `ordered` is whether an order asked for
+    /// it.
+    #[must_use]
+    pub fn let_go(&self, letter: &Letter, ordered: bool, now: Timestamp) -> bool {
+        match self.on(letter, now).action() {
+            Some(OrderAction::Hold | OrderAction::Archive) => false,
+            Some(OrderAction::Retry) => true,
+            None => !ordered,
+        }
+    }
+
     /// Whether it is time to read them.
     fn is_due(&self, now: Timestamp) -> bool {
-        self.asked.is_none_or(|asked| now.duration_since(asked).abs() >= READ_EVERY)
+        self.due_in(now).is_zero()
+    }
+
+    /// The time until they are read again.
+    fn due_in(&self, now: Timestamp) -> SignedDuration {
+        let age = self.asked.map_or(READ_EVERY, |asked| now.duration_since(asked).abs());
+        READ_EVERY.saturating_sub(age).max(SignedDuration::ZERO)
     }
 
     /// Takes note that they are being read; returns the tag of the document that is known already.
     fn ask(&mut self, now: Timestamp) -> Option<String> {
-        self.asked = Some(now);
         self.first_asked.get_or_insert(now);
         self.tag.clone()
     }
 
-    /// Takes a reading over.
-    fn take(&mut self, reading: Result<OrdersRead, Failure>, now: Timestamp) -> Result<(), Failure> {
+    /// Takes a reading over that was asked for then.
+    fn take(
+        &mut self,
+        reading: Result<OrdersRead, Failure>,
+        asked: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        self.asked = Some(asked);
         let taken = match reading {
             Ok(OrdersRead::Document { json, tag }) => Orders::parse(&json)
                 .map(|orders| (self.orders, self.tag) = (orders, tag))
@@ -108,31 +141,111 @@ impl super::machine::Machine {
     /// Whether the orders could not be read when this was last tried.
     #[must_use]
     pub fn orders_are_unread(&self) -> bool {
-        self.knowledge().orders.is_unread
+        self.known_orders().is_unread
     }
 }
 
 impl Batch<'_> {
     /// Reads the orders, where that is due and time is left for it.
     pub(super) fn read_orders(&mut self, now: Now) -> Option<Action> {
-        let mut knowledge = self.machine.knowledge();
+        let mut orders = self.machine.known_orders();
         let has_time = !self.control_time.is_zero();
-        if !self.machine.config.orders || !has_time || !knowledge.orders.is_due(now.at) {
+        if !self.machine.config.orders || self.rereading || !has_time || !orders.is_due(now.at) {
             return None;
         }
-        self.control_asked = now.elapsed;
+        self.orders_asked = Some(now);
         let until = (now.elapsed + self.control_time).min(half_of(now.elapsed, self.time.deliver));
-        Some(Action::ReadOrders { unless: knowledge.orders.ask(now.at), until })
+        Some(Action::ReadOrders { unless: orders.ask(now.at), until })
     }
 
     /// Takes note of the orders.
     pub(super) fn orders_read(&mut self, answer: Answer, now: Now) {
-        self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(self.control_asked));
+        let asked = self.orders_asked.take().unwrap_or(now);
+        self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
+        self.take_orders(answer, asked.at, now.at);
+    }
+
+    fn take_orders(&mut self, answer: Answer, asked: Timestamp, now: Timestamp) {
         let reading = if let Answer::Orders(reading) = answer { reading } else { Err(no_answer()) };
-        let orders = &mut self.machine.knowledge().orders;
-        if let Err(failure) = orders.take(reading, now.at) {
-            let (last_read, hides) = (orders.read, orders.waits(now.at));
+        let mut orders = self.machine.known_orders();
+        if let Err(failure) = orders.take(reading, asked, now) {
+            let (last_read, hides) = (orders.read, orders.waits(now));
             self.notices.push(Notice::OrdersUnread { failure, last_read, hides });
+        }
+    }
+
+    /// Says whether deliveries that begin now wait when the orders get old.
+    pub(super) fn wait_for_orders(&mut self) {
+        self.machine.known_orders().waits_no_more = self.control_time <= LIST_TIME;
+    }
+
+    /// When [`Batch::poll`] has something new to ask though nothing was answered, counted as `elapsed` is.
+    #[must_use]
+    pub fn next_poll(&self, now: Now) -> Option<Duration> {
+        let is_delivering = matches!(self.stage, Stage::AwaitDelivered(_));
+        if !self.machine.config.orders || self.rereading || !is_delivering {
+            return None;
+        }
+        Some(now.elapsed + self.machine.known_orders().due_in(now.at).unsigned_abs())
+    }
+
+    /// Reads the orders beside deliveries. Those that have not begun wait for the answer while there is time for that;
+    /// later they begin by the old one, and a new one counts as soon as it is there.
+    pub(super) fn reread_orders(&mut self, now: Now) -> Option<(ActionId, Action)> {
+        if self.next_poll(now)? > now.elapsed {
+            return None;
+        }
+        let time = self.control_time.saturating_sub(LIST_TIME);
+        let mut orders = self.machine.known_orders();
+        orders.waits_no_more = time.is_zero();
+        self.rereading = true;
+        self.orders_asked = Some(now);
+        let until = now.elapsed + if time.is_zero() { CONTROL_TIME } else { time };
+        Some((ActionId(Chain::Orders), Action::ReadOrders { unless: orders.ask(now.at), until }))
+    }
+
+    /// Takes note of orders that were read beside deliveries.
+    pub(super) fn orders_reread(&mut self, answer: Answer, now: Now) {
+        self.rereading = false;
+        let asked = self.orders_asked.take().unwrap_or(now);
+        let orders = self.machine.known_orders();
+        if !orders.waits_no_more {
+            self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
+        }
+        drop(orders);
+        self.wait_for_orders();
+        self.take_orders(answer, asked.at, now.at);
+    }
+
+    /// Decides anew about letters that were due by an earlier reading; returns those that still are.
+    pub(super) fn still_due(&mut self, due: Due, now: Timestamp) -> Due {
+        let still = due.into_iter().filter_map(|(index, retry)| {
+            let ordered = self.cases[index].facts.ordered.action() == Some(OrderAction::Retry);
+            let goes = self.machine.known_orders().let_go(&self.cases[index].letter, ordered, now);
+            if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
+        });
+        still.collect()
+    }
+
+    /// Decides about a letter by the orders that are known now; returns the retry that is due.
+    fn decide_anew(&mut self, index: usize, now: Timestamp) -> Option<Retry> {
+        let case = &mut self.cases[index];
+        case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
+        case.disposition = Disposition::Open;
+        if case.needs_discovery() && !case.searched {
+            case.put_off();
+            return None;
+        }
+        let decision = case.decide(now);
+        case.settle(&decision, now);
+        if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
+    }
+
+    /// Decides anew about a letter that was not sent since other orders were read. Where it is due all the same, it comes
+    /// back soon.
+    pub(super) fn withheld(&mut self, index: usize, now: Timestamp) {
+        if self.decide_anew(index, now).is_some() {
+            self.cases[index].put_off();
         }
     }
 
@@ -141,9 +254,9 @@ impl Batch<'_> {
         if !self.machine.config.orders {
             return;
         }
-        let knowledge = self.machine.knowledge();
+        let orders = self.machine.known_orders();
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
-            case.facts.ordered = knowledge.orders.on(&case.letter, now);
+            case.facts.ordered = orders.on(&case.letter, now);
         }
     }
 

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::action::{Notice, QueueAttributes};
 use super::config::Config;
-use super::control::KnownOrders;
 use super::in_flight::InFlightEstimate;
 use super::throttle::Throttle;
 use super::unarchived::Memory;
@@ -23,7 +22,6 @@ pub(super) struct Knowledge {
     pub(super) checked: HashSet<Arn>,
     pub(super) unarchived: Memory,
     pub(super) throttle: Throttle,
-    pub(super) orders: KnownOrders,
 }
 
 impl Knowledge {
@@ -35,7 +33,6 @@ impl Knowledge {
             checked: HashSet::new(),
             unarchived: Memory::default(),
             throttle: Throttle::new(config.deliverers()),
-            orders: KnownOrders::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::config::Config;
+use super::control::KnownOrders;
 use super::health::{Change, Health};
 use super::knowledge::Knowledge;
 use crate::arn::Arn;
@@ -15,6 +16,7 @@ pub struct Machine {
     pub(super) config: Config,
     knowledge: Mutex<Knowledge>,
     health: Arc<Mutex<Health>>,
+    orders: Arc<Mutex<KnownOrders>>,
 }
 
 impl Machine {
@@ -22,7 +24,7 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let knowledge = Knowledge::new(&config);
-        Self { config, knowledge: Mutex::new(knowledge), health: Arc::default() }
+        Self { config, knowledge: Mutex::new(knowledge), health: Arc::default(), orders: Arc::default() }
     }
 
     /// The settings.
@@ -47,6 +49,17 @@ impl Machine {
     #[must_use]
     pub fn health(&self) -> Arc<Mutex<Health>> {
         Arc::clone(&self.health)
+    }
+
+    /// The orders, for whoever sends letters: they may change while a round goes on.
+    #[must_use]
+    pub fn orders(&self) -> Arc<Mutex<KnownOrders>> {
+        Arc::clone(&self.orders)
+    }
+
+    /// The same, held. Nothing panics meanwhile.
+    pub(super) fn known_orders(&self) -> MutexGuard<'_, KnownOrders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what has changed in the health of endpoints.

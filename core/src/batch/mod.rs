@@ -69,6 +69,7 @@ pub use action::{
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
+pub use control::KnownOrders;
 pub use dispatch::{Begin, CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatch, Purpose, Request};
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};

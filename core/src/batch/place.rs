@@ -114,7 +114,9 @@ impl Placing {
                     works = false;
                     failures.push(failure);
                 }
-                Some(Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_)) => works = false,
+                Some(Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld) => {
+                    works = false;
+                }
                 None => {}
             }
         }

@@ -36,8 +36,7 @@ impl Batch<'_> {
             }
             // Orders that changed meanwhile ask for what was not asked at the beginning.
             if active && case.needs_discovery() && !case.searched {
-                case.disposition = Disposition::OutOfTime;
-                case.soon = true;
+                case.put_off();
                 continue;
             }
             let decision = match case.disposition {
@@ -105,6 +104,7 @@ impl Batch<'_> {
         known: &HashMap<Arn, Known>,
         now: Now,
     ) -> (Stage, Option<Action>) {
+        self.wait_for_orders();
         let since = *self.begun.get_or_insert(now.elapsed);
         let window = Window { since, start: now.elapsed, end: self.time.deliver };
         let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
@@ -185,6 +185,10 @@ impl Batch<'_> {
         for ((index, retry), attempt) in sent.into_iter().zip(attempts) {
             if attempt.unmarked {
                 self.notices.push(Notice::Unmarked(Arc::clone(&self.cases[index].letter)));
+            }
+            if attempt.sent == Ok(Sent::Withheld) {
+                self.withheld(index, now.at);
+                continue;
             }
             self.cases[index].attempted(retry, attempt, now.at);
         }

@@ -33,12 +33,24 @@ impl Batch<'_> {
                 asked.extend(self.next_stage(now));
             }
         }
+        self.awaited += asked.len();
+        asked.extend(self.reread_orders(now));
         asked
+    }
+
+    /// Whether the batch waits for an answer. It does not wait for orders that are read beside deliveries.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        self.awaited > 0
     }
 
     /// Takes the answer to an action. One of another kind than was asked counts as an answer that says nothing.
     pub fn take(&mut self, id: ActionId, answer: Answer, now: Now) {
+        if id.0 != Chain::Orders {
+            self.awaited = self.awaited.saturating_sub(1);
+        }
         match id.0 {
+            Chain::Orders => self.orders_reread(answer, now),
             Chain::Stages => self.stage_answered(answer, now),
             Chain::Archive => self.archive_answered(answer),
             Chain::List => self.waiting_listed(answer),
@@ -83,7 +95,10 @@ impl Batch<'_> {
                 },
                 Stage::Verify => self.verify(now),
                 Stage::LookUp(due) => self.look_up(due, now),
-                Stage::Send(due, known) => self.send(due, &known, now),
+                Stage::Send(due, known) => match self.read_orders(now) {
+                    None => self.send(due, &known, now),
+                    action => (Stage::AwaitOrdersToSend(due, known), action),
+                },
                 Stage::Place => self.place(now),
                 Stage::PlaceWithEstimate(until) => self.place_with_estimate(until, now),
                 Stage::Move(placing, until) => self.make_moves(placing, until),
@@ -147,6 +162,10 @@ impl Batch<'_> {
                 Answer::Subscriptions(known) => Stage::Send(due, known),
                 _ => Stage::Send(due, HashMap::new()),
             },
+            Stage::AwaitOrdersToSend(due, known) => {
+                self.orders_read(answer, now);
+                Stage::Send(self.still_due(due, now.at), known)
+            }
             Stage::AwaitDelivered(sent) => self.delivered(sent, answer, now),
             Stage::AwaitReading(until) => {
                 self.queues(answer);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::action::{Answer, Known, Notice, QueueAttributes};
+use super::action::{Answer, Known, Notice, Now, QueueAttributes};
 use super::archiving::Archiving;
 use super::case::Case;
 use super::config::Mode;
@@ -42,8 +42,12 @@ pub struct Batch<'m> {
     pub(super) notices: Vec<Notice>,
     /// The time that is left for orders and for the list of waiting letters.
     pub(super) control_time: Duration,
-    /// When the orders were last asked for.
-    pub(super) control_asked: Duration,
+    /// When the orders were last asked for in this invocation.
+    pub(super) orders_asked: Option<Now>,
+    /// Whether they are being read beside deliveries.
+    pub(super) rereading: bool,
+    /// Actions without whose answers the batch does not end.
+    pub(super) awaited: usize,
     /// Whether the waiting letters were listed already.
     pub(super) listed: bool,
 }
@@ -63,6 +67,8 @@ pub(super) enum Chain {
     Hide,
     /// Listing what waits, at the same time.
     List,
+    /// Reading the orders, beside deliveries.
+    Orders,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +102,7 @@ pub(super) enum Stage {
     LookUp(Due),
     AwaitSubscriptions(Due),
     Send(Due, HashMap<Arn, Known>),
+    AwaitOrdersToSend(Due, HashMap<Arn, Known>),
     AwaitDelivered(Due),
     Place,
     AwaitReading(Duration),
@@ -134,7 +141,9 @@ impl<'m> Batch<'m> {
             hiding: None,
             notices: Vec::new(),
             control_time: CONTROL_TIME,
-            control_asked: Duration::ZERO,
+            orders_asked: None,
+            rereading: false,
+            awaited: 0,
             listed: false,
         }
     }
