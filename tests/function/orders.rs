@@ -456,3 +456,37 @@ async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most
         assert!(began.elapsed() < Duration::from_millis(63_100), "{:?}", began.elapsed());
     }
 }
+
+#[tokio::test]
+async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_taken_back() {
+    let world = world(&[]);
+    give(&world, &[order("archive", &json!({}))]);
+    let store = |call: &Call| call.op == "PutObject" && call.to.contains("dead-letters");
+    with_s3(&world, move |call| if store(call) { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept });
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
+    with_s3(&world, |_| Reply::Accept);
+    give(&world, &[order("archive", &json!({ "id": "other", "match": { "subject": ["another"] } }))]);
+    world.pass(15);
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"]);
+    give(&world, &[order("archive", &json!({ "id": "order-2" }))]);
+    world.pass(15);
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a archived ordered"]);
+    assert_eq!(archived_by(&world)["order"], "order-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_archive_that_is_taken_back_while_the_batch_goes_on_archives_nothing() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    let about = json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } });
+    give(&world, &[order("archive", &about)]);
+    let _calls = slow_functions(&world, |_| Reply::Accept);
+    let taken_back = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        give(&world, &[]);
+    };
+    let batch: Vec<_> = crowd().into_iter().chain([due()]).collect();
+    let (ran, ()) = tokio::join!(world.run(&batch), taken_back);
+    assert_eq!(ran.letter("a")["reason"], "out_of_time", "{}", ran.text);
+    assert_eq!((world.cloud.hidden()["handle-a"], outcomes(&ran, "delivered", "")), (1, 480));
+}

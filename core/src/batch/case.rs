@@ -97,6 +97,11 @@ impl<'p> Case<'p> {
         case
     }
 
+    /// Whether it was to be archived by an order that does not say so any more.
+    pub(super) fn is_taken_back(&self, reason: ArchiveReason) -> bool {
+        reason == ArchiveReason::Ordered && self.facts.ordered.action() != Some(OrderAction::Archive)
+    }
+
     /// Goes on where the archive did not take the letter: nothing more is attempted.
     pub(super) fn resume(&mut self, unarchived: Unarchived) {
         if self.disposition == Disposition::Open {

@@ -15,7 +15,7 @@ use super::time::half_of;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOrders, OrderAction, Ordered, Orders, Retry, plus};
+use crate::policy::{ArchiveReason, BadOrders, OrderAction, Ordered, Orders, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The time of an invocation that its control objects may take, reading and writing together.
@@ -257,6 +257,21 @@ impl Batch<'_> {
         let orders = self.machine.known_orders();
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
             case.facts.ordered = orders.on(&case.letter, now);
+        }
+    }
+
+    /// Decides anew about letters that were to be archived by an order, where that was taken back while the batch went on.
+    pub(super) fn let_go_of_archived(&mut self, now: Timestamp) {
+        let by_order = |case: &Case<'_>| case.disposition == Disposition::Archive(ArchiveReason::Ordered);
+        for index in 0..self.cases.len() {
+            let case = &mut self.cases[index];
+            if by_order(case) {
+                case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
+                if case.is_taken_back(ArchiveReason::Ordered) {
+                    case.unarchived = None;
+                    self.withheld(index, now);
+                }
+            }
         }
     }
 

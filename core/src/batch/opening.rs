@@ -78,13 +78,17 @@ impl Batch<'_> {
         (Stage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
     }
 
-    /// Takes up what the archive did not take before.
+    /// Takes up what the archive did not take before, but for letters whose order to archive was taken back.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
-            let knowledge = self.machine.knowledge();
+            let mut knowledge = self.machine.knowledge();
             for case in &mut self.cases {
-                if let Some(unarchived) = knowledge.unarchived.of(&case.letter.sqs) {
-                    case.resume(unarchived);
+                match knowledge.unarchived.of(&case.letter.sqs) {
+                    Some(unarchived) if case.is_taken_back(unarchived.context.reason) => {
+                        knowledge.unarchived.forget(&case.letter.sqs);
+                    }
+                    Some(unarchived) => case.resume(unarchived),
+                    None => {}
                 }
             }
         }
