@@ -462,7 +462,10 @@ async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_t
     let world = world(&[]);
     give(&world, &[order("archive", &json!({}))]);
     let store = |call: &Call| call.op == "PutObject" && call.to.contains("dead-letters");
-    with_s3(&world, move |call| if store(call) { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept });
+    with_s3(
+        &world,
+        move |call| if store(call) { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept },
+    );
     assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
     with_s3(&world, |_| Reply::Accept);
     give(&world, &[order("archive", &json!({ "id": "other", "match": { "subject": ["another"] } }))]);

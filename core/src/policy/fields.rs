@@ -19,6 +19,25 @@ pub struct Fault {
     pub problem: String,
 }
 
+/// The longest path and the longest problem that are told, characters. A document may hold any text, and a log line has an
+/// end.
+const MAX_TOLD: usize = 500;
+
+impl Fault {
+    /// A fault; what is long is cut.
+    pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: cut(path.into()), problem: cut(problem.into()) }
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TOLD) {
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    text
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
@@ -42,7 +61,7 @@ impl Faults {
     }
 
     pub(super) fn note(&self, path: impl Into<String>, problem: impl Into<String>) {
-        self.found.borrow_mut().push(Fault { path: path.into(), problem: problem.into() });
+        self.found.borrow_mut().push(Fault::new(path, problem));
     }
 
     pub(super) fn into_inner(self) -> Vec<Fault> {

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use quamina::Quamina;
+use quamina::{Quamina, QuaminaBuilder, QuaminaError};
 use serde_json::Value;
 
 use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
@@ -30,12 +30,54 @@ const VIEW: [&str; 9] = [
 /// keep the function busy until Lambda ends it, and every other letter of its batch with it.
 const MAX_STEPS: usize = 100_000;
 
-/// The compiled patterns of a policy.
+/// The same for the pattern of an order: a document may hold many.
+const MAX_STEPS_OF_ORDER: usize = 10_000;
+
+/// How large the automaton of one field of an order's pattern may be, bytes: a list of a thousand short texts. The time
+/// that compiling takes goes by it.
+const MAX_ORDER_BYTES: usize = 1_000_000;
+
+/// The states of an order's pattern: they multiply where several fields each name values of several kinds.
+const MAX_ORDER_STATES: usize = 100;
+
+/// Whose patterns are matched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A policy's, which are compiled once in the life of an instance.
+    #[default]
+    Rules,
+    /// One order's, which is compiled while letters wait.
+    Order,
+}
+
+/// Compiled patterns.
 #[derive(Default)]
 pub(super) struct Matcher {
+    of: Of,
     patterns: Option<Quamina<usize>>,
     /// For each pattern the paths of its fields.
     paths: Vec<Vec<Vec<String>>>,
+}
+
+/// A letter as patterns see it.
+#[derive(Debug)]
+pub(super) struct View {
+    value: Value,
+    json: String,
+}
+
+impl View {
+    /// The letter, as far as these patterns are about it.
+    pub(super) fn of(letter: &Letter, patterns: &[&Matcher]) -> Self {
+        let about = |field: &str| patterns.iter().any(|matcher| matcher.names(field));
+        Self::from(view(letter, about))
+    }
+}
+
+impl From<Value> for View {
+    fn from(value: Value) -> Self {
+        Self { json: value.to_string(), value }
+    }
 }
 
 /// A letter that cannot be matched against the patterns.
@@ -48,7 +90,31 @@ impl Unmatchable {
     pub(super) const DETAIL: &str = "its lists are too long for the pattern of a rule";
 }
 
+impl Of {
+    fn quamina(self) -> Result<Quamina<usize>, QuaminaError> {
+        match self {
+            Self::Rules => Ok(Quamina::new()),
+            Self::Order => QuaminaBuilder::new()
+                .with_arena_byte_budget(MAX_ORDER_BYTES)
+                .with_max_states_per_pattern(MAX_ORDER_STATES)
+                .build(),
+        }
+    }
+
+    fn max_steps(self) -> usize {
+        match self {
+            Self::Rules => MAX_STEPS,
+            Self::Order => MAX_STEPS_OF_ORDER,
+        }
+    }
+}
+
 impl Matcher {
+    /// No patterns yet.
+    pub(super) fn new(of: Of) -> Self {
+        Self { of, ..Self::default() }
+    }
+
     /// Adds the pattern of a rule; the problem is said in words.
     pub(super) fn add(&mut self, rule: usize, pattern: &Value) -> Result<(), String> {
         let Some(fields) = pattern.as_object().filter(|fields| !fields.is_empty()) else {
@@ -60,9 +126,14 @@ impl Matcher {
         if let Some(mistake) = mistake(pattern) {
             return Err(mistake.to_owned());
         }
-        let patterns = self.patterns.get_or_insert_with(Quamina::new);
+        let bad = |error: QuaminaError| match error {
+            QuaminaError::PatternTooComplex(why) => format!("is too large a pattern: {why}"),
+            error => format!("is not a pattern: {error}"),
+        };
+        let mut patterns = self.patterns.take().map_or_else(|| self.of.quamina(), Ok).map_err(bad)?;
         let added = patterns.add_pattern(rule, &pattern.to_string());
-        added.map_err(|error| format!("is not a pattern: {error}"))?;
+        self.patterns = Some(patterns);
+        added.map_err(bad)?;
         self.paths.push(paths(pattern));
         Ok(())
     }
@@ -72,29 +143,21 @@ impl Matcher {
         Ok(self.matching(letter)?.into_iter().min())
     }
 
-    /// All whose pattern matches, in their order.
-    pub(super) fn all(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
-        let mut all = self.matching(letter)?;
-        all.sort_unstable();
-        all.dedup();
-        Ok(all)
-    }
-
     fn matching(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
-        self.matching_view(&view(letter, |field| self.names(field)))
+        self.matching_view(&View::of(letter, &[self]))
     }
 
-    /// All whose pattern matches a view that somebody else made.
-    pub(super) fn matching_view(&self, view: &Value) -> Result<Vec<usize>, Unmatchable> {
+    /// All whose pattern matches a view.
+    pub(super) fn matching_view(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
         let steps = |paths: &Vec<Vec<String>>| {
-            let leaves = paths.iter().map(|path| leaves(view, path).max(1));
+            let leaves = paths.iter().map(|path| leaves(&view.value, path).max(1));
             leaves.fold(1, usize::saturating_mul)
         };
-        if self.paths.iter().any(|paths| steps(paths) > MAX_STEPS) {
+        if self.paths.iter().any(|paths| steps(paths) > self.of.max_steps()) {
             return Err(Unmatchable);
         }
-        patterns.matches_for_event(view.to_string().as_bytes()).map_err(|_| Unmatchable)
+        patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
     }
 
     /// Whether any pattern is about a field. Most are not about the message, which may be large and would be

@@ -25,7 +25,8 @@ pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
 pub use matcher::Unmatchable;
 pub use orders::{
-    BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders, RETRY_IN_FORCE,
+    BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
+    RETRY_IN_FORCE,
 };
 pub use orders::{Reach, Touches};
 pub use route::{Route, Voucher};

@@ -1,7 +1,8 @@
 //! The document of orders, and which of them a letter falls under.
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::policy::{OrderAction, Orders};
+use redrive_core::policy::{MAX_ORDERS, OrderAction, Ordered, Orders};
+use redrive_testing::record::{envelope, letter, record};
 use serde_json::{Value, json};
 
 fn order(id: &str, action: &str, more: &Value) -> Value {
@@ -82,4 +83,62 @@ fn a_document_of_another_version_is_one_fault() {
     assert!(fault("{").starts_with("not JSON"));
     let long = format!("\"{}\"", "x".repeat(256 * 1024));
     assert_eq!(fault(&long), "must be at most 262144 bytes long, not 262146");
+}
+
+#[test]
+fn a_pattern_that_a_letter_is_too_long_for_leaves_the_other_orders_alone() {
+    let list = vec!["x"; 18];
+    let message = json!({ "a": list, "b": list, "c": list, "d": list }).to_string();
+    let letter = letter(&record(&envelope(&message, &json!({}))));
+    let heavy = json!({ "match": { "message": { "a": ["x"], "b": ["x"], "c": ["x"], "d": ["y"] } } });
+    let first = |orders: &[Value]| match parse(orders).unwrap().on(&letter, at(1)) {
+        Ordered::By(order) => order.id,
+        other => format!("{other:?}"),
+    };
+    let plain = order("plain", "retry", &json!({}));
+    for action in ["retry", "archive"] {
+        assert_eq!(first(&[order("heavy", action, &heavy), plain.clone()]), "plain");
+    }
+    assert_eq!(first(&[order("heavy", "hold", &heavy), plain.clone()]), "heavy");
+    assert_eq!(first(&[plain, order("heavy", "hold", &heavy)]), "plain");
+}
+
+#[test]
+fn a_document_of_too_many_orders_is_a_fault() {
+    let orders =
+        |count: usize| (0..count).map(|n| order(&n.to_string(), "hold", &json!({}))).collect::<Vec<_>>();
+    assert!(parse(&orders(MAX_ORDERS)).is_ok());
+    let fault = parse(&orders(MAX_ORDERS + 1)).unwrap_err();
+    assert_eq!(fault, "orders: must be at most 100 orders, not 101");
+}
+
+#[test]
+fn a_pattern_that_takes_long_to_compile_is_a_fault_that_names_its_order() {
+    let texts = |count: usize| json!({ "match": { "subject": (0..count).map(|n| format!("{n}")).collect::<Vec<_>>() } });
+    let kinds = json!(["x", { "prefix": "y" }, { "exists": false }]);
+    let fields = |count: usize| {
+        let message: serde_json::Map<_, _> = (0..count).map(|n| (format!("f{n}"), kinds.clone())).collect();
+        json!({ "match": { "message": message } })
+    };
+    for (fits, too_large) in [(texts(900), texts(10_000)), (fields(4), fields(5))] {
+        assert!(parse(&[order("a", "hold", &fits)]).is_ok());
+        let fault = parse(&[order("a", "hold", &fits), order("b", "hold", &too_large)]).unwrap_err();
+        assert!(fault.starts_with("orders[1].match: is too large a pattern: "), "{fault}");
+    }
+}
+
+#[test]
+fn a_long_text_is_cut_where_it_is_told() {
+    let long = "é".repeat(100_000);
+    for more in [
+        json!({ "at": long }),
+        json!({ "do": long }),
+        json!({ "match": { &*long: ["x"] } }),
+        json!({ &*long: 1 }),
+    ] {
+        let fault = parse(&[order("a", "hold", &more)]).unwrap_err();
+        assert!(fault.chars().count() < 1_100 && fault.contains(" ..."), "{}", fault.chars().count());
+    }
+    let version = json!({ "version": long, "orders": [] }).to_string();
+    assert!(Orders::parse(version.as_bytes()).unwrap_err().to_string().chars().count() < 600);
 }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{BadOrders, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
+use super::{BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
 use crate::policy::fields::{Fault, Faults, Fields};
-use crate::policy::matcher::Matcher;
+use crate::policy::matcher::{Matcher, Of};
 
 /// The longest id, `by` and `why`, characters.
 const MAX_TEXT: usize = 1_000;
@@ -19,7 +19,7 @@ impl Orders {
     ///
     /// [`BadOrders`] with every fault and the path to it. A document of a newer version is one fault.
     pub fn parse(json: &[u8]) -> Result<Self, BadOrders> {
-        let whole = |problem: String| BadOrders(vec![Fault { path: String::new(), problem }]);
+        let whole = |problem: String| BadOrders(vec![Fault::new("", problem)]);
         if json.len() > MAX_ORDERS_BYTES {
             let size = json.len();
             return Err(whole(format!("must be at most {MAX_ORDERS_BYTES} bytes long, not {size}")));
@@ -32,7 +32,7 @@ impl Orders {
             if let Some(version) = version {
                 let _ = write!(problem, ", not {version}: a newer version of the tools may have written it");
             }
-            return Err(BadOrders(vec![Fault { path: "version".to_owned(), problem }]));
+            return Err(BadOrders(vec![Fault::new("version", problem)]));
         }
         let faults = Faults::default();
         let orders = read(&document, &faults);
@@ -63,24 +63,30 @@ fn written(orders: &[Order]) -> String {
 fn read(document: &Value, faults: &Faults) -> Orders {
     let fields = Fields::new(faults, "", document);
     let _ = fields.value("version");
-    let (mut orders, mut matcher) = (Vec::<Order>::new(), Matcher::default());
+    let (mut orders, mut matchers) = (Vec::<Order>::new(), Vec::new());
     if fields.value("orders").is_none() {
         fields.note("orders", "is missing: a list of orders, which may be empty");
     }
-    for (index, value) in fields.list("orders").unwrap_or_default().iter().enumerate() {
+    let given = fields.list("orders").unwrap_or_default();
+    if given.len() > MAX_ORDERS {
+        fields.note("orders", format!("must be at most {MAX_ORDERS} orders, not {}", given.len()));
+    }
+    for (index, value) in given.iter().enumerate().take(MAX_ORDERS) {
         let given = Fields::new(faults, format!("orders[{index}]"), value);
         let order = read_order(&given);
         if orders.iter().any(|other| other.id == order.id) {
             given.note("id", format!("{:?} is the id of another order", order.id));
         }
+        let mut matcher = Matcher::new(Of::Order);
         if let Err(problem) = matcher.add(index, &order.pattern) {
             given.note("match", problem);
         }
         given.finish();
         orders.push(order);
+        matchers.push(matcher);
     }
     fields.finish();
-    Orders { orders, matcher }
+    Orders { orders, matchers }
 }
 
 fn read_order(given: &Fields<'_>) -> Order {

@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::Fault;
-use super::matcher::Matcher;
+use super::matcher::{Matcher, View};
 use crate::letter::Letter;
 
 pub use reach::{Reach, Touches};
@@ -42,6 +42,9 @@ pub const ORDERS_VERSION: u64 = 1;
 /// The largest document that is read, bytes.
 pub const MAX_ORDERS_BYTES: usize = 256 * 1024;
 
+/// The most orders of a document. Each is matched against each letter that it may be about.
+pub const MAX_ORDERS: usize = 100;
+
 /// How long an order to retry is in force where it does not say.
 pub const RETRY_IN_FORCE: SignedDuration = SignedDuration::from_mins(15);
 
@@ -49,7 +52,8 @@ pub const RETRY_IN_FORCE: SignedDuration = SignedDuration::from_mins(15);
 #[derive(Debug, Default)]
 pub struct Orders {
     orders: Vec<Order>,
-    matcher: Matcher,
+    /// The pattern of each.
+    matchers: Vec<Matcher>,
 }
 
 /// An operator's word about the letters that a pattern picks.
@@ -193,24 +197,31 @@ impl Orders {
     /// The first order that is in force and matches the letter, of those that `counts` accepts. An order to retry says
     /// nothing more of a letter that was sent on an order since it began: that letter keeps to its schedule.
     ///
-    /// Where a letter's lists are too long to be matched, a hold is taken to match it and any other order is not: when in
-    /// doubt, nothing is sent and nothing is archived.
+    /// Where a letter's lists are too long for an order's pattern, a hold is taken to match it and any other order is not:
+    /// when in doubt, nothing is sent and nothing is archived.
     #[must_use]
     pub fn first(&self, letter: &Letter, now: Timestamp, counts: impl Fn(&Order) -> bool) -> Option<&Order> {
         let arrived = letter.first_arrival();
-        let applies = |order: &&Order| {
+        let applies = |order: &Order| {
             order.is_in_force(now)
                 && order.is_about(arrived)
                 && !order.is_carried_out(letter)
                 && counts(order)
         };
-        if !self.orders.iter().any(|order| applies(&order)) {
+        let all = self.orders.iter().zip(&self.matchers).filter(|(order, _)| applies(order));
+        let (orders, matchers): (Vec<_>, Vec<_>) = all.unzip();
+        if orders.is_empty() {
             return None;
         }
-        let Ok(matching) = self.matcher.all(letter) else {
-            let holds = |order: &&Order| order.action == OrderAction::Hold && applies(order);
-            return self.orders.iter().find(holds);
+        let view = View::of(letter, &matchers);
+        let matches = |order: &Order, matcher: &Matcher| match matcher.matching_view(&view) {
+            Ok(matching) => !matching.is_empty(),
+            Err(_) => order.action == OrderAction::Hold,
         };
-        matching.into_iter().filter_map(|index| self.orders.get(index)).find(applies)
+        orders
+            .into_iter()
+            .zip(matchers)
+            .find(|(order, matcher)| matches(order, matcher))
+            .map(|(order, _)| order)
     }
 }

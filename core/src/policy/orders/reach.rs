@@ -65,7 +65,7 @@ impl Reach {
         if !self.order.is_about(letter.since) {
             return Touches::No;
         }
-        let matches = self.decided.as_ref().map(|matcher| matcher.matching_view(&view(letter)));
+        let matches = self.decided.as_ref().map(|matcher| matcher.matching_view(&view(letter).into()));
         match matches {
             Some(Ok(none)) if none.is_empty() => Touches::No,
             Some(Err(_)) => Touches::Maybe,

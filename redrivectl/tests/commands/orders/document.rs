@@ -86,20 +86,27 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
 
 #[tokio::test]
 async fn a_document_that_is_full_takes_no_more() {
-    let cloud = Cloud::new();
     let why = "w".repeat(1000);
-    let full = |number: u32| {
-        let mut order = order(&number.to_string(), "hold", None);
-        order["why"] = why.as_str().into();
+    let small = |number: u32| order(&number.to_string(), "hold", None);
+    let large = |number: u32| {
+        let mut order = order(&format!("{number:0>500}"), "hold", None);
+        (order["by"], order["why"]) = (why.as_str().into(), why.as_str().into());
         order
     };
-    put_orders(&cloud, &(0..220).map(full).collect::<Vec<_>>());
-    let before = cloud.objects()[DOCUMENT].clone();
-    assert!((250_000..262_144).contains(&before.len()), "{}", before.len());
-    let told = run(&cloud, &["hold", "--all", "--why", &why, "--yes"]).await;
-    assert_eq!(told.code, 1);
-    assert!(told.err.contains("at most 262144 bytes") && told.err.contains("release"), "{}", told.err);
-    assert_eq!(before, cloud.objects()[DOCUMENT]);
+    let full = [
+        ((0..100).map(small).collect::<Vec<_>>(), "at most 100 orders"),
+        ((0..99).map(large).collect(), "at most 262144 bytes"),
+    ];
+    for (orders, limit) in full {
+        let cloud = Cloud::new();
+        put_orders(&cloud, &orders);
+        let before = cloud.objects()[DOCUMENT].clone();
+        assert!(before.len() < 262_144, "{}", before.len());
+        let told = run(&cloud, &["hold", "--all", "--why", &why, "--yes"]).await;
+        assert_eq!(told.code, 1, "{limit}, {} bytes", before.len());
+        assert!(told.err.contains(limit) && told.err.contains("release"), "{}", told.err);
+        assert_eq!(before, cloud.objects()[DOCUMENT]);
+    }
 }
 
 #[tokio::test]
