@@ -43,6 +43,8 @@ pub enum Site {
     Orders,
     /// `PutObject` of the list of waiting letters.
     Waiting,
+    /// `Publish` of the notice of archived letters.
+    Notice,
     /// The invocation itself: event and answer.
     Answer,
     /// The mapping's own `DeleteMessageBatch`.
@@ -91,8 +93,8 @@ impl Outages {
 }
 
 impl Site {
-    /// Every site that the matrix has: no letter waits there for long enough to be listed.
-    pub const ALL: [Self; 17] = [
+    /// Every site.
+    pub const ALL: [Self; 19] = [
         Self::QueueAttributes,
         Self::RequeueAttributes,
         Self::Subscription,
@@ -108,6 +110,8 @@ impl Site {
         Self::Hide,
         Self::Store,
         Self::Orders,
+        Self::Waiting,
+        Self::Notice,
         Self::Answer,
         Self::Delete,
     ];
@@ -132,6 +136,7 @@ impl Site {
             Self::Store => "PutObject",
             Self::Orders => "GetObject, orders",
             Self::Waiting => "PutObject, waiting letters",
+            Self::Notice => "Publish, notice",
             Self::Answer => "event and answer",
             Self::Delete => "DeleteMessageBatch, by Lambda",
         }
@@ -153,7 +158,10 @@ impl Site {
                 | Self::Orders
         );
         let single = reads
-            || matches!(self, Self::Invoke | Self::InvokeAndWait | Self::Post | Self::Store | Self::Waiting);
+            || matches!(
+                self,
+                Self::Invoke | Self::InvokeAndWait | Self::Post | Self::Store | Self::Waiting | Self::Notice
+            );
         if fifo && matches!(self, Self::Post | Self::Stream) {
             return Some("FIFO topics deliver to queues only, and rules cannot name web servers or streams");
         }
@@ -259,7 +267,9 @@ impl Fault {
 /// Returns code and message of a service that will never take a call.
 fn permanent(site: Site) -> (&'static str, &'static str) {
     match site {
-        Site::Publish | Site::Subscription | Site::Subscriptions => ("InvalidParameter", "Invalid parameter"),
+        Site::Publish | Site::Subscription | Site::Subscriptions | Site::Notice => {
+            ("InvalidParameter", "Invalid parameter")
+        }
         Site::Store | Site::Orders | Site::Waiting => ("InvalidArgument", "Invalid Argument"),
         Site::Invoke | Site::InvokeAndWait => {
             ("InvalidRequestContentException", "Could not parse request body")

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sim::lambda::Mapping;
 use sim::{Aws, Caller, Server};
@@ -103,7 +103,11 @@ fn poll(world: &World, mapping: &Mapping) {
             let killer = running.sandbox.killer();
             std::thread::spawn(move || killer.kill());
         }
+        let began = Instant::now();
         let mut ended = running.sandbox.invoke(batch.event.clone(), world.terms.timeout);
+        if world.terms.longest.is_some_and(|longest| began.elapsed() > longest) {
+            world.complain(format!("an invocation took {:?}", began.elapsed()));
+        }
         if fault == Some(Fault::KillAfter) {
             ended = Ended::Died;
         }

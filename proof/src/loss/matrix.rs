@@ -21,6 +21,15 @@ use super::world::{Terms, World};
 /// Longest time that a scenario may take to drain.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// The delays of letters that are to be listed, seconds: they are hidden until somebody wakes them.
+const LONG: u64 = 180;
+
+/// When an order lets the listed letters go, and somebody wakes them: the list is written by then, and meets its fault.
+const WAKES_AFTER: Duration = Duration::from_secs(4);
+
+/// The longest that an invocation may take that waits a second for a list or a notice.
+const LONGEST: Duration = Duration::from_millis(2_500);
+
 /// Violations that are told of a scenario.
 const MOST_TOLD: usize = 3;
 
@@ -70,8 +79,15 @@ pub fn scenarios() -> Vec<Scenario> {
                 let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
                 all.push(scenario);
                 // A function is waited for as long as there is time, a server for 15 s, and the orders for one.
-                let own_timeout =
-                    !matches!(site, Site::InvokeAndWait | Site::Post | Site::Answer | Site::Orders);
+                let own_timeout = !matches!(
+                    site,
+                    Site::InvokeAndWait
+                        | Site::Post
+                        | Site::Answer
+                        | Site::Orders
+                        | Site::Waiting
+                        | Site::Notice
+                );
                 if own_timeout && matches!(fault, Fault::Silent | Fault::Mute) {
                     all.push(Scenario { patient: true, ..scenario });
                 }
@@ -218,7 +234,15 @@ impl Scenario {
                 world.write(kind, group);
             }
         }
+        if self.site == Site::Waiting {
+            world.order("retry", WAKES_AFTER);
+        }
         let pollers = mapping::start(&world);
+        if self.site == Site::Waiting {
+            std::thread::sleep(WAKES_AFTER);
+            // A process may have been killed before it had hidden its letters: they show by themselves.
+            world.wake();
+        }
         while world.waiting() > 0 && began.elapsed() < PATIENCE && !world.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -245,7 +269,14 @@ impl Scenario {
         let terms = Terms {
             binary: PathBuf::from(binary),
             fifo: self.fifo,
-            schedule: json!({ "numRetries": retries, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1 }),
+            schedule: match self.site {
+                Site::Waiting => {
+                    json!({ "numRetries": retries, "minDelayTarget": LONG, "maxDelayTarget": LONG })
+                }
+                _ => {
+                    json!({ "numRetries": retries, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1 })
+                }
+            },
             retries,
             archive_queue: self.site == Site::Bury,
             discovery: self.site == Site::Subscriptions,
@@ -254,6 +285,8 @@ impl Scenario {
             visibility: Duration::from_secs(seconds + 1),
             pollers: vec![10],
             requeue_pollers: if spills { vec![10] } else { Vec::new() },
+            notices: self.site == Site::Notice,
+            longest: matches!(self.site, Site::Waiting | Site::Notice).then_some(LONGEST),
             log: log.map(Path::to_path_buf),
         };
         World::new(terms, Plan::of(self.injections(), self.fifo), 1)
@@ -311,7 +344,9 @@ impl Scenario {
             Site::Post => vec![(Kind::Web, 20)],
             Site::Stream => vec![(Kind::Stream, 24)],
             Site::Hide => vec![(Kind::Queue, 24)],
-            Site::Orders | Site::Waiting => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
+            Site::Orders => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
+            Site::Waiting => vec![(Kind::Queue, 16)],
+            Site::Notice => vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Queue, 8)],
             Site::Store if self.fifo => vec![(Kind::Queue, 16)],
             Site::Bury | Site::Store => {
                 vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Picky, 4), (Kind::Queue, 8)]

@@ -199,6 +199,8 @@ impl Soak {
             visibility: Duration::from_secs(9),
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
             requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
+            notices: false,
+            longest: None,
             log: self.log.clone(),
         };
         let seed = if fifo { self.seed ^ 1 } else { self.seed };

@@ -61,6 +61,7 @@ impl Network {
             "SendMessageBatch" if call.target == named("graveyard", self.fifo) => Site::Bury,
             "SendMessageBatch" => Site::Send,
             "PublishBatch" => Site::Publish,
+            "Publish" if call.target == "notices" => Site::Notice,
             "Invoke" if call.target == "orders-projector" => Site::InvokeAndWait,
             "Invoke" => Site::Invoke,
             "POST" => Site::Post,
@@ -190,6 +191,7 @@ pub(super) fn furnish(aws: &Aws, terms: &Terms, network: &Arc<Network>) -> Serve
             it.sqs.create(&terms.named(name), QueueSettings::default());
         }
         it.sqs.create(&terms.named("orders-billing"), moving(&terms.named("orders-dlq")));
+        it.sns.create("notices", TopicSettings::default());
         it.s3.create("graveyard");
         it.firehose.create("orders");
         for name in ["orders-notifier", "orders-projector"] {

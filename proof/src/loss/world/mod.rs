@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sim::lambda::{Batch, Mapping, MappingSettings, Outcome};
+use sim::s3::Condition;
 use sim::{Aws, Caller, Clock, Payload, Server, arn};
 
 use self::account::{MAX_RECEIVES, Network};
@@ -46,6 +47,10 @@ pub struct Terms {
     pub pollers: Vec<usize>,
     /// The batch sizes of the pollers of the requeue.
     pub requeue_pollers: Vec<usize>,
+    /// Whether a topic is told of archived letters.
+    pub notices: bool,
+    /// The longest that an invocation may take.
+    pub longest: Option<Duration>,
     /// A file for the function's log.
     pub log: Option<PathBuf>,
 }
@@ -273,8 +278,37 @@ impl World {
             ("IN_FLIGHT_LIMIT", terms.in_flight.to_string()),
             ("ALLOW_LOOPBACK_HTTP", "true".to_owned()),
         ]
+        .into_iter()
+        .chain(terms.notices.then(|| ("NOTICE_TOPIC_ARN", arn("sns", "notices"))))
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .collect()
+    }
+
+    /// Gives the function an order about every letter, which is in force after a while.
+    pub fn order(&self, action: &str, after: Duration) {
+        let at = self.aws.clock().now() + after;
+        let order = json!({ "id": "order", "do": action, "match": { "queueArn": [{ "exists": true }] },
+            "at": at, "by": "operator", "why": "it is mended" });
+        let document = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
+        let key = ("graveyard", "dead-letters-control/orders.json");
+        let put =
+            self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, Condition::None, None));
+        put.expect("a bucket takes a document");
+    }
+
+    /// Shows every letter that is hidden, as an operator does who wakes what waits.
+    pub fn wake(&self) {
+        let queue = self.terms.named("orders-dlq");
+        self.aws.act("operator", |it, cx| {
+            let ids = it
+                .sqs
+                .queue(&queue)
+                .into_iter()
+                .flat_map(|queue| queue.contents().map(|(id, _)| Arc::clone(id)));
+            for id in ids.collect::<Vec<_>>() {
+                it.sqs.show_again(cx, &queue, &id);
+            }
+        });
     }
 
     /// Returns the event source mappings with the number of batches that each works on at once. FIFO groups keep apart

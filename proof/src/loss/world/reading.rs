@@ -77,7 +77,8 @@ impl World {
             | Site::RequeueAttributes
             | Site::Subscriptions
             | Site::Orders
-            | Site::Waiting => {}
+            | Site::Waiting
+            | Site::Notice => {}
             Site::Subscription => state.asked(ended),
             Site::Hide => state.hidden(ended),
             Site::Store => state.stored(ended),
