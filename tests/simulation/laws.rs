@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use sim::Millis;
+use sns_redrive::policy::OrderAction;
 
 use crate::live::{ARCHIVE, DLQ, Story};
-use crate::lives::{Disturbed, Fact, Life, What, lives};
-use crate::world::{How, Outage, SECOND, State, Target, World};
+use crate::lives::{Attempt, Disturbed, Fact, Life, What, lives};
+use crate::world::{Document, How, Outage, SECOND, State, Target, World};
 
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
@@ -18,7 +19,7 @@ pub type Tally = BTreeMap<String, usize>;
 const SLACK: Millis = SECOND;
 
 /// The laws, in the order in which they are judged.
-const LAWS: [fn(&Life<'_>) -> Judged; 8] = [
+const LAWS: [fn(&Life<'_>) -> Judged; 11] = [
     nobody_gets_what_he_did_not_ask_for,
     nothing_is_removed_before_it_is_safe,
     nothing_is_lost,
@@ -27,7 +28,16 @@ const LAWS: [fn(&Life<'_>) -> Judged; 8] = [
     no_attempt_comes_early_or_is_one_too_many,
     no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
+    no_attempt_begins_under_a_hold,
+    only_an_order_archives_as_ordered,
+    orders_to_retry_take_no_retry_away,
 ];
+
+/// How soon an order counts, with the time that a reading takes.
+const HEARD: Millis = 16 * SECOND;
+
+/// How long an instance keeps to an order to retry or to archive that it cannot read any more.
+const PATIENCE: Millis = 600 * SECOND;
 
 /// Judges a story, and counts how its letters ended.
 pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
@@ -42,7 +52,21 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
         };
         *tally.entry(end.to_owned()).or_default() += 1;
         let is_calm = life.count(|what| matches!(what, What::Disturbed { .. })) == 0;
-        let marks = [("undisturbed", is_calm), ("received without an attempt", hops(life) > 0)];
+        let (hold, retry) = (OrderAction::Hold, OrderAction::Retry);
+        let held = ordered(life, hold, 0).into_iter().any(|(from, to)| {
+            let keeps = |what: &What| match what {
+                What::Received { .. } => true,
+                What::Hidden { seconds, .. } => *seconds > 30,
+                _ => false,
+            };
+            life.facts.iter().any(|fact| (from..to).contains(&fact.at) && keeps(&fact.what))
+        });
+        let marks = [
+            ("undisturbed", is_calm),
+            ("received without an attempt", hops(life) > 0),
+            ("held", held),
+            ("retried on an order", !on_order(life, retry).is_empty()),
+        ];
         for (mark, _) in marks.iter().filter(|(_, is)| *is) {
             *tally.entry((*mark).to_owned()).or_default() += 1;
         }
@@ -116,7 +140,7 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
                 return false;
             }
             // A copy that another run gets makes the handle of the first one stale.
-            What::Duplicated { .. } => return fact.at >= since,
+            What::Duplicated { .. } | What::Woken { .. } => return fact.at >= since,
             What::Disturbed { what } => what,
             _ => return false,
         };
@@ -171,12 +195,106 @@ fn no_letter_ends_twice_without_a_cause(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
+/// Returns the times in which an order of this kind about the letter stood in a document that could be read, and was in force.
+/// An instance may keep to it for so long after a document that cannot be read took its place.
+fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(Millis, Millis)> {
+    let start = life.story.start;
+    let writes = &life.world.operator.writes;
+    let mut all = Vec::new();
+    for (place, (at, document)) in writes.iter().enumerate() {
+        let Document::Order(order) = document else { continue };
+        if order.action != action || order.letter.is_some_and(|letter| letter != life.letter) {
+            continue;
+        }
+        let next = writes.get(place + 1);
+        let replaced = next.map_or(Millis::MAX / 2, |(at, document)| match document {
+            Document::Broken => {
+                let good = writes[place + 1..].iter().find(|(_, it)| !matches!(it, Document::Broken));
+                (at + patience).min(good.map_or(Millis::MAX / 2, |(at, _)| *at))
+            }
+            _ => *at,
+        });
+        let ends = order.lasts.map_or(Millis::MAX / 2, |lasts| at + lasts);
+        all.push((start + at, start + replaced.min(ends)));
+    }
+    all
+}
+
+/// Returns the attempts that an order of this kind may have asked for.
+fn on_order(life: &Life<'_>, action: OrderAction) -> Vec<Attempt> {
+    let (skew, spans) = (life.world.skew(), ordered(life, action, PATIENCE));
+    let is = |attempt: &Attempt| {
+        spans.iter().any(|(from, to)| (from - skew..=to + HEARD + skew).contains(&attempt.at))
+    };
+    life.attempts().into_iter().filter(is).collect()
+}
+
+/// P10: a hold counts 15 s after it was written, also in a run that has begun, as long as the orders can be read.
+fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    for (from, to) in ordered(life, OrderAction::Hold, 0) {
+        let heard = from + HEARD + 2 * world.skew();
+        for attempt in life.attempts() {
+            let by = &life.story.runs[attempt.run].caller;
+            let unread = life.story.disturbances.iter().any(|it| {
+                let is_reading = it.call.caller == *by && it.call.operation == "GetObject";
+                is_reading && (from - HEARD..=attempt.at).contains(&it.at)
+            });
+            if (heard..to - 2 * world.skew()).contains(&attempt.at) && !unread {
+                return life
+                    .broken(&format!("was attempted at {}, under a hold", attempt.at - life.story.start));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// P10: a letter is archived as ordered only if the order stood in the document when its run began, or later.
+fn only_an_order_archives_as_ordered(life: &Life<'_>) -> Judged {
+    let archived = life.archived().into_iter().filter(|(_, reason)| *reason == "ordered");
+    for (fact, _) in archived {
+        let runs = life.story.runs.iter().filter(|run| (run.from..run.to).contains(&fact.index));
+        let began = runs.map(|run| run.began).min().unwrap_or(fact.at);
+        let unread = life.story.disturbances.iter().any(|it| it.call.operation == "GetObject");
+        let patience = if unread { PATIENCE } else { 0 };
+        let skew = life.world.skew();
+        let stood = ordered(life, OrderAction::Archive, PATIENCE)
+            .into_iter()
+            .any(|(from, to)| from <= fact.at + skew && began - HEARD - patience - skew <= to);
+        if !stood {
+            return life.broken("archived as ordered, and nobody ordered it");
+        }
+    }
+    Ok(())
+}
+
+/// P2, P10: where nothing but orders to retry disturbs it, a letter gets at least all its retries.
+fn orders_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let is_calm = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) == 0;
+    let costs = |outage: &Outage| {
+        matches!(outage.how, How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute)
+    };
+    let left_alone = world.subscribers[life.subscriber].weather.iter().any(costs);
+    let by_itself = world.skew() == 0 && world.rate.is_none() && world.requeue.is_none() && !left_alone;
+    if !world.operator.only_retries || !is_calm || !by_itself || !life.is_first_of_group() {
+        return Ok(());
+    }
+    let (attempts, retries) = (life.attempts().len(), usize::try_from(world.schedule.retries).unwrap());
+    if life.archived().iter().any(|(_, reason)| *reason == "exhausted") && attempts < retries {
+        return life.broken(&format!("{attempts} attempts of {retries}, with an order to retry"));
+    }
+    Ok(())
+}
+
 /// Returns how often something happened by which a letter may be handled once more.
 fn causes(life: &Life<'_>) -> usize {
     let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete];
     // A request that takes its time may be cut off while it has its effect.
     let late = if life.disturbed(&[Disturbed::Slow]) > 0 { life.attempts().len() } else { 0 };
-    life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. })) + late
+    life.disturbed(&by)
+        + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
+        + late
 }
 
 /// P2: no retry before its planned moment, and none beyond the last but for a disturbance each.
@@ -197,13 +315,15 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
         + hops(life)
         + ahead
         + first_twice(life)
-        + others;
+        + others
+        + on_order(life, OrderAction::Retry).len();
     if attempts.len() > most {
         return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
     }
     let messages = life.messages();
     let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
-    if let Some(first) = attempts.first() {
+    let early = on_order(life, OrderAction::Retry);
+    if let Some(first) = attempts.first().filter(|first| early.iter().all(|it| it.index != first.index)) {
         let due = sent.at + world.wait(1).1;
         if first.at < due - SLACK - world.skew() {
             return life.broken(&format!("the first attempt is not due before {due}"));
@@ -238,7 +358,8 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     for (fact, reason) in life.archived() {
         let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
         match reason {
-            "again" => {}
+            // Another law is about what was ordered.
+            "again" | "ordered" => {}
             "exhausted" => {
                 let received = life.facts.iter().filter(|one| one.index < fact.index);
                 let received = received.filter(|one| matches!(one.what, What::Received { .. })).count();
@@ -294,7 +415,8 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
 /// P2, undisturbed: as many attempts as the schedule has retries, each at its time.
 fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let world = life.world;
-    let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0;
+    let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0
+        || world.is_operated();
     // A letter that comes too early by a clock that is behind is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {

@@ -13,7 +13,9 @@ use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use fastrand::Rng;
 use jiff::SignedDuration;
+use serde_json::{Value, json};
 use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::s3::Condition;
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
 use sim::{
@@ -24,7 +26,9 @@ use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::function::Function;
 use sns_redrive::settings::Settings;
 
-use crate::world::{ArchiveKind, HOUR, How, Kind, Queue, SECOND, State, Target, World, weather};
+use crate::world::{
+    ArchiveKind, Document, HOUR, How, Kind, Operator, Order, Queue, SECOND, State, Target, World, weather,
+};
 
 /// A story: everything that happened.
 pub struct Story {
@@ -67,6 +71,7 @@ pub const DLQ: &str = "dlq";
 pub const REQUEUE: &str = "requeue";
 pub const ARCHIVE: &str = "archive";
 pub const TOPIC: &str = "orders";
+const CONTROL: &str = "control";
 
 /// Returns the text in a message by which its letter is known.
 pub fn token(letter: usize) -> String {
@@ -189,7 +194,7 @@ impl<'w> Life<'w> {
         let dlq = self.mapping(DLQ);
         let requeue = self.mapping(REQUEUE);
         let run = |batch| Box::pin(self.invoke(batch));
-        let all = async { tokio::join!(self.publish(), dlq.run(run), requeue.run(run)) };
+        let all = async { tokio::join!(self.publish(), self.operate(), dlq.run(run), requeue.run(run)) };
         let _ = tokio::time::timeout(Duration::from_millis(u64::try_from(end).unwrap()), all).await;
         self.story()
     }
@@ -198,7 +203,8 @@ impl<'w> Life<'w> {
         let archived = self.aws.act("world", |it, _| {
             let objects = it.s3.objects(ARCHIVE).into_iter().flatten();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            objects.map(|(key, object)| (format!("{ARCHIVE}/{key}"), text(&object.bytes))).collect()
+            let letters = objects.filter(|(key, _)| !key.starts_with(CONTROL));
+            letters.map(|(key, object)| (format!("{ARCHIVE}/{key}"), text(&object.bytes))).collect()
         });
         let digest = self.aws.digest();
         Story {
@@ -240,6 +246,65 @@ impl<'w> Life<'w> {
             self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
         }
         std::future::pending::<()>().await;
+    }
+
+    /// Gives orders, and wakes what the lists name.
+    async fn operate(&self) {
+        let Operator { writes, wakes, .. } = &self.world.operator;
+        let begun = tokio::time::Instant::now();
+        let mut acts: Vec<_> = writes.iter().map(|(at, document)| (*at, Some(*document))).collect();
+        acts.extend(wakes.iter().map(|at| (*at, None)));
+        acts.sort_by_key(|(at, _)| *at);
+        for (at, document) in acts {
+            tokio::time::sleep_until(begun + Duration::from_millis(u64::try_from(at).unwrap())).await;
+            match document {
+                Some(document) => self.write(document),
+                None => self.wake(),
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    fn write(&self, document: Document) {
+        let now = self.aws.clock().now();
+        let text = match document {
+            Document::Broken => "{".to_owned(),
+            Document::Empty => json!({ "version": 1, "orders": [] }).to_string(),
+            Document::Order(Order { action, letter, lasts }) => {
+                let pattern = letter.map_or_else(
+                    || json!({ "origin": [{ "exists": true }] }),
+                    |letter| json!({ "message": { "order": [token(letter)] } }),
+                );
+                let until = lasts.map(|lasts| now + SignedDuration::from_millis(lasts));
+                let mut order = json!({ "id": now, "do": action.name(), "match": pattern, "at": now,
+                    "by": "operator", "why": "it is mended" });
+                order.as_object_mut().unwrap().extend(until.map(|until| ("until".to_owned(), json!(until))));
+                json!({ "version": 1, "orders": [order] }).to_string()
+            }
+        };
+        let key = (ARCHIVE, &*format!("{CONTROL}/orders.json"));
+        self.aws
+            .act("operator", |it, cx| it.s3.put_object(cx, key, text.into_bytes(), Condition::None, None))
+            .unwrap();
+    }
+
+    fn wake(&self) {
+        self.aws.act("operator", |it, cx| {
+            let lists = it.s3.objects(ARCHIVE).into_iter().flatten();
+            let lists = lists.filter(|(key, _)| key.contains("/waiting/"));
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let lines: Vec<String> = lists
+                .flat_map(|(_, list)| text(&list.bytes).lines().map(str::to_owned).collect::<Vec<_>>())
+                .collect();
+            for line in lines {
+                let line: Value = serde_json::from_str(&line).unwrap();
+                let (queue, handle) =
+                    (line["queueArn"].as_str().unwrap(), line["receiptHandle"].as_str().unwrap());
+                let queue = queue.rsplit(':').next().unwrap();
+                // A FIFO queue refuses a handle that is old.
+                let _ = it.sqs.change_message_visibility(cx, queue, handle, 0);
+            }
+        });
     }
 
     /// Subscribes everybody, as they are while SNS delivers or as the function finds them.
@@ -339,6 +404,7 @@ impl<'w> Life<'w> {
             "REQUEUE_ARN" => world.requeue.map(|_| arn("sqs", &world.name(REQUEUE))),
             "IN_FLIGHT_LIMIT" => world.requeue.map(|limit| limit.to_string()),
             "MAX_HIDE_SECONDS" => Some(world.ceiling.to_string()),
+            "CONTROL" => Some(format!("s3://{ARCHIVE}/{CONTROL}")),
             "MAX_CONCURRENCY" => Some(world.mapping.concurrency.to_string()),
             _ => None,
         })

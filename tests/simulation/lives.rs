@@ -48,6 +48,10 @@ pub enum What {
     Duplicated {
         message: Arc<str>,
     },
+    /// An operator showed it, maybe in the middle of an attempt.
+    Woken {
+        message: Arc<str>,
+    },
     Expired {
         message: Arc<str>,
     },
@@ -212,6 +216,9 @@ impl<'s> Reader<'s> {
             Event::Received { id, count, handle, .. } => {
                 self.handles.insert(Arc::clone(handle), Arc::clone(id));
                 self.message(index, at, id, |message| What::Received { message, count: *count });
+            }
+            Event::Hidden { id, .. } if by == "operator" => {
+                self.message(index, at, id, |message| What::Woken { message });
             }
             Event::Hidden { id, seconds, .. } => {
                 self.message(index, at, id, |message| What::Hidden { message, seconds: *seconds });

@@ -57,7 +57,17 @@ fn random_worlds_obey_the_laws() {
     });
     let tally = tally.into_inner().unwrap();
     println!("{tally:#?}");
-    let ends = ["delivered", "exhausted", "expiring", "refused", "permanent", "undisturbed"];
+    let ends = [
+        "delivered",
+        "exhausted",
+        "expiring",
+        "refused",
+        "permanent",
+        "ordered",
+        "undisturbed",
+        "held",
+        "retried on an order",
+    ];
     let missing = ends.iter().find(|end| !tally.contains_key(**end));
     assert!(worlds < WORLDS || number("SEED").is_some() || missing.is_none(), "no letter is {missing:?}");
 }
@@ -94,6 +104,19 @@ fn slow_groups_near_their_end_obey_the_laws() {
     for world in seeds(20).map(World::slow) {
         obey(&world, &live(&world));
     }
+}
+
+#[test]
+fn orders_count_in_runs_that_have_begun() {
+    let mut tally = Tally::new();
+    for world in seeds(8).map(World::held) {
+        for (end, count) in obey(&world, &live(&world)) {
+            *tally.entry(end).or_default() += count;
+        }
+    }
+    println!("{tally:#?}");
+    let missing = ["delivered", "held", "ordered"].iter().find(|end| !tally.contains_key(**end));
+    assert!(missing.is_none() || number("SEED").is_some(), "no letter is {missing:?}");
 }
 
 #[test]

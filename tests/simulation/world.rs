@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde_json::json;
 use sim::{Millis, arn};
-use sns_redrive::policy::{Backoff, Jitter, Schedule, VISIBILITY_CEILING};
+use sns_redrive::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
 
 pub const SECOND: Millis = 1_000;
 pub const MINUTE: Millis = 60 * SECOND;
@@ -30,6 +30,7 @@ pub struct World {
     pub subscribers: Vec<Subscriber>,
     pub letters: Vec<Plan>,
     pub trouble: Trouble,
+    pub operator: Operator,
     /// The one call of the function at which its instance dies, counted from 0, and whether the call has its effect.
     pub cut_at: Option<(usize, bool)>,
 }
@@ -129,6 +130,35 @@ pub enum How {
 pub struct Plan {
     pub at: Millis,
     pub group: u32,
+}
+
+/// What an operator does.
+#[derive(Debug, Clone, Default)]
+pub struct Operator {
+    /// The documents of orders, in their order; each stands until the next one.
+    pub writes: Vec<(Millis, Document)>,
+    /// When every letter of every list of waiting letters is woken, by old handles too.
+    pub wakes: Vec<Millis>,
+    /// Whether all that is ordered is retries, and letters are woken only while they are in force.
+    pub only_retries: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Document {
+    Order(Order),
+    /// Nobody understands it.
+    Broken,
+    Empty,
+}
+
+/// An order that is given when its document is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    pub action: OrderAction,
+    /// Its letter; all of them where it names none.
+    pub letter: Option<usize>,
+    /// How long it is in force.
+    pub lasts: Option<Millis>,
 }
 
 /// What goes wrong now and then, of 100 calls or batches.
@@ -246,8 +276,10 @@ impl World {
             subscribers,
             letters,
             trouble,
+            operator: Operator::default(),
             cut_at: None,
         };
+        world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
         if target == Target::Topic || world.requeue.is_some() {
             world.fork_less();
         }
@@ -258,6 +290,11 @@ impl World {
             world.come_to_the_brink(rng);
         }
         world
+    }
+
+    /// Whether somebody gives orders or wakes letters.
+    pub fn is_operated(&self) -> bool {
+        !self.operator.writes.is_empty() || !self.operator.wakes.is_empty()
     }
 
     /// Lets the archive come back in the middle of a last margin that is shorter than an invocation may be.
@@ -316,6 +353,7 @@ impl World {
         world.queue.duplicates = 0;
         world.archive_weather.clear();
         world.rate = None;
+        world.operator = Operator::default();
         world
     }
 
@@ -371,6 +409,23 @@ impl World {
         let wait = world.queue.retention - expiry_margin(world.queue.retention) - 1 - seed % 3;
         let wait = u32::try_from(wait).unwrap();
         world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
+        world
+    }
+
+    /// Returns a world in which one run has more letters for a slow endpoint than it can begin in half a minute, and an
+    /// operator holds them meanwhile.
+    pub fn held(seed: u64) -> Self {
+        let mut world = Self::crowded(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x4e1d);
+        (world.mapping.timeout, world.mapping.window) = (60, 1);
+        world.queue = Queue { retention: 86_400, visibility: 366, ..world.queue };
+        world.schedule = Schedule { min: 1, max: 1, ..world.schedule };
+        world.letters = vec![Plan { at: 0, group: 0 }; 100];
+        world.subscribers[0].weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Slow }];
+        let action = *pick(rng, &[OrderAction::Hold, OrderAction::Hold, OrderAction::Archive]);
+        let (at, lasts) = (rng.i64(2 * SECOND..25 * SECOND), Some(rng.i64(40 * SECOND..HOUR)));
+        let order = Document::Order(Order { action, letter: None, lasts });
+        world.operator = Operator { writes: vec![(at, order)], ..Operator::default() };
         world
     }
 
@@ -448,6 +503,42 @@ fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
 fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
     let from = rng.i64(0..begin);
     (from, from + rng.i64(SECOND..length))
+}
+
+/// Two of three worlds have somebody who gives orders.
+fn operator(rng: &mut Rng, letters: usize) -> Operator {
+    let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
+    let order = |rng: &mut Rng, action| {
+        let letter = rng.bool().then(|| rng.usize(..letters));
+        Order { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
+    };
+    match rng.u8(..3) {
+        0 => Operator::default(),
+        1 => {
+            let (at, order) = (rng.i64(0..horizon), order(rng, OrderAction::Retry));
+            let order = Order { letter: None, ..order };
+            let (from, to) = (at + 20 * SECOND, at + order.lasts.unwrap_or_default() - 5 * SECOND);
+            let wakes = (0..rng.usize(..4)).map(|_| rng.i64(from..to)).collect();
+            Operator { writes: vec![(at, Document::Order(order))], wakes, only_retries: true }
+        }
+        _ => {
+            let mut writes: Vec<_> = (0..rng.usize(1..=4))
+                .map(|_| {
+                    let document = match rng.u8(..10) {
+                        0..4 => Document::Order(order(rng, OrderAction::Hold)),
+                        4 | 5 => Document::Order(order(rng, OrderAction::Retry)),
+                        6 => Document::Order(order(rng, OrderAction::Archive)),
+                        7 => Document::Broken,
+                        _ => Document::Empty,
+                    };
+                    (rng.i64(0..horizon), document)
+                })
+                .collect();
+            writes.sort_by_key(|(at, _)| *at);
+            let wakes = (0..rng.usize(..3)).map(|_| rng.i64(0..horizon)).collect();
+            Operator { writes, wakes, only_retries: false }
+        }
+    }
 }
 
 fn schedule(rng: &mut Rng) -> Schedule {
