@@ -387,6 +387,9 @@ def test_function_without_orders_has_no_right_to_them(world):
 
     assert settings(world, deployment)["CONTROL"] == "off"
     assert not {"ControlLocation", "OperatorPolicyArn"} & deployment.outputs.keys()
+    cloudwatch = world.stack.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix=deployment.name, MaxRecords=100)["MetricAlarms"]
+    assert alarms and not [alarm["AlarmName"] for alarm in alarms if "OrdersUnread" in alarm["AlarmName"]]
     name = deployment.outputs["FunctionRoleArn"].rsplit("/", 1)[1]
     granted = world.stack.client("iam").get_role_policy(RoleName=name, PolicyName="redrive")["PolicyDocument"]
     assert "-control" not in json.dumps(granted)
@@ -543,8 +546,9 @@ def test_notices_do_not_go_to_a_topic_whose_dead_letters_are_handled(world):
         world.deploy(policy(retries=1, delay=1), topic, NoticeTopicArn=topic)
 
 
-def test_dashboard_shows_the_alarms_that_exist(world):
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic())
+@pytest.mark.parametrize("orders", ["on", "off"])
+def test_dashboard_shows_the_alarms_that_exist(world, orders):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Orders=orders)
 
     cloudwatch = world.stack.client("cloudwatch")
     [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
