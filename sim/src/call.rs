@@ -18,6 +18,8 @@ pub enum Service {
     Lambda,
     /// Streams.
     Firehose,
+    /// Who a caller is.
+    Sts,
     /// A subscriber's web server.
     Web,
 }
@@ -29,6 +31,8 @@ pub struct Call {
     pub caller: Arc<str>,
     /// The service.
     pub service: Service,
+    /// The host that the request was sent to; empty for what a service does by itself.
+    pub host: String,
     /// The operation as the service's API names it; a web server's is the HTTP method.
     pub operation: String,
     /// The name of the queue, topic, function, stream or web server, a subscription's ARN, or `bucket/key`
@@ -51,6 +55,7 @@ impl Call {
         Self {
             caller: Arc::clone(caller),
             service,
+            host: String::new(),
             operation: operation.to_owned(),
             target: target.to_owned(),
             entries: Vec::new(),

@@ -47,6 +47,13 @@ impl Clock {
         }
     }
 
+    /// Moves a manual clock to a moment; another clock cannot be moved and stays as it is.
+    pub fn set(&self, moment: Timestamp) {
+        if let Kind::Manual(now) = &self.0 {
+            now.store(moment.as_millisecond(), Ordering::Relaxed);
+        }
+    }
+
     /// Returns the present.
     #[must_use]
     pub fn now(&self) -> Timestamp {

@@ -51,6 +51,7 @@ pub(crate) enum End {
     BreakOff(Response, usize),
     Stall(Response, usize),
     NoConnection,
+    ConnectTimeout,
     Reset,
     Hang,
 }
@@ -220,6 +221,7 @@ fn end_event(call: &Arc<Call>, fault: &Fault, status: Option<u16>, effects: usiz
 fn end_of(fault: &Fault, response: Option<Response>) -> End {
     match (fault, response) {
         (Fault::NoConnection, _) => End::NoConnection,
+        (Fault::ConnectTimeout, _) => End::ConnectTimeout,
         (Fault::HangBefore | Fault::HangAfter | Fault::CutBefore | Fault::CutAfter, _) => End::Hang,
         (Fault::ResetBefore | Fault::ResetAfter, _) | (_, None) => End::Reset,
         (Fault::BreakOff(bytes), Some(response)) => End::BreakOff(response, *bytes),
@@ -263,6 +265,7 @@ impl Connector {
                 write(response.status, &response.headers, SdkBody::from_body_1_x(body))
             }
             End::NoConnection => Err(ConnectorError::io("connection refused".into())),
+            End::ConnectTimeout => Err(ConnectorError::timeout("no connection in time".into())),
             End::Reset => Err(ConnectorError::io("connection reset by peer".into())),
             End::Hang => {
                 let Some(patience) = self.patience else { return std::future::pending().await };

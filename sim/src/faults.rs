@@ -25,6 +25,8 @@ pub enum Fault {
     Entries(Vec<(usize, EntryFault)>),
     /// The connection cannot be made.
     NoConnection,
+    /// The connection cannot be made in time. A caller in process hears of it at once.
+    ConnectTimeout,
     /// There is neither an effect nor an answer.
     HangBefore,
     /// There is an effect and no answer.
@@ -85,7 +87,14 @@ impl Fault {
 
     /// Returns whether the course ends before the service gets the request.
     pub(crate) fn is_before(&self) -> bool {
-        matches!(self, Self::NoConnection | Self::HangBefore | Self::ResetBefore | Self::CutBefore)
+        matches!(
+            self,
+            Self::NoConnection
+                | Self::ConnectTimeout
+                | Self::HangBefore
+                | Self::ResetBefore
+                | Self::CutBefore
+        )
     }
 
     /// Returns the time that the request waits on its way, and its course then.
@@ -141,6 +150,7 @@ fn throttle(service: Service) -> Error {
         Service::S3 => Error::new(503, "SlowDown", "Please reduce your request rate."),
         Service::Lambda => Error::new(429, "TooManyRequestsException", "Rate Exceeded."),
         Service::Firehose => Error::new(400, "ThrottlingException", "Rate exceeded"),
+        Service::Sts => Error::new(400, "Throttling", "Rate exceeded"),
         Service::Web => Error::new(429, "", "Too Many Requests"),
     }
 }
@@ -157,7 +167,7 @@ fn unavailable(service: Service) -> Error {
 fn denied(service: Service) -> Error {
     let code = match service {
         Service::Sns => "AuthorizationError",
-        Service::Sqs | Service::S3 => "AccessDenied",
+        Service::Sqs | Service::S3 | Service::Sts => "AccessDenied",
         _ => "AccessDeniedException",
     };
     Error::new(403, code, "User is not authorized to perform this action.")

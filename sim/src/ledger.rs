@@ -101,6 +101,8 @@ pub enum Event {
         queue: Arc<str>,
         /// The message's id.
         id: Arc<str>,
+        /// The receipt handle.
+        handle: String,
         /// The seconds.
         seconds: i64,
     },

@@ -37,6 +37,8 @@ pub struct Entry {
     pub body: String,
     /// The subject, which only SNS knows.
     pub subject: Option<String>,
+    /// `MessageStructure`, which only SNS knows: `json` where the body has a text for each protocol.
+    pub structure: Option<String>,
     /// The message attributes.
     pub attributes: Attributes,
     /// `MessageGroupId`.

@@ -96,6 +96,11 @@ impl S3 {
         self.buckets.get_mut(bucket).and_then(|objects| objects.remove(key));
     }
 
+    /// Returns every bucket's name with its objects by key.
+    pub fn buckets(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, Object>)> {
+        self.buckets.iter().map(|(name, objects)| (name.as_str(), objects))
+    }
+
     /// Returns the objects of a bucket by key.
     #[must_use]
     pub fn objects(&self, bucket: &str) -> Option<&BTreeMap<String, Object>> {

@@ -164,7 +164,7 @@ impl Connection {
                     return Ok(());
                 }
                 End::NoConnection | End::Reset => return Ok(()),
-                End::Hang => {
+                End::Hang | End::ConnectTimeout => {
                     self.sleep(Duration::MAX);
                     return Ok(());
                 }

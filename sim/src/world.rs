@@ -193,6 +193,9 @@ impl Aws {
             Protocol::Lambda => (Service::Lambda, "Invoke", name),
             Protocol::Firehose => (Service::Firehose, "PutRecord", name),
             Protocol::Http | Protocol::Https => (Service::Web, "POST", host_of(endpoint)),
+            Protocol::Address(_) => {
+                return self.locked("sns", at, |services, cx| services.delivered(cx, delivery, Ok(())));
+            }
         };
         let mut call = Call::new(&"sns".into(), service, operation, target);
         match subscription.protocol {
@@ -208,6 +211,7 @@ impl Aws {
                 call.parameters.insert("path".to_owned(), path_of(endpoint).to_owned());
                 call.body = post.body.into_bytes();
             }
+            Protocol::Address(_) => {}
         }
         let result = match self.fault(&call).split().1 {
             Fault::Denied => Err(Failure::Permanent),
@@ -251,7 +255,7 @@ impl Aws {
                     Some(_) => Err(Failure::Permanent),
                 }
             }
-            Service::Sns | Service::S3 => Err(Failure::Permanent),
+            Service::Sns | Service::S3 | Service::Sts => Err(Failure::Permanent),
         }
     }
 

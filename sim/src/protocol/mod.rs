@@ -5,6 +5,7 @@ mod lambda;
 mod s3;
 mod sns;
 mod sqs;
+mod sts;
 mod text;
 mod web;
 
@@ -73,6 +74,7 @@ pub(crate) fn service(services: &Services, request: &Request) -> Service {
         _ if services.web.knows(host) || !is_aws => Service::Web,
         Some(target) if target.starts_with("AmazonSQS.") => Service::Sqs,
         Some(_) => Service::Firehose,
+        None if is_form && sts::is_meant(request) => Service::Sts,
         None if is_form => Service::Sns,
         None if crate::world::path_of(&request.uri).starts_with("/2015-03-31/functions/") => Service::Lambda,
         None => Service::S3,
@@ -89,8 +91,10 @@ pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> 
         Service::S3 => s3::decode(&mut call, request),
         Service::Lambda => lambda::decode(&mut call, request),
         Service::Firehose => firehose::decode(&mut call, request),
+        Service::Sts => sts::decode(&mut call, request),
         Service::Web => web::decode(&mut call, request),
     }?;
+    host_of(&request.uri).clone_into(&mut call.host);
     call.bytes = request.body.len();
     call.parameters.extend(trace.map(|trace| ("trace".to_owned(), trace)));
     Ok(call)
@@ -104,6 +108,7 @@ pub(crate) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         Service::S3 => s3::carry_out(services, cx, call),
         Service::Lambda => lambda::carry_out(services, cx, call),
         Service::Firehose => firehose::carry_out(services, cx, call),
+        Service::Sts => Ok(sts::carry_out(cx)),
         Service::Web => Err(Error::new(404, "", "")),
     }
 }
@@ -116,6 +121,7 @@ pub(crate) fn refuse(service: Service, error: &Error) -> Response {
         Service::S3 => s3::refuse(error),
         Service::Lambda => lambda::refuse(error),
         Service::Firehose => firehose::refuse(error),
+        Service::Sts => sts::refuse(error),
         Service::Web => Response::new(error.status, error.message.clone()),
     }
 }

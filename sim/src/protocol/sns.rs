@@ -65,6 +65,7 @@ fn entry(form: &BTreeMap<String, String>, prefix: &str) -> Result<Entry, Error> 
         id: field("Id").unwrap_or_default(),
         body: field("Message").unwrap_or_default(),
         subject: field("Subject"),
+        structure: field("MessageStructure"),
         attributes,
         group: field("MessageGroupId"),
         deduplication: field("MessageDeduplicationId"),

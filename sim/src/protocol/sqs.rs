@@ -60,6 +60,7 @@ fn entry(entry: &Value) -> Result<Entry, Error> {
         id: text("Id").unwrap_or_default(),
         body: text("MessageBody").unwrap_or_default(),
         subject: None,
+        structure: None,
         attributes,
         group: text("MessageGroupId"),
         deduplication: text("MessageDeduplicationId"),

@@ -75,6 +75,8 @@ pub struct Message {
     pub subject: Option<String>,
     /// The message.
     pub body: String,
+    /// Whether the message has a text for each protocol.
+    pub is_structured: bool,
     /// The message attributes.
     pub attributes: Attributes,
     /// `MessageGroupId`.

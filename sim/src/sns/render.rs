@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Message, Subscription};
+use super::{Message, Protocol, Subscription};
 use crate::clock::iso;
 use crate::message::{Entry, sns_attributes};
 use crate::names::{REGION, arn};
@@ -25,12 +25,21 @@ pub struct Post {
 }
 
 impl Message {
+    /// Returns the text for a protocol: its own, or the one for all, where the message has several.
+    fn text(&self, protocol: Protocol) -> String {
+        let texts =
+            self.is_structured.then(|| serde_json::from_str::<Value>(&self.body)).and_then(Result::ok);
+        let text =
+            |texts: &Value| texts[protocol.name()].as_str().or(texts["default"].as_str()).map(str::to_owned);
+        texts.as_ref().and_then(text).unwrap_or_else(|| self.body.clone())
+    }
+
     /// Returns the message for a queue: as it was published for a raw subscription, else in an envelope.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
     #[must_use]
     pub fn for_queue(&self, of: &Subscription) -> Entry {
         let (body, attributes) = if of.raw {
-            (self.body.clone(), self.attributes.clone())
+            (self.text(of.protocol), self.attributes.clone())
         } else {
             (self.envelope(of), crate::Attributes::default())
         };
@@ -61,7 +70,7 @@ impl Message {
         lines.extend(self.sequence.as_deref().map(|it| ("SequenceNumber", text(it))));
         lines.push(("TopicArn", text(&arn("sns", &self.topic))));
         lines.extend(self.subject.as_deref().map(|it| ("Subject", text(it))));
-        lines.push(("Message", text(&self.body)));
+        lines.push(("Message", text(&self.text(of.protocol))));
         lines.push(("Timestamp", text(&iso(self.published))));
         // A FIFO topic signs nothing.
         if self.sequence.is_none() {
@@ -92,7 +101,7 @@ impl Message {
         put("MessageId", (*self.id).into());
         put("TopicArn", arn("sns", &self.topic).into());
         put("Subject", self.subject.clone().into());
-        put("Message", self.body.clone().into());
+        put("Message", self.text(of.protocol).into());
         put("Timestamp", iso(self.published).into());
         put("SignatureVersion", self.signature_version.to_string().into());
         put("Signature", SIGNATURE.into());
@@ -126,7 +135,7 @@ impl Message {
         Post {
             url: of.endpoint.clone(),
             headers: headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            body: if of.raw { self.body.clone() } else { self.envelope(of) },
+            body: if of.raw { self.text(of.protocol) } else { self.envelope(of) },
         }
     }
 
@@ -134,7 +143,7 @@ impl Message {
     /// <https://docs.aws.amazon.com/sns/latest/dg/firehose-archived-message-format-S3.html>
     #[must_use]
     pub fn for_stream(&self, of: &Subscription, line_break: bool) -> Entry {
-        let mut body = if of.raw { self.body.clone() } else { self.envelope(of) };
+        let mut body = if of.raw { self.text(of.protocol) } else { self.envelope(of) };
         if line_break {
             body.push('\n');
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{DEDUPLICATION, Delivery, Message, Sns, Topic, invalid};
 use crate::cx::Cx;
 use crate::error::{BatchAnswer, Error};
@@ -58,6 +60,7 @@ impl Sns {
             topic: Arc::clone(&topic.name),
             subject: entry.subject.clone(),
             body: entry.body.clone(),
+            is_structured: entry.structure.is_some(),
             attributes: entry.attributes.clone(),
             group: entry.group.clone(),
             deduplication,
@@ -101,6 +104,9 @@ fn check(topic: &Topic, is_fifo: bool, entry: &Entry) -> Result<(), Error> {
     if entry.body.is_empty() {
         return Err(invalid("Empty message"));
     }
+    if entry.structure.is_some() {
+        structure(entry)?;
+    }
     if size(entry) > topic.settings.max_bytes {
         return Err(invalid("Message too long"));
     }
@@ -136,6 +142,20 @@ fn check(topic: &Topic, is_fifo: bool, entry: &Entry) -> Result<(), Error> {
         return Err(invalid(what));
     }
     Ok(())
+}
+
+/// Checks a message that has a text for each protocol.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+fn structure(entry: &Entry) -> Result<(), Error> {
+    if entry.structure.as_deref() != Some("json") {
+        return Err(invalid("MessageStructure"));
+    }
+    let texts: Value = serde_json::from_str(&entry.body)
+        .map_err(|_| invalid("Message Structure - JSON message body failed to parse"))?;
+    if texts["default"].is_string() {
+        return Ok(());
+    }
+    Err(invalid("Message Structure - No default entry in JSON message body"))
 }
 
 /// Returns the bytes that SNS counts.

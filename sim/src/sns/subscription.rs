@@ -40,6 +40,8 @@ pub enum Protocol {
     Https,
     /// A stream.
     Firehose,
+    /// An address that SNS alone can reach, and always does: `email`, `sms`, `application`.
+    Address(&'static str),
 }
 
 impl Protocol {
@@ -52,6 +54,7 @@ impl Protocol {
             Self::Http => "http",
             Self::Https => "https",
             Self::Firehose => "firehose",
+            Self::Address(name) => name,
         }
     }
 }

@@ -62,6 +62,23 @@ fn a_queue_gets_an_envelope() {
     assert_eq!(lines[1..5], ["\"Type\"", "\"MessageId\"", "\"TopicArn\"", "\"Subject\""]);
 }
 
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+#[test]
+fn each_protocol_gets_its_own_text_of_a_message_that_has_several() {
+    let aws = aws();
+    subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
+    let entry = |body: &str| Entry { structure: Some("json".to_owned()), ..Entry::new("0", body) };
+    publish(&aws, "orders", &entry(r#"{"default":"all","sqs":"queues"}"#)).unwrap();
+    publish(&aws, "orders", &entry(r#"{"default":"all","email":"people"}"#)).unwrap();
+    let text = |it: &Received| {
+        serde_json::from_str::<serde_json::Value>(&it.payload.body).unwrap()["Message"].clone()
+    };
+    assert_eq!(received(&aws, "worker").iter().map(text).collect::<Vec<_>>(), ["queues", "all"]);
+    for body in ["all", r#"{"sqs":"queues"}"#] {
+        assert_eq!(publish(&aws, "orders", &entry(body)).unwrap_err().code, "InvalidParameter");
+    }
+}
+
 /// A queue that is gone is a client-side error: the message goes to the dead-letter queue without retries, in the
 /// envelope and without attributes.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>

@@ -22,7 +22,7 @@ impl Sqs {
         let queue = self.find(queue)?;
         queue.settle(now);
         let counts = queue.reading(now);
-        let QueueSettings { retention, visibility, max_bytes, delay, content_based, redrive, .. } =
+        let QueueSettings { retention, visibility, max_bytes, delay, content_based, redrive, more, .. } =
             &queue.settings;
         let mut attributes = BTreeMap::from([
             ("QueueArn", queue.arn()),
@@ -43,6 +43,7 @@ impl Sqs {
             let policy = json!({ "deadLetterTargetArn": target, "maxReceiveCount": redrive.max_receives });
             attributes.insert("RedrivePolicy", policy.to_string());
         }
+        attributes.extend(more.iter().map(|(name, value)| (name.as_str(), value.clone())));
         let all = names.iter().any(|name| name == "All");
         let wanted = |name: &str| all || names.iter().any(|it| it == name);
         let attributes = attributes.into_iter().filter(|(name, _)| wanted(name));

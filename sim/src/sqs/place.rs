@@ -10,7 +10,8 @@ use crate::ledger::Event;
 
 impl Sqs {
     /// Puts a message into a queue, received just now by the handle that it has: so events that were written by hand
-    /// have their messages in the queue that they name. No rule for messages is checked.
+    /// have their messages in the queue that they name. A message that was placed with the same
+    /// handle before gives way to this one. No rule for messages is checked.
     pub fn place(&mut self, cx: &mut Cx<'_>, queue: &str, placed: Placed) -> Result<(), Error> {
         self.find(queue)?.place(cx, placed);
         Ok(())
@@ -21,6 +22,9 @@ impl Queue {
     fn place(&mut self, cx: &mut Cx<'_>, placed: Placed) {
         let (id, payload): (Arc<str>, _) = (placed.id.into(), Arc::new(placed.payload));
         let handle: Arc<str> = placed.handle.into();
+        if let Some(number) = self.aliases.get(&*handle).map(|(number, _)| *number) {
+            self.remove(number, cx.now);
+        }
         let (queue, count) = (Arc::clone(&self.name), placed.receives);
         cx.log(Event::Sent { queue: Arc::clone(&queue), id: id.clone(), payload: payload.clone(), delay: 0 });
         cx.log(Event::Received { queue, id: id.clone(), count, handle: handle.clone() });
@@ -68,6 +72,7 @@ mod tests {
             first_received: now - 3_600_000,
             source: Some(crate::arn("sqs", "billing")),
         };
+        let again = placed.clone();
         aws.act("test", |it, cx| it.sqs.place(cx, "dlq", placed)).unwrap();
         assert!(receive().is_empty());
         let hide =
@@ -77,6 +82,14 @@ mod tests {
         assert_eq!((&*received.id, received.receives, received.first_received), ("m-1", 5, now - 3_600_000));
         hide(0).unwrap();
         assert!(receive().is_empty(), "the placed handle is stale now");
+        aws.act("test", |it, cx| it.sqs.place(cx, "dlq", again)).unwrap();
+        assert_eq!(
+            aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len()),
+            1,
+            "it took the first one's place"
+        );
+        hide(0).unwrap();
+        assert_eq!(receive().remove(0).receives, 5);
         aws.clock().pass(Duration::from_hours(72));
         assert!(aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().is_empty()));
     }

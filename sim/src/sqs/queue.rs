@@ -281,11 +281,11 @@ impl Queue {
         self.messages.get(&number).map_or(0, |message| now - message.received)
     }
 
-    /// Hides a message for so many seconds from now on.
-    pub(super) fn hide(&mut self, cx: &mut Cx<'_>, number: u64, seconds: i64) {
+    /// Hides a message, received by this handle, for so many seconds from now on.
+    pub(super) fn hide(&mut self, cx: &mut Cx<'_>, number: u64, handle: &str, seconds: i64) {
         let Some(message) = self.messages.get(&number) else { return };
         let (queue, id) = (Arc::clone(&self.name), Arc::clone(&message.id));
-        cx.log(Event::Hidden { queue, id, seconds });
+        cx.log(Event::Hidden { queue, id, handle: handle.to_owned(), seconds });
         self.change(number, State::InFlight(cx.now + seconds * 1000), cx.now);
         self.settle(cx.now);
     }

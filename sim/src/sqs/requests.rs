@@ -168,7 +168,7 @@ impl Sqs {
         match queue.resolve(cx.now, handle) {
             Handle::Valid(number) => {
                 rules::total_visibility(queue.away(cx.now, number), seconds)?;
-                queue.hide(cx, number, seconds);
+                queue.hide(cx, number, handle, seconds);
                 Ok(())
             }
             other => self.void(cx, name, other, "ChangeMessageVisibility", handle),

@@ -1,5 +1,7 @@
 //! The settings of a queue: those that AWS has, and what AWS leaves open.
 
+use std::collections::BTreeMap;
+
 use crate::clock::Millis;
 
 /// Bytes of a message, and of all messages of a batch.
@@ -58,6 +60,9 @@ pub struct QueueSettings {
     pub duplicates: u16,
     /// Whether a message that SQS moves keeps its first receive timestamp: AWS does not say.
     pub keeps_first_receive: bool,
+    /// Further attributes, which win over those that the settings and the messages give: `Policy`, an approximate
+    /// number of messages ...
+    pub more: BTreeMap<String, String>,
 }
 
 /// The move of messages that were received too often.
@@ -85,6 +90,7 @@ impl Default for QueueSettings {
             shuffled: false,
             duplicates: 0,
             keeps_first_receive: true,
+            more: BTreeMap::new(),
         }
     }
 }

@@ -67,6 +67,18 @@ fn count(aws: &Aws, name: &str) -> String {
     aws.act("test", |it, _| it.sqs.get_queue_attributes(now, QUEUE, &names)).unwrap()[name].clone()
 }
 
+#[test]
+fn further_attributes_win() {
+    let aws = aws();
+    put(&aws, QUEUE, &["a"]);
+    assert_eq!(count(&aws, "ApproximateNumberOfMessages"), "1");
+    aws.act("test", |it, _| {
+        let more = &mut it.sqs.queue_mut(QUEUE).unwrap().settings.more;
+        more.insert("ApproximateNumberOfMessages".to_owned(), "7".to_owned());
+    });
+    assert_eq!(count(&aws, "ApproximateNumberOfMessages"), "7");
+}
+
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 #[test]
 fn the_twelve_hours_count_from_the_receive() {

@@ -180,6 +180,7 @@ async fn faults_come_as_the_sdk_would_meet_them() {
         (Fault::refuse(418, "Teapot", "no"), 418, 0),
         (Fault::Nonsense(502, "<html>".to_owned()), 502, 0),
         (Fault::NoConnection, 0, 0),
+        (Fault::ConnectTimeout, 0, 0),
         (Fault::ResetBefore, 0, 0),
         (Fault::HangBefore, 0, 0),
         (Fault::ResetAfter, 0, 1),

@@ -1,0 +1,49 @@
+//! STS: forms in, XML out. A caller is the session of a role, by the caller's name.
+
+use super::text::{element, escaped, form};
+use super::{Request, Response};
+use crate::call::Call;
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::names::ACCOUNT;
+
+const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
+const IDENTITY: &str = "GetCallerIdentity";
+
+/// Returns whether a form is for this service: a process may have one address for all of them.
+pub(super) fn is_meant(request: &Request) -> bool {
+    form(&String::from_utf8_lossy(&request.body)).get("Action").is_some_and(|action| action == IDENTITY)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as the other services have it")]
+pub(super) fn decode(call: &mut Call, _: &Request) -> Result<(), Error> {
+    IDENTITY.clone_into(&mut call.operation);
+    Ok(())
+}
+
+/// Carries out `GetCallerIdentity`.
+/// <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
+pub(super) fn carry_out(cx: &mut Cx<'_>) -> Response {
+    let result = [
+        element("Arn", &format!("arn:aws:sts::{ACCOUNT}:assumed-role/{}", cx.by)),
+        element("UserId", &format!("AROAEXAMPLE:{}", cx.by)),
+        element("Account", ACCOUNT),
+    ];
+    let body = format!(
+        "<{IDENTITY}Response xmlns=\"{NAMESPACE}\"><{IDENTITY}Result>{}</{IDENTITY}Result><ResponseMetadata>{}\
+         </ResponseMetadata></{IDENTITY}Response>",
+        result.concat(),
+        element("RequestId", &cx.id())
+    );
+    Response::new(200, body).with("content-type", "text/xml")
+}
+
+pub(super) fn refuse(error: &Error) -> Response {
+    let body = format!(
+        "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>Sender</Type><Code>{}</Code><Message>{}</Message></Error>\
+         <RequestId>00000000-0000-4000-8000-000000000000</RequestId></ErrorResponse>",
+        error.code,
+        escaped(&error.message)
+    );
+    Response::new(error.status, body).with("content-type", "text/xml")
+}
