@@ -85,6 +85,13 @@ impl Fault {
         Self::Refuse(Error::new(status, code, message))
     }
 
+    /// Returns a course by which the entries that contain a text fail.
+    #[must_use]
+    pub fn except(call: &Call, text: &str, fault: EntryFault) -> Self {
+        let entries = call.entries_with(text).into_iter();
+        Self::Entries(entries.zip(std::iter::repeat(fault)).collect())
+    }
+
     /// Returns whether the course ends before the service gets the request.
     pub(crate) fn is_before(&self) -> bool {
         matches!(
@@ -121,14 +128,14 @@ impl Fault {
 impl EntryFault {
     /// Returns a failure by the service's own fault.
     #[must_use]
-    pub fn service(code: &'static str, message: &'static str) -> Self {
-        Self::Failed { code: code.into(), message: message.into(), sender: false }
+    pub const fn service(code: &'static str, message: &'static str) -> Self {
+        Self::Failed { code: Cow::Borrowed(code), message: Cow::Borrowed(message), sender: false }
     }
 
     /// Returns a failure by the sender's fault.
     #[must_use]
-    pub fn sender(code: &'static str, message: &'static str) -> Self {
-        Self::Failed { code: code.into(), message: message.into(), sender: true }
+    pub const fn sender(code: &'static str, message: &'static str) -> Self {
+        Self::Failed { code: Cow::Borrowed(code), message: Cow::Borrowed(message), sender: true }
     }
 
     pub(crate) fn error(&self) -> Error {

@@ -146,6 +146,11 @@ impl fmt::Debug for Function {
     }
 }
 
+/// Returns the alias or the version that an ARN names.
+pub(crate) fn qualifier_of(function: &str) -> Option<&str> {
+    function.strip_prefix("arn:")?.split(':').nth(6)
+}
+
 /// Returns a function's name of a name, an ARN or an ARN with a qualifier.
 #[must_use]
 pub fn name_of(function: &str) -> &str {

@@ -7,7 +7,7 @@ use super::{Request, Response, unknown};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;
-use crate::lambda::{Ran, name_of};
+use crate::lambda::{Ran, name_of, qualifier_of};
 use crate::services::Services;
 use crate::world::path_of;
 
@@ -17,7 +17,11 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let function = function.strip_suffix("/invocations");
     let function = function.ok_or_else(|| Error::new(404, "UnknownOperationException", path))?;
     "Invoke".clone_into(&mut call.operation);
-    name_of(&decoded(function)).clone_into(&mut call.target);
+    let function = decoded(function);
+    name_of(&function).clone_into(&mut call.target);
+    if let Some(qualifier) = qualifier_of(&function) {
+        call.parameters.insert("Qualifier".to_owned(), qualifier.to_owned());
+    }
     if let Some(kind) = request.header("x-amz-invocation-type") {
         call.parameters.insert("type".to_owned(), kind.to_owned());
     }
