@@ -1,7 +1,7 @@
 //! The clock that every service of one [`Aws`](crate::Aws) reads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,7 +17,22 @@ pub struct Clock(Kind);
 enum Kind {
     Tokio { base: Millis, start: tokio::time::Instant },
     Real,
-    Manual(Arc<AtomicI64>),
+    Manual(Arc<Manual>),
+}
+
+/// A clock that a test moves.
+#[derive(Debug)]
+struct Manual {
+    now: AtomicI64,
+    /// The moment since when it goes by itself.
+    since: OnceLock<tokio::time::Instant>,
+}
+
+impl Manual {
+    /// Returns how long it has gone by itself.
+    fn gone(&self) -> Millis {
+        self.since.get().map_or(0, |since| millis(since.elapsed()))
+    }
 }
 
 impl Clock {
@@ -34,23 +49,31 @@ impl Clock {
         Self(Kind::Real)
     }
 
-    /// Stands still until [`Clock::pass`] moves it.
+    /// Stands still until [`Clock::pass`] moves it or [`Clock::run`] lets it go.
     #[must_use]
     pub fn manual(base: Timestamp) -> Self {
-        Self(Kind::Manual(Arc::new(AtomicI64::new(base.as_millisecond()))))
+        let now = AtomicI64::new(base.as_millisecond());
+        Self(Kind::Manual(Arc::new(Manual { now, since: OnceLock::new() })))
     }
 
     /// Moves a manual clock on; another clock cannot be moved and stays as it is.
     pub fn pass(&self, time: Duration) {
-        if let Kind::Manual(now) = &self.0 {
-            now.fetch_add(millis(time), Ordering::Relaxed);
+        if let Kind::Manual(clock) = &self.0 {
+            clock.now.fetch_add(millis(time), Ordering::Relaxed);
         }
     }
 
     /// Moves a manual clock to a moment; another clock cannot be moved and stays as it is.
     pub fn set(&self, moment: Timestamp) {
-        if let Kind::Manual(now) = &self.0 {
-            now.store(moment.as_millisecond(), Ordering::Relaxed);
+        if let Kind::Manual(clock) = &self.0 {
+            clock.now.store(moment.as_millisecond() - clock.gone(), Ordering::Relaxed);
+        }
+    }
+
+    /// Lets a manual clock go with tokio's from now on; another clock stays as it is.
+    pub fn run(&self) {
+        if let Kind::Manual(clock) = &self.0 {
+            clock.since.get_or_init(tokio::time::Instant::now);
         }
     }
 
@@ -67,7 +90,7 @@ impl Clock {
             Kind::Tokio { base, start } => base + millis(start.elapsed()),
             #[allow(clippy::disallowed_methods, reason = "this is the clock of the simulated services")]
             Kind::Real => Timestamp::now().as_millisecond(),
-            Kind::Manual(now) => now.load(Ordering::Relaxed),
+            Kind::Manual(clock) => clock.now.load(Ordering::Relaxed) + clock.gone(),
         }
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use sns_redrive::batch::CONCURRENT_REQUESTS;
-use support::{Call, DLQ, EntryFate, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, Reply, TOPIC, World, archived};
+use support::{
+    Call, DLQ, EntryFault, Fault, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, TOPIC, World, archived,
+};
 
 const MOST: usize = 10_000;
 
@@ -32,7 +34,7 @@ fn full(calls: &[Call]) -> bool {
 #[tokio::test]
 async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_under_way_at_once() {
     let world = World::new(&[]).with_time(PATIENCE);
-    world.cloud.reply("SendMessageBatch", Reply::Together(CONCURRENT_REQUESTS));
+    world.cloud.reply("SendMessageBatch", Fault::Together(CONCURRENT_REQUESTS));
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "delivered"), ran.kept.len()), (MOST, 0));
     let sends = world.cloud.calls("SendMessageBatch");
@@ -44,7 +46,7 @@ async fn ten_thousand_letters_go_out_in_a_thousand_requests_of_which_few_are_und
 #[tokio::test]
 async fn ten_thousand_failed_letters_are_hidden_in_a_thousand_requests() {
     let world = World::new(&[]).with_time(PATIENCE);
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "deferred"), ran.kept.len()), (MOST, MOST));
     let hidings = world.cloud.calls("ChangeMessageVisibilityBatch");
@@ -70,9 +72,9 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     let world = World::new(&settings).with_time(PATIENCE);
     let crowded = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
     world.cloud.queue("orders-dlq", &crowded);
-    world.cloud.script(|call| match call.to.as_str() {
-        "orders-worker" => Reply::Fail(503, "ServiceUnavailable", "oh"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.target.as_str() {
+        "orders-worker" => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => Fault::Pass,
     });
     let ran = world.run(&posts(MOST)).await;
     assert_eq!((count(&ran, "requeued"), ran.kept.len()), (MOST, 0));
@@ -80,7 +82,7 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
         .cloud
         .calls("SendMessageBatch")
         .into_iter()
-        .filter(|call| call.to == "orders-requeue")
+        .filter(|call| call.target == "orders-requeue")
         .collect();
     assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
 }
@@ -91,9 +93,9 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
 #[tokio::test(start_paused = true)]
 async fn what_the_time_does_not_reach_is_handed_back() {
     let world = World::new(&[]).with_time(Duration::from_secs(3));
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::Slow(Duration::from_millis(700)),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::Pass.after(Duration::from_millis(700)),
+        _ => Fault::Pass,
     });
     let ran = world.run(&posts(3_000)).await;
     let (delivered, untouched) = (count(&ran, "delivered"), count(&ran, "failed"));
@@ -114,6 +116,7 @@ fn large() -> Vec<Post> {
 async fn messages_of_a_mebibyte_each_have_a_request_of_their_own() {
     for (target, operation) in [("origin", "SendMessageBatch"), ("topic", "PublishBatch")] {
         let world = World::with_policy(&json!({ "default": { "target": target } }));
+        world.cloud.topic("orders", MIB);
         let ran = world.run(&large()).await;
         assert_eq!(count(&ran, "delivered"), 6, "{}", ran.text);
         let sizes: Vec<_> = world.cloud.calls(operation).iter().map(|call| call.entries.len()).collect();
@@ -125,28 +128,27 @@ async fn messages_of_a_mebibyte_each_have_a_request_of_their_own() {
 async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go() {
     let world = World::with_policy(&json!({ "default": { "target": "topic" } }));
     let too_long = |call: &Call| call.entries.iter().any(|entry| entry.body.len() > 256 * 1024);
-    world.cloud.script(move |call| match call.op.as_str() {
+    world.cloud.script(move |call| match call.operation.as_str() {
         "PublishBatch" if too_long(call) => {
-            Reply::Fail(400, "InvalidParameter", "Invalid parameter: Message too long")
+            Fault::refuse(400, "InvalidParameter", "Invalid parameter: Message too long")
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     let ran = world.run([&large()[0], &Post::envelope("small")]).await;
     assert_eq!(ran.outcomes(), ["l0 archived permanent", "small delivered"]);
 
     // SQS says it entry by entry, Lambda of the call.
     let world = World::new(&[]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::except(
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::except(
             call,
             &"x".repeat(1000),
-            EntryFate::Failed(
+            EntryFault::sender(
                 "InvalidParameterValue",
                 "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes.",
-                true,
             ),
         ),
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     let ran = world.run([&large()[0], &Post::envelope("small")]).await;
     assert_eq!(ran.outcomes(), ["l0 archived permanent", "small delivered"]);
@@ -155,7 +157,7 @@ async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go()
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
     world.cloud.reply(
         "Invoke",
-        Reply::Fail(413, "RequestTooLargeException", "Request must be smaller than 1048576 bytes"),
+        Fault::refuse(413, "RequestTooLargeException", "Request must be smaller than 1048576 bytes"),
     );
     let post = large().remove(0).subscription(OTHER_SUBSCRIPTION);
     assert_eq!(world.run([&post]).await.outcomes(), ["l0 archived permanent"]);
@@ -168,7 +170,7 @@ async fn the_group_of_a_standard_queue_goes_along_and_keeps_nothing_in_order() {
         let world = World::with_policy(&json!({ "default": { "target": target } }));
         let ran = world.run(&["a", "b"].map(|id| Post::envelope(id).group("tenant-7"))).await;
         assert_eq!(count(&ran, "delivered"), 2);
-        let groups: Vec<_> = world.cloud.entries(operation).into_iter().map(|entry| entry.group_id).collect();
+        let groups: Vec<_> = world.cloud.entries(operation).into_iter().map(|entry| entry.group).collect();
         assert_eq!(groups, [Some("tenant-7".to_owned()), Some("tenant-7".to_owned())]);
         assert_eq!(world.cloud.calls(operation).len(), 1, "both at once");
     }

@@ -27,13 +27,17 @@ fn world_of(policy: &Value) -> World {
     for number in 0..5 {
         world.cloud.subscribe_endpoint(&subscription(number), TOPIC, "sqs", BILLING, OTHER_DLQ);
     }
-    world
-        .cloud
-        .subscribe(&subscription(5), &[("TopicArn", TOPIC), ("Protocol", "sqs"), ("Endpoint", BILLING)]);
+    world.cloud.subscribe(&subscription(5), TOPIC, "sqs", BILLING);
     world.cloud.subscribe_endpoint(&subscription(6), TOPIC, "sqs", BILLING, DLQ);
     world.cloud.resubscribe(&subscription(6), "PendingConfirmation", "true");
     world.cloud.pages_of(4);
     world
+}
+
+/// The tokens of the pages that were asked for.
+fn pages(world: &World) -> Vec<String> {
+    let token = |call: &Call| call.parameter("NextToken").unwrap_or_default().to_owned();
+    world.cloud.calls("ListSubscriptions").iter().map(token).collect()
 }
 
 /// How often an operation was called.
@@ -49,10 +53,10 @@ async fn the_only_subscription_that_names_the_queue_gets_its_raw_letters() {
     assert_eq!(ran.letter("a")["target.arn"], WORKER);
     let entries = world.cloud.entries("SendMessageBatch");
     assert_eq!(entries[0].body, "plain");
-    assert_eq!(entries[0].attributes["sns-redrive"].1, mark_text(1, "a", NOW, "plain"));
+    assert_eq!(entries[0].attributes["sns-redrive"].value.text(), mark_text(1, "a", NOW, "plain"));
     // Three pages, and each confirmed subscription once; then the one that was found, for its check.
     assert_eq!(count(&world, "ListSubscriptions"), 3);
-    let pages: Vec<_> = world.cloud.calls("ListSubscriptions").into_iter().map(|call| call.to).collect();
+    let pages = pages(&world);
     assert_eq!(pages, ["", "4", "8"]);
     assert_eq!(count(&world, "GetSubscriptionAttributes"), 8 + 1);
 }
@@ -126,16 +130,16 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
 async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_untouched() {
     for op in ["GetSubscriptionAttributes", "ListSubscriptions"] {
         for (fault, code) in [
-            (Reply::Reset, "Unreachable"),
-            (Reply::Fail(400, "Throttling", "slow"), "Throttling"),
-            (Reply::Hang, "DeadlineExceeded"),
+            (Fault::ResetBefore, "Unreachable"),
+            (Fault::refuse(400, "Throttling", "slow"), "Throttling"),
+            (Fault::HangBefore, "DeadlineExceeded"),
         ] {
             let world = world_of(&discover()).with_time(Duration::from_millis(400));
             let asked = Arc::new(AtomicUsize::new(0));
             let counter = Arc::clone(&asked);
             world.cloud.script(move |call| {
-                let third = call.op == op && counter.fetch_add(1, Ordering::Relaxed) == 2;
-                if third { fault.clone() } else { Reply::Accept }
+                let third = call.operation == op && counter.fetch_add(1, Ordering::Relaxed) == 2;
+                if third { fault.clone() } else { Fault::Pass }
             });
             let ran = world.run([&Post::raw("a", "plain")]).await;
             assert_eq!(ran.outcomes(), ["a failed out_of_time"], "{op}");
@@ -159,7 +163,7 @@ async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_
 #[tokio::test]
 async fn letters_that_name_their_subscription_do_not_wait_for_the_search() {
     let world = world_of(&discover());
-    world.cloud.reply("ListSubscriptions", Reply::Fail(403, "AuthorizationError", "no"));
+    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
     let ran = world.run([&Post::raw("raw", "plain"), &Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["raw failed out_of_time", "a delivered"]);
     assert_eq!(ran.kept, ["raw"]);
@@ -169,7 +173,7 @@ async fn letters_that_name_their_subscription_do_not_wait_for_the_search() {
 #[tokio::test]
 async fn a_letter_that_waits_for_a_search_that_never_ends_is_archived_before_it_expires() {
     let world = world_of(&discover());
-    world.cloud.reply("ListSubscriptions", Reply::Fail(403, "AuthorizationError", "no"));
+    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
     let ran = world.run([&Post::raw("a", "plain").sent(NOW - 1_209_600_000 + 1_800_000)]).await;
     assert_eq!(ran.outcomes(), ["a archived expiring"]);
     assert_eq!(ran.kept, [""; 0]);
@@ -180,11 +184,11 @@ async fn a_letter_that_waits_for_a_search_that_never_ends_is_archived_before_it_
 async fn a_subscription_that_goes_away_during_the_search_does_not_stop_it() {
     let world = world_of(&discover());
     let gone = subscription(3);
-    world.cloud.script(move |call| match call.op.as_str() {
-        "GetSubscriptionAttributes" if call.to == gone => {
-            Reply::Fail(404, "NotFound", "no such subscription")
+    world.cloud.script(move |call| match call.operation.as_str() {
+        "GetSubscriptionAttributes" if call.target == gone => {
+            Fault::refuse(404, "NotFound", "no such subscription")
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
 }
@@ -307,8 +311,8 @@ mod newer_letters {
         let world = world_of(&discover());
         let third = Arc::new(AtomicUsize::new(0));
         world.cloud.script(move |call| {
-            let third = call.op == "ListSubscriptions" && third.fetch_add(1, Ordering::Relaxed) == 2;
-            if third { Reply::Reset } else { Reply::Accept }
+            let third = call.operation == "ListSubscriptions" && third.fetch_add(1, Ordering::Relaxed) == 2;
+            if third { Fault::ResetBefore } else { Fault::Pass }
         });
         assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a failed out_of_time"]);
         // On a page that was read already.
@@ -319,7 +323,7 @@ mod newer_letters {
         world.cloud.forget();
         let ran = world.run([&later("b", 60)]).await;
         assert_eq!(ran.outcomes(), ["b archived unrecognised"]);
-        let pages: Vec<_> = world.cloud.calls("ListSubscriptions").into_iter().map(|call| call.to).collect();
+        let pages = pages(&world);
         assert_eq!(pages, ["8", "", "4", "8"]);
     }
 
@@ -327,7 +331,7 @@ mod newer_letters {
     #[tokio::test]
     async fn older_letters_do_not_wait_for_the_search_that_newer_ones_ask_for() {
         let world = searched().await;
-        world.cloud.reply("ListSubscriptions", Reply::Fail(400, "Throttling", "slow"));
+        world.cloud.reply("ListSubscriptions", Fault::refuse(400, "Throttling", "slow"));
         let ran = world.run([&later("c", 60), &later("b", 0), &later("d", 60)]).await;
         assert_eq!(ran.outcomes(), ["c failed out_of_time", "b delivered", "d failed out_of_time"]);
         for waiting in ["c", "d"] {
@@ -340,7 +344,7 @@ mod newer_letters {
     #[tokio::test]
     async fn a_search_that_never_ends_ends_with_the_time() {
         let world = searched().await.with_time(Duration::from_millis(400));
-        world.cloud.reply("ListSubscriptions", Reply::Hang);
+        world.cloud.reply("ListSubscriptions", Fault::HangBefore);
         assert_eq!(world.run([&later("b", 60)]).await.outcomes(), ["b failed out_of_time"]);
     }
 }

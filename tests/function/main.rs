@@ -1,4 +1,4 @@
-//! The function and its parts, on an AWS in memory. One binary, since each one links the whole SDK.
+//! The function and its parts, on an account in `sim`. One binary, since each one links the whole SDK.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod archive;

@@ -35,12 +35,12 @@ fn exhausted(id: &str) -> Post {
 #[tokio::test]
 async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
     let world = world();
-    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", "quotes the body"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", "quotes the body"));
     let ran = world.run(&[exhausted("a"), exhausted("b"), Post::envelope("c"), Post::raw("d", "x")]).await;
     assert_eq!(ran.outcomes()[2..], ["c archived permanent", "d archived unrecognised"]);
 
     let [call] = world.cloud.calls("Publish").try_into().unwrap();
-    assert_eq!((call.to.as_str(), call.headers["message-structure"].as_str()), ("notices", "json"));
+    assert_eq!((call.target.as_str(), call.entries[0].structure.as_deref()), ("notices", Some("json")));
     assert_eq!(call.entries[0].subject.as_deref(), Some("sns-redrive archived 4 letters"));
     let notice = &notices(&world)[0];
     let kind = |letters: u64, topic: Option<&str>, reason: &str, code: Option<&str>| {
@@ -69,13 +69,13 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
 async fn what_was_not_archived_causes_no_notice() {
     let world = world();
     world.run([&Post::envelope("delivered"), &Post::envelope("early").mark(&mark(2, "x", NOW))]).await;
-    world.cloud.reply("PutObject", Reply::Fail(403, "AccessDenied", "no"));
+    world.cloud.reply("PutObject", Fault::refuse(403, "AccessDenied", "no"));
     assert_eq!(world.run([&exhausted("kept")]).await.kept, ["kept"]);
     assert_eq!(world.cloud.calls("Publish"), []);
 
     let observing = World::new(&[("NOTICE_TOPIC_ARN", NOTICES), ("REDRIVE_MODE", "observe")]);
     observing.run([&exhausted("a")]).await;
-    assert_eq!(observing.cloud.journal().iter().filter(|call| call.op == "Publish").count(), 0);
+    assert_eq!(observing.cloud.journal().iter().filter(|call| call.operation == "Publish").count(), 0);
     let without = World::new(&[]);
     without.run([&exhausted("a")]).await;
     assert_eq!(without.cloud.calls("Publish"), []);
@@ -105,7 +105,11 @@ async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invoca
 #[tokio::test]
 async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_later() {
     let refused = "User is not authorized to perform: SNS:Publish on resource: notices";
-    for reply in [Reply::Fail(403, "AuthorizationError", refused), Reply::Reset, Reply::Nonsense(500, "<")] {
+    for reply in [
+        Fault::refuse(403, "AuthorizationError", refused),
+        Fault::ResetBefore,
+        Fault::Nonsense(500, "<".to_owned()),
+    ] {
         let world = world();
         world.cloud.reply("Publish", reply.clone());
         let ran = world.run([&exhausted("a")]).await;
@@ -117,7 +121,7 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
         let line = ran.log.iter().find(|line| line["topic.arn"] == NOTICES).unwrap();
         assert_eq!([&line["level"], &line["letters"]], [&json!("WARN"), &json!(1)]);
 
-        world.cloud.reply("Publish", Reply::Accept);
+        world.cloud.reply("Publish", Fault::Pass);
         world.pass(59);
         let ran = world.run([&exhausted("b")]).await;
         assert_eq!((counts(&world), &ran.metrics()["NoticesFailed"]), (vec![1], &json!(0)), "{reply:?}");
@@ -130,7 +134,7 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
 #[tokio::test]
 async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
     let world = world();
-    world.cloud.reply("Publish", Reply::Hang);
+    world.cloud.reply("Publish", Fault::HangBefore);
     let began = Instant::now();
     let ran = world.run([&exhausted("a"), &Post::envelope("b")]).await;
     let took = began.elapsed();
@@ -171,7 +175,7 @@ async fn letters_of_the_topic_of_notices_cause_none() {
 #[tokio::test]
 async fn a_notice_has_nothing_of_what_a_letter_says() {
     let world = world();
-    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", SECRET));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", SECRET));
     let secret = |post: Post| {
         let post = post.message(SECRET).subject(SECRET);
         post.sns_attribute("tenant", "String", SECRET).system("AWSTraceHeader", SECRET)

@@ -13,22 +13,22 @@ const ORDERS: &str = "graveyard/control/orders.json";
 fn world(settings: &[(&str, &str)]) -> World {
     let given = [("CONTROL", "s3://graveyard/control")];
     let world = World::new(&[&given, settings].concat());
-    with_s3(&world, |_| Reply::Accept);
+    with_s3(&world, |_| Fault::Pass);
     world
 }
 
 /// From now on S3 answers so, and subscribers are down.
-fn with_s3(world: &World, s3: impl Fn(&Call) -> Reply + Send + Sync + 'static) {
-    world.cloud.script(move |call| match call.op.as_str() {
+fn with_s3(world: &World, s3: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
+    world.cloud.script(move |call| match call.operation.as_str() {
         "GetObject" | "PutObject" => s3(call),
-        "SendMessageBatch" => Reply::Fail(503, "ServiceUnavailable", "down"),
-        _ => Reply::Accept,
+        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
+        _ => Fault::Pass,
     });
 }
 
 /// From now on S3 answers a reading so.
-fn with_get(world: &World, reply: Reply) {
-    with_s3(world, move |call| if call.op == "GetObject" { reply.clone() } else { Reply::Accept });
+fn with_get(world: &World, reply: Fault) {
+    with_s3(world, move |call| if call.operation == "GetObject" { reply.clone() } else { Fault::Pass });
 }
 
 fn order(action: &str, more: &Value) -> Value {
@@ -93,7 +93,7 @@ async fn a_retry_is_made_at_once_and_a_failure_keeps_the_plan() {
     let said = json!([line["retry.number"], line["retry.ordered"], line["order.id"]]);
     assert_eq!(said, json!([1, true, "order-1"]));
     let sent = &world.cloud.entries("SendMessageBatch")[0];
-    let mark: Value = serde_json::from_str(&sent.attributes["sns-redrive"].1).unwrap();
+    let mark: Value = serde_json::from_str(&sent.attributes["sns-redrive"].value.text()).unwrap();
     assert_eq!(json!([mark["spent"], mark["ord"]]), json!([1, true]));
 }
 
@@ -121,9 +121,9 @@ fn archived_by(world: &World) -> Value {
 async fn an_attempt_that_ends_for_good_is_recorded_as_ordered() {
     let world = world(&[]);
     give(&world, &[order("retry", &json!({}))]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::Fail(400, "InvalidMessageContents", "no"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "no"),
+        _ => Fault::Pass,
     });
     assert_eq!(world.run([&early()]).await.outcomes(), ["early archived permanent"]);
     let record = archived_by(&world);
@@ -159,7 +159,7 @@ async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed()
         .cloud
         .calls("GetObject")
         .iter()
-        .map(|call| call.headers.contains_key("if-none-match"))
+        .map(|call| call.parameters.contains_key("if-none-match"))
         .collect();
     assert_eq!(tags, [false, true]);
     give(&world, &[]);
@@ -168,17 +168,17 @@ async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed()
 }
 
 /// What S3 may answer instead of the document.
-fn bad_replies() -> Vec<(&'static str, Reply)> {
+fn bad_replies() -> Vec<(&'static str, Fault)> {
     vec![
-        ("ServiceUnavailable", Reply::Fail(503, "ServiceUnavailable", "down")),
-        ("SlowDown", Reply::Fail(503, "SlowDown", "slow")),
-        ("AccessDenied", Reply::Fail(403, "AccessDenied", "no")),
-        ("NoSuchBucket", Reply::Fail(404, "NoSuchBucket", "no")),
-        ("Unreachable", Reply::Reset),
-        ("DeadlineExceeded", Reply::Hang),
-        ("DeadlineExceeded", Reply::Slow(std::time::Duration::from_secs(2))),
-        ("OrdersBroken", Reply::Nonsense(200, "{")),
-        ("OrdersBroken", Reply::Nonsense(200, r#"{"version": 2, "orders": []}"#)),
+        ("ServiceUnavailable", Fault::refuse(503, "ServiceUnavailable", "down")),
+        ("SlowDown", Fault::refuse(503, "SlowDown", "slow")),
+        ("AccessDenied", Fault::refuse(403, "AccessDenied", "no")),
+        ("NoSuchBucket", Fault::refuse(404, "NoSuchBucket", "no")),
+        ("Unreachable", Fault::ResetBefore),
+        ("DeadlineExceeded", Fault::HangBefore),
+        ("DeadlineExceeded", Fault::Pass.after(std::time::Duration::from_secs(2))),
+        ("OrdersBroken", Fault::Nonsense(200, "{".to_owned())),
+        ("OrdersBroken", Fault::Nonsense(200, r#"{"version": 2, "orders": []}"#.to_owned())),
     ]
 }
 
@@ -205,7 +205,7 @@ async fn a_hold_that_was_read_stays_whatever_s3_answers_until_it_ends_or_is_read
         }
         world.pass(3_600);
         assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it has ended");
-        with_get(&world, Reply::Accept);
+        with_get(&world, Fault::Pass);
         give(&world, &[]);
         world.pass(15);
         assert_eq!(world.run([&due()]).await.metrics()["OrdersUnread"], 0);
@@ -234,7 +234,7 @@ async fn orders_to_retry_and_to_archive_lapse_ten_minutes_after_the_last_good_re
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_never_read_the_orders_hides_for_a_minute_at_a_time_and_gives_up_after_ten() {
-    let broken_off = ("Unreachable", Reply::BreakOff(20));
+    let broken_off = ("Unreachable", Fault::BreakOff(20));
     for (code, reply) in bad_replies().into_iter().chain([broken_off]) {
         let world = world(&[]);
         give(&world, &[]);
@@ -256,7 +256,7 @@ async fn an_instance_that_never_read_the_orders_hides_for_a_minute_at_a_time_and
 #[tokio::test]
 async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
     let forbidden = world(&[]);
-    with_get(&forbidden, Reply::Fail(403, "AccessDenied", "no"));
+    with_get(&forbidden, Fault::refuse(403, "AccessDenied", "no"));
     let ran = forbidden.run([&due()]).await;
     assert!(ran.text.contains("s3:ListBucket"), "{}", ran.text);
     let broken = world(&[]);
@@ -309,9 +309,9 @@ async fn a_list_that_is_off_or_has_no_lines_is_not_written() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
     let long = || Post::envelope("long").mark(&mark(6, "long", NOW));
-    for reply in [Reply::Hang, Reply::Reset, Reply::Fail(403, "AccessDenied", "handle-long")] {
+    for reply in [Fault::HangBefore, Fault::ResetBefore, Fault::refuse(403, "AccessDenied", "handle-long")] {
         let world = world(&[]);
-        with_s3(&world, move |call| if call.op == "PutObject" { reply.clone() } else { Reply::Accept });
+        with_s3(&world, move |call| if call.operation == "PutObject" { reply.clone() } else { Fault::Pass });
         let began = tokio::time::Instant::now();
         let ran = world.run([&long()]).await;
         assert!(began.elapsed() <= std::time::Duration::from_millis(1_100));
@@ -328,7 +328,7 @@ async fn an_s3_that_never_answers_costs_an_invocation_a_second_and_no_more() {
     let world = world(&[]);
     give(&world, &[]);
     world.run([&due()]).await;
-    with_s3(&world, |_| Reply::Hang);
+    with_s3(&world, |_| Fault::HangBefore);
     world.pass(15);
     let began = tokio::time::Instant::now();
     let ran = world.run([&long]).await;
@@ -344,12 +344,12 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
     {
         for fails in [true, false] {
             let world = world(&[]).log_level(level);
-            with_s3(&world, move |call| match (call.op.as_str(), fails) {
-                ("PutObject", true) => Reply::Fail(500, "InternalError", "handle-long"),
-                _ => Reply::Accept,
+            with_s3(&world, move |call| match (call.operation.as_str(), fails) {
+                ("PutObject", true) => Fault::refuse(500, "InternalError", "handle-long"),
+                _ => Fault::Pass,
             });
             let ran = world.run([&Post::envelope("long").mark(&mark(6, "long", NOW))]).await;
-            assert!(world.cloud.calls("PutObject")[0].object.contains("handle-long"));
+            assert!(body_text(&world.cloud.calls("PutObject")[0]).contains("handle-long"));
             assert!(!ran.text.contains("handle-") && !ran.metrics.contains("handle-"), "{}", ran.text);
         }
     }
@@ -358,7 +358,8 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
 #[tokio::test(start_paused = true)]
 async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_together_when_it_is_tried() {
     let world = world(&[]);
-    let hang = |call: &Call| if call.op == "SendMessageBatch" { Reply::Hang } else { Reply::Accept };
+    let hang =
+        |call: &Call| if call.operation == "SendMessageBatch" { Fault::HangBefore } else { Fault::Pass };
     world.cloud.script(hang);
     world.run([&due()]).await;
     give(&world, &[order("retry", &json!({}))]);
@@ -374,19 +375,19 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_toget
 /// Lets time run; every call of a function takes two seconds, and the time of each is noted, in seconds from now.
 fn slow_functions(
     world: &World,
-    s3: impl Fn(&Call) -> Reply + Send + Sync + 'static,
+    s3: impl Fn(&Call) -> Fault + Send + Sync + 'static,
 ) -> Arc<Mutex<Vec<f64>>> {
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
     world.let_time_run();
     let (calls, begun) = (Arc::new(Mutex::default()), Instant::now());
     let noted: Arc<Mutex<Vec<f64>>> = Arc::clone(&calls);
-    world.cloud.script(move |call| match call.op.as_str() {
+    world.cloud.script(move |call| match call.operation.as_str() {
         "GetObject" => s3(call),
         "Invoke" => {
             noted.lock().unwrap().push(begun.elapsed().as_secs_f64());
-            Reply::Slow(Duration::from_secs(2))
+            Fault::Pass.after(Duration::from_secs(2))
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     calls
 }
@@ -405,7 +406,7 @@ fn outcomes(ran: &Ran, outcome: &str, reason: &str) -> usize {
 async fn a_hold_counts_within_15_s_in_a_batch_that_has_begun() {
     let world = world(&[]).with_time(Duration::from_mins(2));
     give(&world, &[]);
-    let calls = slow_functions(&world, |_| Reply::Accept);
+    let calls = slow_functions(&world, |_| Fault::Pass);
     let held = async {
         tokio::time::sleep(Duration::from_millis(15_500)).await;
         give(&world, &[order("hold", &json!({}))]);
@@ -425,7 +426,7 @@ async fn an_order_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retry_t
     for (action, outcome, reason) in [("archive", "archived", "ordered"), ("retry", "delivered", "")] {
         let world = world(&[]).with_time(Duration::from_mins(2));
         give(&world, &[]);
-        let calls = slow_functions(&world, |_| Reply::Accept);
+        let calls = slow_functions(&world, |_| Fault::Pass);
         let ordered = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             give(&world, &[order(action, &json!({}))]);
@@ -441,12 +442,12 @@ async fn an_order_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retry_t
 
 #[tokio::test(start_paused = true)]
 async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most() {
-    for reply in [Reply::Hang, Reply::Reset, Reply::Fail(503, "SlowDown", "slow")] {
+    for reply in [Fault::HangBefore, Fault::ResetBefore, Fault::refuse(503, "SlowDown", "slow")] {
         let world = world(&[]).with_time(Duration::from_mins(2));
         give(&world, &[]);
         let began = Instant::now();
         let calls = slow_functions(&world, move |_| {
-            if began.elapsed() < Duration::from_secs(10) { Reply::Accept } else { reply.clone() }
+            if began.elapsed() < Duration::from_secs(10) { Fault::Pass } else { reply.clone() }
         });
         let ran = world.run(&crowd()).await;
         assert_eq!(outcomes(&ran, "delivered", ""), 480);
@@ -461,13 +462,13 @@ async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most
 async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_taken_back() {
     let world = world(&[]);
     give(&world, &[order("archive", &json!({}))]);
-    let store = |call: &Call| call.op == "PutObject" && call.to.contains("dead-letters");
+    let store = |call: &Call| call.operation == "PutObject" && call.target.contains("dead-letters");
     with_s3(
         &world,
-        move |call| if store(call) { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept },
+        move |call| if store(call) { Fault::refuse(503, "SlowDown", "slow") } else { Fault::Pass },
     );
     assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
-    with_s3(&world, |_| Reply::Accept);
+    with_s3(&world, |_| Fault::Pass);
     give(&world, &[order("archive", &json!({ "id": "other", "match": { "subject": ["another"] } }))]);
     world.pass(15);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"]);
@@ -483,7 +484,7 @@ async fn an_order_to_archive_that_is_taken_back_while_the_batch_goes_on_archives
     let world = world(&[]).with_time(Duration::from_mins(2));
     let about = json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } });
     give(&world, &[order("archive", &about)]);
-    let _calls = slow_functions(&world, |_| Reply::Accept);
+    let _calls = slow_functions(&world, |_| Fault::Pass);
     let taken_back = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         give(&world, &[]);

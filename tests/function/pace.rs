@@ -34,12 +34,13 @@ mod throttle {
         let (arrivals, began) = (Arrivals::default(), Instant::now());
         let seen = Arc::clone(&arrivals);
         world.cloud.script(move |call| {
-            if ["SendMessageBatch", "Invoke", "PutRecordBatch"].contains(&call.op.as_str()) {
+            if ["SendMessageBatch", "Invoke", "PutRecordBatch"].contains(&call.operation.as_str()) {
                 let mut seen = seen.lock().unwrap();
-                let moments = seen.entry(call.to.clone()).or_default();
-                moments.extend(call.entries.iter().map(|_| began.elapsed()));
+                let moments = seen.entry(call.target.clone()).or_default();
+                let letters = if call.operation == "Invoke" { 1 } else { call.entries.len() };
+                moments.extend((0..letters).map(|_| began.elapsed()));
             }
-            Reply::Accept
+            Fault::Pass
         });
         arrivals
     }
@@ -176,9 +177,9 @@ mod functions {
     async fn no_letter_of_a_group_is_run_twice_because_the_time_is_over() {
         let world = World::with_policy(&json!({ "default": { "target": NOTIFIER } }))
             .with_time(Duration::from_secs(6));
-        world.cloud.script(|call| match call.op.as_str() {
-            "Invoke" => Reply::Slow(Duration::from_millis(2_600)),
-            _ => Reply::Accept,
+        world.cloud.script(|call| match call.operation.as_str() {
+            "Invoke" => Fault::Pass.after(Duration::from_millis(2_600)),
+            _ => Fault::Pass,
         });
         let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
         let ran = world.run(&["a", "b", "c"].map(post)).await;
@@ -186,7 +187,8 @@ mod functions {
         assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time", "c held"]);
         let ran = world.run(&["b", "c"].map(post)).await;
         assert_eq!(ran.outcomes(), ["b delivered", "c failed out_of_time"]);
-        let runs: Vec<_> = world.cloud.entries("Invoke").into_iter().map(|event| event.body).collect();
+        let runs: Vec<_> =
+            world.cloud.calls("Invoke").into_iter().map(|call| body_text(&call).to_owned()).collect();
         assert_eq!(runs, [r#"{"id":"a"}"#, r#"{"id":"b"}"#]);
     }
 
@@ -197,9 +199,9 @@ mod functions {
             json!([{ "name": "first", "match": { "message": { "id": ["a"] } }, "target": PROJECTOR }]);
         let world = World::with_policy(&json!({ "default": { "target": NOTIFIER }, "rules": rules }))
             .with_time(Duration::from_secs(1));
-        world.cloud.script(|call| match call.op.as_str() {
-            "Invoke" => Reply::Slow(Duration::from_millis(500)),
-            _ => Reply::Accept,
+        world.cloud.script(|call| match call.operation.as_str() {
+            "Invoke" => Fault::Pass.after(Duration::from_millis(500)),
+            _ => Fault::Pass,
         });
         let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
         // 0.8 seconds for deliveries, in the first half of which they begin.
@@ -261,7 +263,7 @@ mod from_subscription {
     #[tokio::test]
     async fn the_effective_delivery_policy_of_the_subscription_is_the_schedule() {
         let world = world_of(&effective(&healthy(20, 40, 3), &Value::Null));
-        world.cloud.reply("SendMessageBatch", Reply::Reset);
+        world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
         assert_eq!(
             life(&world).await,
             [
@@ -281,7 +283,7 @@ mod from_subscription {
         let topic = json!({ "http": { "defaultHealthyRetryPolicy": healthy(7, 7, 1),
             "disableSubscriptionOverrides": true, "defaultRequestPolicy": { "headerContentType": "text/plain" } } });
         let world = world_of(&topic.to_string());
-        world.cloud.reply("SendMessageBatch", Reply::Reset);
+        world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
         let expected = ["deferred early null of null 7", "archived exhausted 1 of 1 null"];
         assert_eq!(life(&world).await, expected);
     }
@@ -342,7 +344,7 @@ mod from_subscription {
     #[tokio::test]
     async fn a_look_up_that_fails_does_not_exhaust_early() {
         let world = world_of(&effective(&healthy(20, 20, 2), &Value::Null));
-        world.cloud.reply("GetSubscriptionAttributes", Reply::Fail(400, "Throttling", "slow"));
+        world.cloud.reply("GetSubscriptionAttributes", Fault::refuse(400, "Throttling", "slow"));
         world.set_now(NOW + 3_600_000);
         for receive in 1..=30 {
             let ran = world.run([&Post::envelope("a").received(receive)]).await;
@@ -351,7 +353,7 @@ mod from_subscription {
         }
         assert_eq!(world.cloud.entries("SendMessageBatch"), []);
         // Once it is known, the letter still has its attempt.
-        world.cloud.script(|_| Reply::Accept);
+        world.cloud.script(|_| Fault::Pass);
         let ran = world.run([&Post::envelope("a").received(31)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!([&ran.letter("a")["retry.number"], &ran.letter("a")["retry.of"]], [2, 2]);

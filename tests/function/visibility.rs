@@ -17,7 +17,7 @@ fn linear(min: u32, max: u32, retries: u32) -> Value {
 /// A world whose subscriber cannot be reached.
 fn broken(policy: &Value) -> World {
     let world = World::with_policy(policy);
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
     world
 }
 
@@ -47,6 +47,14 @@ mod calls {
         (0..count).map(|number| format!("handle-{number}")).collect()
     }
 
+    /// An account with messages in flight by these handles.
+    fn in_flight(count: usize) -> Account {
+        let account = Account::new();
+        let posts: Vec<_> = (0..count).map(|number| Post::envelope(&number.to_string())).collect();
+        account.place(&event(&posts));
+        account
+    }
+
     fn hidings(handles: &[String]) -> Vec<Hiding<'_>> {
         let hiding = |(seconds, handle)| Hiding { receipt_handle: handle, seconds };
         (100..).zip(handles.iter().map(String::as_str)).map(hiding).collect()
@@ -54,16 +62,16 @@ mod calls {
 
     #[tokio::test]
     async fn ten_messages_cost_one_call_and_each_has_its_own_time() {
-        let cloud = Cloud::new();
+        let cloud = in_flight(10);
         let handles = handles(10);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         assert_eq!(answers, vec![Ok(()); 10]);
         assert_eq!(cloud.summary(), ["ChangeMessageVisibilityBatch orders-dlq 10"]);
         for (number, entry) in cloud.entries("ChangeMessageVisibilityBatch").iter().enumerate() {
             let expected = Entry {
-                receipt_handle: Some(format!("handle-{number}")),
-                hide: Some(100 + i64::try_from(number).unwrap()),
-                ..Entry::default()
+                handle: Some(format!("handle-{number}")),
+                visibility: Some(100 + i64::try_from(number).unwrap()),
+                ..Entry::new(number.to_string(), "")
             };
             assert_eq!(*entry, expected);
         }
@@ -71,8 +79,8 @@ mod calls {
 
     #[tokio::test]
     async fn twenty_five_messages_cost_three_calls_at_once() {
-        let cloud = Cloud::new();
-        cloud.script(|_| Reply::Slow(Duration::from_millis(200)));
+        let cloud = in_flight(25);
+        cloud.script(|_| Fault::Pass.after(Duration::from_millis(200)));
         let handles = handles(25);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         assert_eq!(answers, vec![Ok(()); 25]);
@@ -82,21 +90,21 @@ mod calls {
 
     #[tokio::test]
     async fn nothing_to_hide_costs_no_call() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         assert_eq!(hide(&cloud.clients().sqs, &arn(DLQ), &[], in_time()).await, []);
         assert_eq!(cloud.journal(), []);
     }
 
     #[tokio::test]
     async fn failed_and_missing_entries_are_read_one_by_one() {
-        let cloud = Cloud::new();
+        let cloud = in_flight(5);
         let quoting = "The input receipt handle is not a valid receipt handle.";
         let fates = vec![
-            (0, EntryFate::Failed("ReceiptHandleIsInvalid", quoting, true)),
-            (2, EntryFate::Failed("InternalError", "oh", false)),
-            (3, EntryFate::Missing),
+            (0, EntryFault::sender("ReceiptHandleIsInvalid", quoting)),
+            (2, EntryFault::service("InternalError", "oh")),
+            (3, EntryFault::Missing),
         ];
-        cloud.reply("ChangeMessageVisibilityBatch", Reply::Except(fates));
+        cloud.reply("ChangeMessageVisibilityBatch", Fault::Entries(fates));
         let handles = handles(5);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         let failure = |class, code: &str| {
@@ -116,9 +124,9 @@ mod calls {
 
     #[tokio::test]
     async fn a_call_that_hangs_keeps_none_of_the_others() {
-        let cloud = Cloud::new();
+        let cloud = in_flight(25);
         cloud.script(
-            |call| if call.entries_with("handle-12").is_empty() { Reply::Accept } else { Reply::Hang },
+            |call| if call.entries_with("handle-12").is_empty() { Fault::Pass } else { Fault::HangBefore },
         );
         let handles = handles(25);
         let until = Instant::now() + Duration::from_secs(1);
@@ -217,7 +225,7 @@ mod values {
         let policy =
             json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
         let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("MAX_HIDE_SECONDS", "10")]);
-        world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+        world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
         let due = |seconds: i64| at(NOW + seconds * 1000).to_string();
         let expected = [
             (0, json!(["deferred", "failed", 1, 10, due(25)])),
@@ -263,11 +271,11 @@ mod failures {
         let world = World::with_policy(&linear(60, 60, 3));
         let limit = "Value 43201 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout \
                      for the message is beyond the limit [43200 seconds].";
-        world.cloud.script(move |call| match call.op.as_str() {
+        world.cloud.script(move |call| match call.operation.as_str() {
             "ChangeMessageVisibilityBatch" => {
-                Reply::except(call, "handle-a", EntryFate::Failed("InvalidParameterValue", limit, true))
+                Fault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", limit))
             }
-            _ => Reply::Accept,
+            _ => Fault::Pass,
         });
         let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
         assert_eq!(ran.outcomes(), ["a failed hide", "b deferred early"]);
@@ -279,13 +287,13 @@ mod failures {
     #[tokio::test]
     async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {
         for (reply, code, class) in [
-            (Reply::Fail(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
-            (Reply::Fail(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
-            (Reply::Fail(500, "InternalError", "no"), "InternalError", "transient"),
-            (Reply::Nonsense(200, "{"), "Http200", "transient"),
-            (Reply::Nonsense(200, "{}"), "NoAnswer", "transient"),
-            (Reply::Reset, "Unreachable", "transient"),
-            (Reply::NoConnection, "Timeout", "transient"),
+            (Fault::refuse(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
+            (Fault::refuse(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
+            (Fault::refuse(500, "InternalError", "no"), "InternalError", "transient"),
+            (Fault::Nonsense(200, "{".to_owned()), "Http200", "transient"),
+            (Fault::Nonsense(200, "{}".to_owned()), "NoAnswer", "transient"),
+            (Fault::ResetBefore, "Unreachable", "transient"),
+            (Fault::ConnectTimeout, "Timeout", "transient"),
         ] {
             let world = World::with_policy(&linear(60, 60, 3));
             world.cloud.reply("ChangeMessageVisibilityBatch", reply);
@@ -307,8 +315,8 @@ mod failures {
     #[tokio::test]
     async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
         let world = World::with_policy(&linear(60, 60, 3));
-        let disposition = EntryFate::Failed("ReceiptHandleIsInvalid", "it is", true);
-        world.cloud.script(move |call| Reply::except(call, "handle-b", disposition));
+        let disposition = EntryFault::sender("ReceiptHandleIsInvalid", "it is");
+        world.cloud.script(move |call| Fault::except(call, "handle-b", disposition.clone()));
         let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
         assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
         assert_eq!(ran.kept, ["a", "b", "c"]);
@@ -319,10 +327,10 @@ mod failures {
     #[tokio::test]
     async fn a_letter_whose_delivery_failed_too_tells_both_failures() {
         let world = World::with_policy(&linear(60, 60, 3));
-        world.cloud.script(|call| match call.op.as_str() {
-            "SendMessageBatch" => Reply::Reset,
-            "ChangeMessageVisibilityBatch" => Reply::Fail(403, "AccessDenied", "no"),
-            _ => Reply::Accept,
+        world.cloud.script(|call| match call.operation.as_str() {
+            "SendMessageBatch" => Fault::ResetBefore,
+            "ChangeMessageVisibilityBatch" => Fault::refuse(403, "AccessDenied", "no"),
+            _ => Fault::Pass,
         });
         let ran = world.run([&Post::envelope("a").sent(NOW - 60_000)]).await;
         assert_eq!(ran.outcomes(), ["a failed hide"]);
@@ -343,10 +351,10 @@ mod time {
         let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
         let clock = Arc::clone(&world);
         world.cloud.script(move |call| {
-            if call.op == "SendMessageBatch" {
+            if call.operation == "SendMessageBatch" {
                 clock.pass(50);
             }
-            Reply::Accept
+            Fault::Pass
         });
         let early = Post::envelope("early").sent(NOW);
         let due = Post::envelope("due").sent(NOW - 60_000);
@@ -360,10 +368,10 @@ mod time {
         let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
         let clock = Arc::clone(&world);
         world.cloud.script(move |call| {
-            if call.op == "SendMessageBatch" {
+            if call.operation == "SendMessageBatch" {
                 clock.pass(70);
             }
-            Reply::Accept
+            Fault::Pass
         });
         let ran =
             world.run([&Post::envelope("early").sent(NOW), &Post::envelope("due").sent(NOW - 60_000)]).await;

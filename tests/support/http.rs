@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::{ServerConnection, StreamOwned};
 
-use protocol::wire;
+use super::wire;
 
 /// One request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! AWS in memory, and a function on top of it.
 //!
-//! [`Cloud`] stands in for the network: it is the HTTP connector of the real SDK clients, so what
-//! the tests see is what would have gone over the wire. It takes everything unless a script says
-//! otherwise, and keeps a journal. [`World`] is the whole function with a clock that a test moves.
+//! [`Account`] is an account in [`sim`], behind the HTTP connector of the real SDK clients: what the tests see is what
+//! would have gone over the wire. [`World`] is the whole function on it, with a clock that a test moves.
 #![allow(
     missing_docs,
     clippy::missing_errors_doc,
@@ -15,27 +14,42 @@
     reason = "only tests use it"
 )]
 
-mod cloud;
+mod account;
 mod http;
+mod wire;
 mod world;
 
-pub use cloud::{CALLER, Cloud, Reply};
+pub use account::{Account, CALLER};
 pub use http::{Answer, Request, Server};
-pub use protocol::{self, Call, Entry, EntryFate, wire};
 pub use redrive_testing::*;
+pub use sim::lambda::Ran as FunctionRan;
+pub use sim::{Attribute, Call, Data, Entry, EntryFault, Fault};
 pub use world::{Ran, World};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::policy::ArchiveReason;
 
 /// The names of the operations in a journal, in the order of the requests.
-pub fn operations(cloud: &Cloud) -> Vec<String> {
-    cloud.journal().into_iter().map(|call| call.op).collect()
+pub fn operations(cloud: &Account) -> Vec<String> {
+    cloud.journal().into_iter().map(|call| call.operation).collect()
+}
+
+/// Returns the body of a call as text.
+pub fn body_text(call: &Call) -> &str {
+    std::str::from_utf8(&call.body).unwrap()
+}
+
+/// Returns a message attribute; bytes are in base64.
+pub fn attribute(kind: &str, text: &str) -> Attribute {
+    let bytes = kind.starts_with("Binary").then(|| STANDARD.decode(text).unwrap());
+    Attribute { kind: kind.to_owned(), value: bytes.map_or_else(|| Data::Text(text.to_owned()), Data::Bytes) }
 }
 
 /// What lies in the archive, one record per letter.
-pub fn archived(cloud: &Cloud) -> Vec<Value> {
+pub fn archived(cloud: &Account) -> Vec<Value> {
     let objects = cloud.objects();
     let lines = objects.values().flat_map(|object| object.lines());
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()

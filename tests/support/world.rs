@@ -1,8 +1,7 @@
-//! The whole function on the fake AWS.
+//! The whole function on an account.
 
 use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
@@ -21,15 +20,12 @@ use sns_redrive::signature::{CertificateUrl, Certificates};
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Cloud, NOW, Post, at, event};
+use super::{Account, Post, at, event};
 
 /// A function with its surroundings.
 pub struct World {
-    pub cloud: Cloud,
+    pub cloud: Account,
     function: Function,
-    now: Arc<AtomicI64>,
-    /// Since when the clock goes, where it does.
-    since: Arc<OnceLock<tokio::time::Instant>>,
     lines: Arc<Mutex<String>>,
     level: LevelFilter,
     time: Duration,
@@ -51,7 +47,7 @@ pub struct Ran {
 impl World {
     /// The function with these settings besides an archive in S3.
     pub fn new(settings: &[(&str, &str)]) -> Self {
-        Self::on(Cloud::new(), settings)
+        Self::on(Account::new(), settings)
     }
 
     /// The function with a policy.
@@ -59,8 +55,8 @@ impl World {
         Self::new(&[("REDRIVE_POLICY", &policy.to_string())])
     }
 
-    /// The function on a cloud that is there already.
-    pub fn on(cloud: Cloud, settings: &[(&str, &str)]) -> Self {
+    /// The function on an account that is there already.
+    pub fn on(cloud: Account, settings: &[(&str, &str)]) -> Self {
         let variable = |name: &str| {
             let given = settings.iter().find(|(variable, _)| *variable == name);
             let default = match name {
@@ -72,19 +68,14 @@ impl World {
             given.map(|(_, value)| *value).or(default).map(str::to_owned)
         };
         let settings = Settings::read(variable).unwrap();
-        let now = Arc::new(AtomicI64::new(NOW));
         let lines = Arc::new(Mutex::new(String::new()));
-        let since = Arc::new(OnceLock::new());
-        let clock = {
-            let (now, since) = (Arc::clone(&now), Arc::clone(&since));
-            Clock::from_fn(move || at(millis(&now, &since)))
-        };
+        let clock = clock_of(&cloud);
         let sink = {
             let lines = Arc::clone(&lines);
             Arc::new(move |line: &str| lines.lock().unwrap().push_str(line))
         };
         let function = Function::new(settings, cloud.clients(), clock, sink);
-        Self { cloud, function, now, since, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
+        Self { cloud, function, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
     }
 
     /// The function with a policy, and certificates by URL from `fetch`.
@@ -93,8 +84,7 @@ impl World {
         fetch: impl Fn(&CertificateUrl) -> Result<String, Failure> + Send + Sync + 'static,
     ) -> Self {
         let world = Self::new(&[]);
-        let now = Arc::clone(&world.now);
-        let clock = Clock::from_fn(move || at(now.load(Ordering::Relaxed)));
+        let clock = clock_of(&world.cloud);
         let clients = world.cloud.clients();
         let (bucket, prefix) = ("graveyard".to_owned(), "dead-letters".to_owned());
         let parts = Parts {
@@ -135,17 +125,17 @@ impl World {
 
     /// From now on the clock goes with that of the runtime.
     pub fn let_time_run(&self) {
-        self.since.get_or_init(tokio::time::Instant::now);
+        self.cloud.aws.clock().run();
     }
 
     /// Moves the clock.
     pub fn set_now(&self, millis: i64) {
-        self.now.store(millis, Ordering::Relaxed);
+        self.cloud.aws.clock().set(at(millis));
     }
 
     /// Moves the clock on.
     pub fn pass(&self, seconds: i64) {
-        self.now.fetch_add(seconds * 1000, Ordering::Relaxed);
+        self.cloud.aws.clock().pass(Duration::from_secs(seconds.try_into().unwrap()));
     }
 
     /// Handles these messages.
@@ -160,12 +150,13 @@ impl World {
 
     /// Handles an event that may be refused.
     pub async fn try_event(&self, event: &Value) -> Result<Ran, BadEvent> {
+        self.cloud.place(event);
         let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
         let log = Log::default();
         let writer = log.clone();
         let subscriber = subscriber(LogFormat::Json, self.level, move || writer.clone());
         let guard = tracing::subscriber::set_default(subscriber);
-        let now = millis(&self.now, &self.since);
+        let now = self.cloud.aws.clock().millis();
         let deadline = now + i64::try_from(self.time.as_millis()).unwrap();
         let answer = self.function.handle(event, "req-1", deadline.try_into().unwrap()).await;
         drop(guard);
@@ -185,11 +176,6 @@ impl World {
             metrics,
         })
     }
-}
-
-fn millis(now: &AtomicI64, since: &OnceLock<tokio::time::Instant>) -> i64 {
-    let passed = since.get().map_or(0, |since| i64::try_from(since.elapsed().as_millis()).unwrap());
-    now.load(Ordering::Relaxed) + passed
 }
 
 impl Ran {
@@ -220,6 +206,12 @@ impl Ran {
         assert_eq!(self.metrics.lines().count(), 1, "{}", self.metrics);
         serde_json::from_str(&self.metrics).unwrap()
     }
+}
+
+/// The account's clock as the function reads it.
+fn clock_of(cloud: &Account) -> Clock {
+    let clock = cloud.aws.clock().clone();
+    Clock::from_fn(move || clock.now())
 }
 
 /// Collects what is logged.

@@ -12,19 +12,19 @@ use tokio::time::Instant;
 
 use super::{Ran, World, redrivectl, redrivectl_in};
 use support::{
-    BILLING, Cloud, DLQ, FIFO_DLQ, NOW, Post, REQUEUE, Reply, TOPIC, arn, at, letter, letters, mark,
+    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, arn, at, letter, letters, mark,
 };
 
 const PLACE: &str = "s3://graveyard/dead-letters";
 const DAY: i64 = 86_400_000;
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
-async fn bury(cloud: &Cloud, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
+async fn bury(cloud: &Account, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
     bury_letters(cloud, &letters(posts), reason, millis, request_id).await;
 }
 
 async fn bury_letters(
-    cloud: &Cloud,
+    cloud: &Account,
     letters: &[Letter],
     reason: ArchiveReason,
     millis: i64,
@@ -51,8 +51,8 @@ async fn bury_letters(
 }
 
 /// Four invocations: two days, two queues, three reasons.
-async fn graveyard() -> Cloud {
-    let cloud = Cloud::new();
+async fn graveyard() -> Account {
+    let cloud = Account::new();
     let gold = Post::envelope("gold").sns_attribute("tenant", "String", "gold").message("S3CR3T text");
     bury(&cloud, &[Post::envelope("a"), gold], ArchiveReason::Exhausted, NOW - DAY, "r1").await;
     bury(&cloud, &[Post::envelope("c")], ArchiveReason::Exhausted, NOW, "r2").await;
@@ -62,13 +62,13 @@ async fn graveyard() -> Cloud {
     cloud
 }
 
-async fn archive(cloud: &Cloud, args: &[&str]) -> Ran {
+async fn archive(cloud: &Account, args: &[&str]) -> Ran {
     let world = World::on(cloud);
     redrivectl_in(world, &[&["archive"], args, &["--archive", PLACE]].concat()).await
 }
 
 /// The SQS message ids of a selection, and what could not be read as `key:line why`.
-async fn walked(cloud: &Cloud, selection: &Selection) -> (Vec<String>, Vec<String>) {
+async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<String>) {
     let mut walk = Walk::new(cloud.clients().s3, "graveyard", "/dead-letters/", selection);
     let (mut letters, mut unread) = (Vec::new(), Vec::new());
     while let Some(found) = walk.next().await {
@@ -83,7 +83,7 @@ async fn walked(cloud: &Cloud, selection: &Selection) -> (Vec<String>, Vec<Strin
     (letters, unread)
 }
 
-async fn selected(cloud: &Cloud, selection: &Selection) -> Vec<String> {
+async fn selected(cloud: &Account, selection: &Selection) -> Vec<String> {
     let (letters, unread) = walked(cloud, selection).await;
     assert_eq!(unread, Vec::<String>::new());
     letters
@@ -156,7 +156,7 @@ mod walk {
 
     #[tokio::test]
     async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let mut mark = mark(0, "letter-1", NOW);
         mark["source"] = json!(BILLING);
         let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
@@ -188,14 +188,14 @@ mod walk {
             ]
         );
         assert_eq!(
-            cloud.journal()[0].headers["start-after"],
+            cloud.journal()[0].parameters["start-after"],
             "dead-letters/queue=orders-dlq/date=2026-10-31"
         );
     }
 
     #[tokio::test]
     async fn many_pages_of_keys_and_queues_are_walked_to_their_end() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let mut expected = Vec::new();
         for queue in 0..5 {
             for number in 0..7 {
@@ -207,7 +207,7 @@ mod walk {
         }
         cloud.pages_of(2);
         cloud.forget();
-        cloud.reply("GetObject", Reply::Slow(Duration::from_millis(2)));
+        cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(2)));
         assert_eq!(selected(&cloud, &Selection::default()).await, expected);
         assert_eq!(cloud.peak(), 8, "so many answers are under way");
     }
@@ -235,8 +235,8 @@ mod walk {
         cloud.put(&format!("{place}/d.jsonl"), &lines);
         cloud.put(&format!("{place}/notes.txt"), "S3CR3T");
         cloud.script(move |call| {
-            let denied = Reply::Fail(403, "AccessDenied", "not allowed to s3:GetObject");
-            if call.to.ends_with("d.jsonl") { denied } else { Reply::Accept }
+            let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:GetObject");
+            if call.target.ends_with("d.jsonl") { denied } else { Fault::Pass }
         });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("eagcda"));
@@ -256,15 +256,18 @@ mod walk {
     async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
         let cloud = graveyard().await;
         cloud.script(|call| {
-            let denied = Reply::Fail(403, "AccessDenied", "not allowed to s3:ListBucket");
-            let listed = call.op == "ListObjectsV2" && call.to.ends_with("orders-dlq/");
-            if listed { denied } else { Reply::Accept }
+            let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
+            let listed = call.operation == "ListObjectsV2" && call.target.ends_with("orders-dlq/");
+            if listed { denied } else { Fault::Pass }
         });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("e"));
         assert_eq!(unread, ["dead-letters/queue=orders-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
 
-        cloud.reply("ListObjectsV2", Reply::Fail(404, "NoSuchBucket", "The specified bucket does not exist"));
+        cloud.reply(
+            "ListObjectsV2",
+            Fault::refuse(404, "NoSuchBucket", "The specified bucket does not exist"),
+        );
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids(""));
         assert_eq!(unread, ["dead-letters/queue= NoSuchBucket: The specified bucket does not exist"]);
@@ -280,12 +283,13 @@ mod walk {
         {
             let times = AtomicUsize::new(0);
             cloud.script(move |call| {
-                let time = if call.to == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
-                breaks.get(time).map_or(Reply::Accept, |bytes| Reply::BreakOff(*bytes))
+                let time = if call.target == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
+                breaks.get(time).map_or(Fault::Pass, |bytes| Fault::BreakOff(*bytes))
             });
             assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{breaks:?}");
         }
-        cloud.script(move |call| if call.to == place { Reply::BreakOff(first_line) } else { Reply::Accept });
+        cloud
+            .script(move |call| if call.target == place { Fault::BreakOff(first_line) } else { Fault::Pass });
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("eacd"));
         assert_eq!(unread.len(), 1);
@@ -394,7 +398,7 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
 
 #[tokio::test]
 async fn an_empty_archive_is_no_failure() {
-    let text = archive(&Cloud::new(), &["list"]).await.text();
+    let text = archive(&Account::new(), &["list"]).await.text();
     assert_eq!(text, "0 letters.\n");
 }
 
@@ -421,7 +425,7 @@ async fn a_letter_is_shown_by_either_id_without_what_it_says() {
 
 #[tokio::test]
 async fn attribute_values_are_shown_with_the_body_only() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let post = Post::raw("m", "x\n\u{1b}[2J").attribute("token", "String", "S3CR3T");
     bury(&cloud, &[post], ArchiveReason::Rule, NOW, "r1").await;
     let text = archive(&cloud, &["show"]).await.text();

@@ -19,7 +19,7 @@ use aws_config::retry::RetryConfig;
 use redrivectl::{Console, run};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
-use support::Cloud;
+use support::Account;
 
 /// What a command line came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) struct World {
 
 impl World {
     /// On this cloud, where every call is made once.
-    pub(crate) fn on(cloud: &Cloud) -> Self {
+    pub(crate) fn on(cloud: &Account) -> Self {
         Self { config: Some(cloud.config(RetryConfig::disabled())), ..Self::default() }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{File, Ran, World, records, redrivectl, redrivectl_in};
-use support::{Cloud, DLQ, FIFO_DLQ, NOTIFIER, Post, REQUEUE, Reply, letter};
+use support::{Account, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, letter};
 
 const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
@@ -15,8 +15,8 @@ const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
 
 /// An archive with one object, a line for each of these letters, and an empty requeue.
-fn graveyard(posts: &[Post]) -> Cloud {
-    let cloud = Cloud::new();
+fn graveyard(posts: &[Post]) -> Account {
+    let cloud = Account::new();
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
     cloud.put_at(&format!("graveyard/{KEY}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
     cloud.queue("orders-requeue", &[("ApproximateNumberOfMessages", "0")]);
@@ -33,19 +33,20 @@ fn ten() -> Vec<Post> {
     (0..10).map(|number| Post::envelope(&number.to_string())).collect()
 }
 
-async fn replay(cloud: &Cloud, args: &[&str]) -> Ran {
+async fn replay(cloud: &Account, args: &[&str]) -> Ran {
     replay_in(World::default(), cloud, args).await
 }
 
-async fn replay_in(world: World, cloud: &Cloud, args: &[&str]) -> Ran {
+async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
     let world = World { config: World::on(cloud).config, ..world };
     redrivectl_in(world, &[&["replay"], args, &PLACE, &AT_ONCE].concat()).await
 }
 
 /// What the requeue was sent, as `letter id, mark`, in order of their ids.
-fn sent(cloud: &Cloud) -> Vec<(String, Value)> {
+fn sent(cloud: &Account) -> Vec<(String, Value)> {
     let marks = cloud.entries("SendMessageBatch").into_iter();
-    let marks = marks.map(|entry| serde_json::from_str::<Value>(&entry.attributes["sns-redrive"].1).unwrap());
+    let marks = marks
+        .map(|entry| serde_json::from_str::<Value>(&entry.attributes["sns-redrive"].value.text()).unwrap());
     let mut sent: Vec<_> = marks.map(|mark| (mark["id"].as_str().unwrap().to_owned(), mark)).collect();
     sent.sort_by(|one, other| one.0.cmp(&other.0));
     sent
@@ -57,7 +58,7 @@ fn ids(posts: &[Post]) -> Vec<String> {
     ids
 }
 
-fn sent_ids(cloud: &Cloud) -> Vec<String> {
+fn sent_ids(cloud: &Account) -> Vec<String> {
     sent(cloud).into_iter().map(|(id, _)| id).collect()
 }
 
@@ -230,8 +231,8 @@ async fn ctrl_c_ends_it_after_the_batch_under_way_and_the_same_command_goes_on()
     let interrupted = Arc::new(AtomicBool::new(false));
     let ctrl_c = Arc::clone(&interrupted);
     cloud.script(move |call| {
-        ctrl_c.fetch_or(call.op == "SendMessageBatch", Ordering::Relaxed);
-        Reply::Accept
+        ctrl_c.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
+        Fault::Pass
     });
     let world = World { interrupted, ..World::default() };
     let ran = replay_in(world, &cloud, &["--ramp", "100"]).await;
@@ -240,7 +241,7 @@ async fn ctrl_c_ends_it_after_the_batch_under_way_and_the_same_command_goes_on()
     assert!(ran.out.contains("  sent      500 letters\n"), "{}", ran.out);
     assert!(ran.out.ends_with("\nTo go on, give the same command again.\n"), "{}", ran.out);
 
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     let done = replay(&cloud, &["--ramp", "100", "--json"]).await.json();
     assert_eq!((&done["status"], &done["sent"], &done["repeated"]), (&json!("done"), &json!(600), &json!(0)));
     assert_eq!(sent_ids(&cloud), ids(&posts));
@@ -262,11 +263,11 @@ async fn a_step_that_fails_stops_it_until_it_is_told_to_resume() {
     let some_are_sent = AtomicBool::new(false);
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
-        let sent = some_are_sent.fetch_or(call.op == "SendMessageBatch", Ordering::Relaxed);
-        if sent && call.op == "GetQueueAttributes" && call.to == "orders-requeue" {
-            Reply::Nonsense(200, waits)
+        let sent = some_are_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
+        if sent && call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
+            Fault::Nonsense(200, waits.to_owned())
         } else {
-            Reply::Accept
+            Fault::Pass
         }
     });
     let ran = replay(&cloud, &["--ramp", "20,100"]).await;
@@ -283,7 +284,7 @@ async fn a_step_that_fails_stops_it_until_it_is_told_to_resume() {
     assert!(ran.err.ends_with("\nredrivectl: mend that, then go on with --resume\n"), "{}", ran.err);
     assert_eq!(sent(&cloud).len(), 2);
 
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     let done = replay(&cloud, &["--ramp", "20,100", "--resume"]).await;
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(sent_ids(&cloud), ids(&ten()));
@@ -331,14 +332,14 @@ mod given {
     use super::*;
 
     /// What `archive show --json` writes of a letter.
-    async fn shown(cloud: &Cloud, post: &Post) -> Value {
+    async fn shown(cloud: &Account, post: &Post) -> Value {
         let world = World::on(cloud);
         let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
         let text = redrivectl_in(world, &args).await.text();
         serde_json::from_str(&text).unwrap()
     }
 
-    async fn replay_given(cloud: &Cloud, lines: &str) -> Ran {
+    async fn replay_given(cloud: &Account, lines: &str) -> Ran {
         let world = World { input: lines.as_bytes().to_vec(), ..World::default() };
         replay_in(world, cloud, &["--from", "-"]).await
     }
@@ -355,7 +356,7 @@ mod given {
         let entries = cloud.entries("SendMessageBatch");
         assert_eq!(entries.len(), 2);
         for entry in &entries {
-            let mark: Value = serde_json::from_str(&entry.attributes["sns-redrive"].1).unwrap();
+            let mark: Value = serde_json::from_str(&entry.attributes["sns-redrive"].value.text()).unwrap();
             let is_edited = entry.body == body;
             assert_eq!(mark.get("edited"), is_edited.then_some(&json!(true)), "{mark}");
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Ran, World, redrivectl_in};
-use support::{Cloud, DLQ, TOPIC};
+use support::{Account, DLQ, Post, TOPIC};
 
 /// The line of a letter that waits, with other values for some of its fields.
 pub(crate) fn letter(id: &str, but: &Value) -> Value {
@@ -23,22 +23,28 @@ pub(crate) fn lines(letters: &[Value]) -> String {
     letters.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Puts an object of the list, below the queue of its first line.
-pub(crate) fn list(cloud: &Cloud, written: &str, lines: &str) {
+/// Puts an object of the list, below the queue of its first line, and its letters into their queues.
+pub(crate) fn list(cloud: &Account, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
     let key =
         sns_redrive::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
     cloud.put(&format!("graveyard/{key}"), lines);
+    for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let post = Post::raw(line["messageId"].as_str().unwrap_or_default(), "x");
+        let mut record = post.queue(line["queueArn"].as_str().unwrap_or(DLQ)).record();
+        record["receiptHandle"] = line["receiptHandle"].clone();
+        cloud.place(&json!({ "Records": [record] }));
+    }
 }
 
-async fn waiting(cloud: &Cloud, args: &[&str]) -> Ran {
+async fn waiting(cloud: &Account, args: &[&str]) -> Ran {
     let place = ["waiting", "--control", "s3://graveyard/dead-letters-control"];
     redrivectl_in(World::on(cloud), &[&place, args].concat()).await
 }
 
-fn outage() -> Cloud {
-    let cloud = Cloud::new();
+fn outage() -> Account {
+    let cloud = Account::new();
     let billing = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
     let letters = [
         letter("a", &json!({})),
@@ -106,7 +112,7 @@ async fn only_the_letters_that_are_asked_for_are_counted() {
 
 #[tokio::test]
 async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let odd = format!("{}{{}}\nnonsense\n\n", lines(&[letter("a", &json!({ "newField": 1 }))]));
     list(&cloud, "2026-11-01T10:00:00Z", &odd);
     cloud.put("graveyard/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
@@ -121,7 +127,7 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
 
 #[tokio::test]
 async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     cloud.pages_of(3);
     for queue in 0..4 {
         for number in 0..10 {
@@ -133,7 +139,7 @@ async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
     assert_eq!(waiting(&cloud, &["--json"]).await.json()["letters"], 40);
     // Nothing older than a hiding can last is read.
     let lists = cloud.calls("ListObjectsV2");
-    let first: Vec<_> = lists.iter().filter_map(|call| call.headers.get("start-after")).collect();
+    let first: Vec<_> = lists.iter().filter_map(|call| call.parameters.get("start-after")).collect();
     assert!(
         !first.is_empty() && first.iter().all(|after| after.ends_with("hour=2026-11-01T00")),
         "{first:?}"

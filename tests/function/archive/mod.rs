@@ -24,11 +24,11 @@ use tokio::time::Instant;
 
 const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:graveyard.fifo";
 
-fn in_s3(cloud: &Cloud) -> Archive {
+fn in_s3(cloud: &Account) -> Archive {
     Archive::S3 { s3: cloud.clients().s3, bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() }
 }
 
-fn in_queue(cloud: &Cloud, queue: &str) -> Archive {
+fn in_queue(cloud: &Account, queue: &str) -> Archive {
     let clients = cloud.clients();
     Archive::Queue { dispatcher: Dispatcher::new(&clients, Reach::Public), queue: arn(queue) }
 }
@@ -50,7 +50,7 @@ fn raws(count: usize) -> Vec<Letter> {
 }
 
 /// The lines of the only object.
-fn lines(cloud: &Cloud) -> Vec<Value> {
+fn lines(cloud: &Account) -> Vec<Value> {
     let mut objects = cloud.objects();
     objects.retain(|key, _| !key.ends_with("orders.json"));
     assert_eq!(objects.len(), 1);

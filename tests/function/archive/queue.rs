@@ -5,7 +5,8 @@ fn with_attributes(post: Post, count: usize) -> Post {
 }
 
 async fn archived(post: &Post, queue: &str) -> Entry {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
+    cloud.queue(queue.rsplit(':').next().unwrap(), &[]);
     assert_eq!(store(&in_queue(&cloud, queue), &[letter(post)]).await, [Ok(())]);
     let mut entries = cloud.entries("SendMessageBatch");
     assert_eq!((cloud.journal().len(), entries.len()), (1, 1));
@@ -21,10 +22,10 @@ async fn body_and_attributes_are_unchanged_and_the_record_is_one_attribute_more(
         .group("customer-20")
         .system("AWSTraceHeader", "Root=1-2");
     let mut entry = archived(&post, ARCHIVE_QUEUE).await;
-    let (kind, record) = entry.attributes.remove("sns-redrive-archive").unwrap();
+    let Attribute { kind, value } = entry.attributes.remove("sns-redrive-archive").unwrap();
     assert_eq!(kind, "String");
     assert_eq!(
-        serde_json::from_str::<Value>(&record).unwrap(),
+        serde_json::from_str::<Value>(&value.text()).unwrap(),
         json!({
             "version": 1,
             "archivedAt": "2026-11-01T12:00:00Z",
@@ -37,19 +38,19 @@ async fn body_and_attributes_are_unchanged_and_the_record_is_one_attribute_more(
         })
     );
     let attributes = [
-        ("tenant", ("String", "gold".to_owned())),
-        ("checksum", ("Binary", "base64 AAECA/3+/w==".to_owned())),
-        ("sns-redrive", ("String", made_for(&post.body(), mark(3, "r", NOW)).to_string())),
+        ("tenant", attribute("String", "gold")),
+        ("checksum", attribute("Binary", "AAECA/3+/w==")),
+        ("sns-redrive", attribute("String", &made_for(&post.body(), mark(3, "r", NOW)).to_string())),
     ];
-    let attributes = attributes.map(|(name, (kind, value))| (name.to_owned(), (kind.to_owned(), value)));
+    let attributes = attributes.map(|(name, it)| (name.to_owned(), it));
     assert_eq!(
         entry,
         Entry {
             body: post.body(),
             attributes: attributes.into(),
-            group_id: Some("customer-20".to_owned()),
-            trace_header: Some("Root=1-2".to_owned()),
-            ..Entry::default()
+            group: Some("customer-20".to_owned()),
+            trace: Some("Root=1-2".to_owned()),
+            ..Entry::new("0", "")
         }
     );
 }
@@ -70,7 +71,7 @@ async fn a_letter_that_was_archived_before_gets_the_newest_record() {
     let before = Post::raw("r", "x").attribute("sns-redrive-archive", "String", "an old record");
     let entry = archived(&before, ARCHIVE_QUEUE).await;
     assert_eq!(entry.attributes.len(), 1);
-    assert!(entry.attributes["sns-redrive-archive"].1.starts_with('{'));
+    assert!(entry.attributes["sns-redrive-archive"].value.text().starts_with('{'));
 }
 
 /// 1 MiB is all that SQS takes, attributes included; the body matters more than our record.
@@ -78,7 +79,7 @@ async fn a_letter_that_was_archived_before_gets_the_newest_record() {
 async fn the_record_is_left_out_where_the_message_would_grow_too_large() {
     const LIMIT: usize = 1024 * 1024;
     let entry = archived(&Post::raw("r", "x"), ARCHIVE_QUEUE).await;
-    let record = &entry.attributes["sns-redrive-archive"].1;
+    let record = &entry.attributes["sns-redrive-archive"].value.text();
     let around = "sns-redrive-archive".len() + "String".len() + record.len();
     for (bytes, attributes) in [(LIMIT - around, 1), (LIMIT - around + 1, 0), (LIMIT, 0)] {
         let entry = archived(&Post::raw("r", &"x".repeat(bytes)), ARCHIVE_QUEUE).await;
@@ -89,7 +90,7 @@ async fn the_record_is_left_out_where_the_message_would_grow_too_large() {
 #[tokio::test]
 async fn every_sample_arrives_byte_for_byte() {
     for (name, event) in samples() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let letters = letters_of(&event);
         store(&in_queue(&cloud, ARCHIVE_QUEUE), &letters).await;
         let bodies: Vec<_> = cloud.entries("SendMessageBatch").into_iter().map(|entry| entry.body).collect();
@@ -100,7 +101,7 @@ async fn every_sample_arrives_byte_for_byte() {
 
 #[tokio::test]
 async fn ten_letters_cost_one_call() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(25)).await, vec![Ok(()); 25]);
     let summary = ["10", "10", "5"].map(|count| format!("SendMessageBatch graveyard {count}"));
     assert_eq!(cloud.summary(), summary);
@@ -111,20 +112,20 @@ async fn ten_letters_cost_one_call() {
 #[tokio::test]
 async fn in_a_fifo_archive_the_message_id_keeps_copies_out() {
     let entry = archived(&Post::raw("r", "x").group("customer-17"), FIFO_ARCHIVE).await;
-    assert_eq!(entry.deduplication_id.as_deref(), Some("r"));
-    assert_eq!(entry.group_id.as_deref(), Some("customer-17"));
+    assert_eq!(entry.deduplication.as_deref(), Some("r"));
+    assert_eq!(entry.group.as_deref(), Some("customer-17"));
     let entry = archived(&Post::raw("r", "x"), FIFO_ARCHIVE).await;
-    assert_eq!(entry.group_id.as_deref(), Some("sns-redrive"));
+    assert_eq!(entry.group.as_deref(), Some("sns-redrive"));
 }
 
 #[tokio::test]
 async fn a_letter_that_the_archive_queue_did_not_take_is_named_alone() {
-    let cloud = Cloud::new();
-    cloud.script(|call| Reply::except(call, "body of m1.", EntryFate::Failed("InternalError", "oh", false)));
+    let cloud = Account::new();
+    cloud.script(|call| Fault::except(call, "body of m1.", EntryFault::service("InternalError", "oh")));
     let failure = Failure::ours(FailureClass::Transient, "InternalError");
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(3)).await, [Ok(()), Err(failure), Ok(())]);
 
-    cloud.script(|call| Reply::except(call, "body of m1.", EntryFate::Missing));
+    cloud.script(|call| Fault::except(call, "body of m1.", EntryFault::Missing));
     let failure = Failure::ours(FailureClass::Transient, "NoAnswer");
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(3)).await, [Ok(()), Err(failure), Ok(())]);
 }

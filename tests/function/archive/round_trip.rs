@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn every_sample_can_be_rebuilt_from_its_record() {
     for (name, event) in samples() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let letters = letters_of(&event);
         assert_eq!(store(&in_s3(&cloud), &letters).await, vec![Ok(()); letters.len()], "{name}");
         let lines = lines(&cloud);
@@ -20,7 +20,7 @@ async fn every_sample_can_be_rebuilt_from_its_record() {
 #[tokio::test]
 async fn the_message_of_a_record_is_lambdas_own_record() {
     for (name, event) in samples() {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         store(&in_s3(&cloud), &letters_of(&event)).await;
         for (line, record) in lines(&cloud).iter().zip(event["Records"].as_array().unwrap()) {
             let mut record = record.clone();

@@ -2,21 +2,22 @@ use super::*;
 
 #[tokio::test]
 async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is_none() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(store(&in_s3(&cloud), &raws(25)).await, vec![Ok(()); 25]);
     let calls = cloud.journal();
     assert_eq!(calls.len(), 1);
     assert_eq!(
-        (calls[0].host.as_str(), calls[0].to.as_str()),
+        (calls[0].host.as_str(), calls[0].target.as_str()),
         (
             "graveyard.s3.eu-central-1.amazonaws.com",
             "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl"
         )
     );
-    let headers = [("content-type", "application/x-ndjson"), ("if-none-match", "*")];
-    let headers: BTreeMap<_, _> =
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    assert_eq!(calls[0].headers, headers);
+    let parameters =
+        [("content-type", "application/x-ndjson"), ("if-none-match", "*"), ("x-id", "PutObject")];
+    let parameters: BTreeMap<_, _> =
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(calls[0].parameters, parameters);
     let bodies: Vec<_> = lines(&cloud).iter().map(|line| line["message"]["body"].clone()).collect();
     let expected: Vec<_> = (0..25).map(|number| json!(format!("body of m{number}."))).collect();
     assert_eq!(bodies, expected);
@@ -24,7 +25,7 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
 
 #[tokio::test]
 async fn a_record_says_all_that_is_known() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let post = Post::envelope("a")
         .subject("Order placed")
         .group("customer-20")
@@ -98,7 +99,7 @@ async fn a_record_says_all_that_is_known() {
 
 #[tokio::test]
 async fn the_original_error_of_a_letter_is_in_its_record() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let letters = letters_of(&sample("eventbridge"));
     assert_eq!(store(&in_s3(&cloud), &letters).await, [Ok(())]);
     let cause = &lines(&cloud)[0]["cause"];
@@ -109,7 +110,7 @@ async fn the_original_error_of_a_letter_is_in_its_record() {
 /// call wrote it and its answer was lost.
 #[tokio::test]
 async fn an_object_that_is_there_already_is_a_success() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let archive = in_s3(&cloud);
     assert_eq!(store(&archive, &raws(2)).await, vec![Ok(()); 2]);
     let objects = cloud.objects();
@@ -121,16 +122,21 @@ async fn an_object_that_is_there_already_is_a_success() {
 async fn an_archive_that_fails_says_so_for_every_letter() {
     use FailureClass::{ActionRequired, Throttling, Transient};
     for (reply, class, code, message) in [
-        (Reply::Fail(403, "AccessDenied", "no"), ActionRequired, "AccessDenied", Some("no")),
-        (Reply::Fail(404, "NoSuchBucket", "gone"), ActionRequired, "NoSuchBucket", Some("gone")),
-        (Reply::Fail(503, "SlowDown", "slow"), Throttling, "SlowDown", None),
-        (Reply::Fail(500, "InternalError", "oh"), Transient, "InternalError", None),
-        (Reply::Fail(409, "ConditionalRequestConflict", "oh"), Transient, "ConditionalRequestConflict", None),
-        (Reply::Nonsense(502, ""), Transient, "Http502", None),
-        (Reply::Reset, Transient, "Unreachable", None),
-        (Reply::NoConnection, Transient, "Timeout", None),
+        (Fault::refuse(403, "AccessDenied", "no"), ActionRequired, "AccessDenied", Some("no")),
+        (Fault::refuse(404, "NoSuchBucket", "gone"), ActionRequired, "NoSuchBucket", Some("gone")),
+        (Fault::refuse(503, "SlowDown", "slow"), Throttling, "SlowDown", None),
+        (Fault::refuse(500, "InternalError", "oh"), Transient, "InternalError", None),
+        (
+            Fault::refuse(409, "ConditionalRequestConflict", "oh"),
+            Transient,
+            "ConditionalRequestConflict",
+            None,
+        ),
+        (Fault::Nonsense(502, String::new()), Transient, "Http502", None),
+        (Fault::ResetBefore, Transient, "Unreachable", None),
+        (Fault::ConnectTimeout, Transient, "Timeout", None),
     ] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         cloud.reply("PutObject", reply);
         let failure =
             Failure { class, code: code.to_owned(), message: message.map(str::to_owned), retry_after: None };
@@ -140,8 +146,8 @@ async fn an_archive_that_fails_says_so_for_every_letter() {
 
 #[tokio::test]
 async fn an_archive_that_never_answers_has_not_taken_anything() {
-    let cloud = Cloud::new();
-    cloud.reply("PutObject", Reply::Hang);
+    let cloud = Account::new();
+    cloud.reply("PutObject", Fault::HangBefore);
     let until = Instant::now() + Duration::from_millis(50);
     let late = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
     assert_eq!(store_until(&in_s3(&cloud), &raws(1), until).await, [Err(late)]);
@@ -150,7 +156,7 @@ async fn an_archive_that_never_answers_has_not_taken_anything() {
 /// An endpoint of one's own has no host name for every bucket.
 #[tokio::test]
 async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let config =
         cloud.config(RetryConfig::disabled()).to_builder().endpoint_url("http://localhost:4566").build();
     let s3 = Clients::from_config(&config, true).s3;
@@ -158,7 +164,7 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
     assert_eq!(store(&archive, &raws(1)).await, [Ok(())]);
     let call = cloud.journal().remove(0);
     assert_eq!(
-        (call.host.as_str(), call.to.as_str()),
+        (call.host.as_str(), call.target.as_str()),
         ("localhost:4566", "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl")
     );
     assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");
@@ -166,7 +172,7 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
 
 #[tokio::test]
 async fn nothing_to_archive_costs_no_call() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(store(&in_s3(&cloud), &[]).await, []);
     assert_eq!(cloud.journal(), []);
 }

@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn a_letter_that_the_archive_did_not_take_stays_in_its_queue() {
     let world = World::new(&[]);
-    world.cloud.reply("PutObject", Reply::Fail(403, "AccessDenied", "no s3:PutObject"));
+    world.cloud.reply("PutObject", Fault::refuse(403, "AccessDenied", "no s3:PutObject"));
     let ran = world.run([&Post::raw("r", "x"), &Post::envelope("a"), &Post::raw("s", "y")]).await;
     assert_eq!(ran.outcomes(), ["r failed archive", "a delivered", "s failed archive"]);
     assert_eq!(ran.kept, ["r", "s"]);
@@ -22,7 +22,7 @@ async fn one_letter_that_an_archive_queue_did_not_take_stays_and_the_others_go()
     let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
     world
         .cloud
-        .script(|call| Reply::except(call, "poison", EntryFate::Failed("InvalidMessageContents", "", true)));
+        .script(|call| Fault::except(call, "poison", EntryFault::sender("InvalidMessageContents", "")));
     let ran = world.run([&Post::raw("r", "x"), &Post::raw("p", "poison"), &Post::raw("s", "y")]).await;
     assert_eq!(ran.outcomes(), ["r archived unrecognised", "p failed archive", "s archived unrecognised"]);
     assert_eq!(ran.kept, ["p"]);
@@ -89,18 +89,18 @@ async fn each_reason_is_in_its_record() {
         )),
     ];
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "email", "orders@example.com", DLQ);
-    world.cloud.script(|call| match call.op.as_str() {
+    world.cloud.script(|call| match call.operation.as_str() {
         "SendMessageBatch" => {
             let mut fates: Vec<_> = Vec::new();
             for index in call.entries_with("message of permanent") {
-                fates.push((index, EntryFate::Failed("InvalidMessageContents", "", true)));
+                fates.push((index, EntryFault::sender("InvalidMessageContents", "")));
             }
             for index in call.entries_with("message of expiring") {
-                fates.push((index, EntryFate::Failed("InternalError", "", false)));
+                fates.push((index, EntryFault::service("InternalError", "")));
             }
-            Reply::Except(fates)
+            Fault::Entries(fates)
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.kept, [""; 0]);

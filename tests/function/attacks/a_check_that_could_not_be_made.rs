@@ -5,15 +5,15 @@ const CALLS: [&str; 3] = ["GetQueueAttributes", "GetSubscriptionAttributes", "Ch
 #[tokio::test]
 async fn is_a_failed_attempt_and_no_refusal() {
     for (reply, code) in [
-        (Reply::Fail(403, "AuthorizationError", "not yours"), "AuthorizationError"),
-        (Reply::Fail(403, "AccessDenied", "no"), "AccessDenied"),
-        (Reply::Fail(429, "Throttled", "slow"), "Throttled"),
-        (Reply::Fail(400, "Throttling", "slow"), "Throttling"),
-        (Reply::Fail(500, "InternalError", "oh"), "InternalError"),
-        (Reply::Nonsense(503, "<html>"), "Http503"),
-        (Reply::Nonsense(200, "<"), "Http200"),
-        (Reply::Reset, "Unreachable"),
-        (Reply::NoConnection, "Timeout"),
+        (Fault::refuse(403, "AuthorizationError", "not yours"), "AuthorizationError"),
+        (Fault::refuse(403, "AccessDenied", "no"), "AccessDenied"),
+        (Fault::refuse(429, "Throttled", "slow"), "Throttled"),
+        (Fault::refuse(400, "Throttling", "slow"), "Throttling"),
+        (Fault::refuse(500, "InternalError", "oh"), "InternalError"),
+        (Fault::Nonsense(503, "<html>".to_owned()), "Http503"),
+        (Fault::Nonsense(200, "<".to_owned()), "Http200"),
+        (Fault::ResetBefore, "Unreachable"),
+        (Fault::ConnectTimeout, "Timeout"),
     ] {
         let world = World::new(&[]);
         world.cloud.reply("GetSubscriptionAttributes", reply);
@@ -26,7 +26,7 @@ async fn is_a_failed_attempt_and_no_refusal() {
 #[tokio::test]
 async fn for_lack_of_time_is_a_failed_attempt_too() {
     let world = World::new(&[]).with_time(Duration::from_millis(500));
-    world.cloud.reply("GetSubscriptionAttributes", Reply::Hang);
+    world.cloud.reply("GetSubscriptionAttributes", Fault::HangBefore);
     failed(&world, &Post::envelope("a"), "DeadlineExceeded", &CALLS).await;
 }
 
@@ -36,7 +36,7 @@ async fn ends_in_the_archive_unsent_where_it_can_never_be_made() {
         "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 2, "numNoDelayRetries": 2 } },
     }));
     let world = World::with_policy(&policy);
-    world.cloud.reply("GetSubscriptionAttributes", Reply::Fail(403, "AuthorizationError", "not yours"));
+    world.cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "not yours"));
     for (receive, outcome) in [(1, "a deferred failed"), (2, "a archived exhausted")] {
         let ran = world.run([&Post::envelope("a").received(receive)]).await;
         assert_eq!(ran.outcomes(), [outcome]);

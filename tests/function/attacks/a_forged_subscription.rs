@@ -46,7 +46,7 @@ async fn in_another_region_than_the_queue_is_refused_unasked() {
 #[tokio::test]
 async fn by_an_arn_that_sns_does_not_take_is_refused_and_asked_about_once() {
     let world = World::new(&[]);
-    world.cloud.reply("GetSubscriptionAttributes", Reply::Fail(400, "InvalidParameter", "SubscriptionArn"));
+    world.cloud.reply("GetSubscriptionAttributes", Fault::refuse(400, "InvalidParameter", "SubscriptionArn"));
     let post = Post::envelope("a").subscription(&format!("{TOPIC}:no-uuid"));
     refused(&world, &post, UNKNOWN, &ASKED).await;
     world.run([&post]).await;

@@ -53,7 +53,7 @@ async fn chooses_no_target() {
         for policy in policies() {
             let world = World::with_policy(&policy);
             let ran = world.run([&post]).await;
-            let called: Vec<_> = world.cloud.journal().into_iter().map(|call| call.to).collect();
+            let called: Vec<_> = world.cloud.journal().into_iter().map(|call| call.target).collect();
             assert!(!ELSEWHERE.iter().any(|name| called.iter().any(|to| to == name)), "{name}: {called:?}");
             let subscribed = policy["default"]["subscription"].is_string();
             // A raw letter goes to the subscription that its rule names, whatever it looks like.

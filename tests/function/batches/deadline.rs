@@ -6,7 +6,7 @@ async fn letters_that_there_is_no_time_for_go_back_untouched() {
     let ran = world.run(&envelopes(10)).await;
     assert!(ran.outcomes().iter().all(|outcome| outcome.ends_with(" failed out_of_time")));
     assert_eq!(ran.kept.len(), 10);
-    assert!(world.cloud.journal().iter().all(|call| call.op == "GetQueueAttributes"));
+    assert!(world.cloud.journal().iter().all(|call| call.operation == "GetQueueAttributes"));
     assert_eq!(ran.letter("m0")["retry.number"], json!(null), "no attempt was made");
 }
 
@@ -15,7 +15,7 @@ async fn letters_that_there_is_no_time_for_go_back_untouched() {
 #[tokio::test]
 async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
     let world = World::new(&[]).with_time(Duration::from_secs(10));
-    world.cloud.reply("SendMessageBatch", Reply::Hang);
+    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
     let all = CONCURRENT_REQUESTS + 4;
     let posts: Vec<_> = (0..all)
         .map(|number| {
@@ -42,7 +42,7 @@ async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
 #[tokio::test]
 async fn the_answer_comes_in_time_though_nothing_answers() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.script(|_| Reply::Hang);
+    world.cloud.script(|_| Fault::HangBefore);
     let event = sample("mixed");
     let began = Instant::now();
     let ran = world.run_event(&event).await;

@@ -5,12 +5,12 @@ async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_deliv
     let world = World::new(&[]);
     world.cloud.reply(
         "SendMessageBatch",
-        Reply::Except(vec![
-            (1, EntryFate::Failed("InvalidMessageContents", "", true)),
-            (2, EntryFate::Failed("RequestThrottled", "", true)),
-            (4, EntryFate::Failed("KMS.AccessDeniedException", "no key", true)),
-            (5, EntryFate::Missing),
-            (6, EntryFate::Failed("InternalError", "", false)),
+        Fault::Entries(vec![
+            (1, EntryFault::sender("InvalidMessageContents", "")),
+            (2, EntryFault::sender("RequestThrottled", "")),
+            (4, EntryFault::sender("KMS.AccessDeniedException", "no key")),
+            (5, EntryFault::Missing),
+            (6, EntryFault::service("InternalError", "")),
         ]),
     );
     let ran = world.run(&envelopes(8)).await;
@@ -55,7 +55,7 @@ async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_deliv
 #[tokio::test]
 async fn a_rule_may_go_on_after_a_permanent_failure() {
     let world = World::with_policy(&default(&json!({ "retryPermanent": true })));
-    world.cloud.reply("SendMessageBatch", Reply::Fail(400, "InvalidMessageContents", ""));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", ""));
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(ran.letter("a")["error.class"], "permanent");
@@ -65,8 +65,8 @@ async fn a_rule_may_go_on_after_a_permanent_failure() {
 async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along() {
     let world = World::new(&[]);
     world.cloud.script(|call| {
-        let bad = call.op == "SendMessageBatch" && !call.entries_with("message of m3").is_empty();
-        if bad { Reply::Fail(400, "InvalidMessageContents", "") } else { Reply::Accept }
+        let bad = call.operation == "SendMessageBatch" && !call.entries_with("message of m3").is_empty();
+        if bad { Fault::refuse(400, "InvalidMessageContents", "") } else { Fault::Pass }
     });
     let ran = world.run(&envelopes(10)).await;
     let expected: Vec<_> = (0..10)
@@ -82,9 +82,9 @@ async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along()
 async fn a_target_that_hangs_keeps_none_of_the_others() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     let posts = [Post::envelope("a"), Post::envelope("b").moved_from(BILLING), Post::raw("r", "x")];
-    world.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
-        ("SendMessageBatch", "orders-billing") => Reply::Hang,
-        _ => Reply::Accept,
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("SendMessageBatch", "orders-billing") => Fault::HangBefore,
+        _ => Fault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
@@ -94,7 +94,7 @@ async fn a_target_that_hangs_keeps_none_of_the_others() {
 #[tokio::test]
 async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.reply("GetQueueAttributes", Reply::Hang);
+    world.cloud.reply("GetQueueAttributes", Fault::HangBefore);
     let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["a delivered", "r archived unrecognised"]);
     assert_eq!(ran.log[0]["error.code"], "DeadlineExceeded");
@@ -104,12 +104,12 @@ async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
 #[tokio::test]
 async fn queue_attributes_that_cannot_be_read_are_logged_and_four_days_assumed() {
     for reply in [
-        Reply::Fail(403, "AccessDenied", "no"),
-        Reply::Fail(403, "RequestThrottled", "no"),
-        Reply::Fail(500, "InternalError", "no"),
-        Reply::Nonsense(200, "{"),
-        Reply::Reset,
-        Reply::NoConnection,
+        Fault::refuse(403, "AccessDenied", "no"),
+        Fault::refuse(403, "RequestThrottled", "no"),
+        Fault::refuse(500, "InternalError", "no"),
+        Fault::Nonsense(200, "{".to_owned()),
+        Fault::ResetBefore,
+        Fault::ConnectTimeout,
     ] {
         let world = holding();
         world.cloud.reply("GetQueueAttributes", reply);
@@ -144,7 +144,7 @@ fn holding() -> World {
 async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
     let world = holding();
     assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_600);
-    world.cloud.reply("GetQueueAttributes", Reply::Fail(403, "RequestThrottled", "no"));
+    world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "RequestThrottled", "no"));
     world.pass(300);
     assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
     // It is asked again after half a minute.
@@ -162,7 +162,7 @@ async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
 async fn a_letter_that_its_queue_would_drop_while_it_waits_is_archived() {
     let world = World::new(&[]);
     world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "120")]);
-    world.cloud.reply("SendMessageBatch", Reply::Reset);
+    world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
     let fresh = Post::envelope("fresh");
     let old = Post::envelope("old").sent(NOW - 80_000);
     let ran = world.run([&fresh, &old]).await;

@@ -25,14 +25,14 @@ async fn run(world: &World) -> Ran {
     world.run(&group(&SIX)).await
 }
 
-fn fail(world: &World, id: &'static str, disposition: EntryFate) {
-    world.cloud.script(move |call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::except(call, &format!("message of {id}"), disposition),
-        _ => Reply::Accept,
+fn fail(world: &World, id: &'static str, disposition: EntryFault) {
+    world.cloud.script(move |call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::except(call, &format!("message of {id}"), disposition.clone()),
+        _ => Fault::Pass,
     });
 }
 
-const LATER: EntryFate = EntryFate::Failed("InternalError", "", false);
+const LATER: EntryFault = EntryFault::service("InternalError", "");
 
 #[tokio::test]
 async fn letters_of_a_group_go_one_after_the_other_and_groups_side_by_side() {
@@ -77,12 +77,12 @@ async fn a_letter_in_the_middle_that_fails_holds_those_behind_it() {
 async fn a_head_that_is_archived_holds_its_group_for_this_time() {
     for archive_fails in [false, true] {
         let world = World::new(&[]);
-        world.cloud.script(move |call| match call.op.as_str() {
+        world.cloud.script(move |call| match call.operation.as_str() {
             "SendMessageBatch" => {
-                Reply::except(call, "message of a1", EntryFate::Failed("InvalidMessageContents", "", true))
+                Fault::except(call, "message of a1", EntryFault::sender("InvalidMessageContents", ""))
             }
-            "PutObject" if archive_fails => Reply::Reset,
-            _ => Reply::Accept,
+            "PutObject" if archive_fails => Fault::ResetBefore,
+            _ => Fault::Pass,
         });
         let ran = run(&world).await;
         let (a1, kept) = if archive_fails {
@@ -113,10 +113,10 @@ async fn a_head_that_is_not_due_yet_holds_its_group() {
 #[tokio::test]
 async fn a_head_that_cannot_be_hidden_holds_its_group_all_the_same() {
     let world = World::new(&[]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::except(call, "message of a1", LATER),
-        "ChangeMessageVisibilityBatch" => Reply::Reset,
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::except(call, "message of a1", LATER),
+        "ChangeMessageVisibilityBatch" => Fault::ResetBefore,
+        _ => Fault::Pass,
     });
     let ran = run(&world).await;
     assert_eq!(

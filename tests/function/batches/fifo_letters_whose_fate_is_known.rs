@@ -34,7 +34,7 @@ async fn are_archived_and_do_not_hold_up_those_before_them() {
 #[tokio::test]
 async fn wait_untouched_where_their_subscription_cannot_be_searched_for() {
     let world = World::with_policy(&policy());
-    world.cloud.reply("ListSubscriptions", Reply::Fail(403, "AuthorizationError", "no"));
+    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
     let ran = world.run(&[fifo(Post::raw("r", "x")), fifo(Post::raw("s", "y"))]).await;
     assert_eq!(ran.outcomes(), ["r failed out_of_time", "s held"]);
     assert_eq!(world.cloud.calls("ListSubscriptions").len(), 1, "one failure is enough for a batch");

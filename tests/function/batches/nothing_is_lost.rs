@@ -5,7 +5,7 @@ use super::*;
 const OUTCOMES: [&str; 7] = ["delivered", "archived", "requeued", "deferred", "held", "failed", "observed"];
 
 /// The ids of messages that a target, the archive or the requeue has taken, by the journal.
-fn taken(cloud: &Cloud, event: &Value) -> [BTreeSet<String>; 3] {
+fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
     let mut of_body = BTreeMap::new();
     for letter in letters_of(event) {
         let id = letter.sqs.message_id.clone();
@@ -18,22 +18,18 @@ fn taken(cloud: &Cloud, event: &Value) -> [BTreeSet<String>; 3] {
     }
     // A function gets SNS's message in an event of its own.
     let message_of = |event: &str| {
-        let event: Value = serde_json::from_str(event).unwrap();
+        let event: Value = serde_json::from_str(event).ok()?;
         event.pointer("/Records/0/Sns/MessageId")?.as_str().map(str::to_owned)
     };
     let [mut delivered, mut archived, mut requeued] = [const { BTreeSet::new() }; 3];
-    for call in cloud.journal() {
-        let into = match call.to.as_str() {
+    for (place, body) in cloud.taken() {
+        let into = match place.as_str() {
             "graveyard" | "orders-dlq" => &mut archived,
             "orders-requeue" | "orders-requeue.fifo" => &mut requeued,
             _ => &mut delivered,
         };
-        if call.op == "Invoke" && !call.taken.is_empty() {
-            let event = &call.entries[0].body;
-            into.insert(of_body[&message_of(event).unwrap_or_else(|| event.clone())].clone());
-        } else if matches!(call.op.as_str(), "SendMessageBatch" | "PublishBatch") {
-            into.extend(call.taken.iter().map(|index| of_body[&call.entries[*index].body].clone()));
-        }
+        let message = message_of(&body).filter(|id| of_body.contains_key(id));
+        into.insert(of_body[&message.unwrap_or(body)].clone());
     }
     for object in cloud.objects().values() {
         for line in object.lines() {
@@ -152,18 +148,16 @@ const CALLS: [&str; 7] = [
 #[tokio::test]
 async fn whichever_call_fails_in_whichever_way() {
     let every_second = (0..10).step_by(2);
-    let missing = (0..10).map(|index| (index, EntryFate::Missing));
+    let missing = (0..10).map(|index| (index, EntryFault::Missing));
     for reply in [
-        Reply::Fail(403, "AccessDenied", "no"),
-        Reply::Fail(400, "Throttling", "slow"),
-        Reply::Fail(400, "InvalidParameterValue", "bad"),
-        Reply::Fail(500, "InternalError", "oh"),
-        Reply::Nonsense(503, "<html>"),
-        Reply::Reset,
-        Reply::Except(
-            every_second.map(|index| (index, EntryFate::Failed("InternalError", "", false))).collect(),
-        ),
-        Reply::Except(missing.collect()),
+        Fault::refuse(403, "AccessDenied", "no"),
+        Fault::refuse(400, "Throttling", "slow"),
+        Fault::refuse(400, "InvalidParameterValue", "bad"),
+        Fault::refuse(500, "InternalError", "oh"),
+        Fault::Nonsense(503, "<html>".to_owned()),
+        Fault::ResetBefore,
+        Fault::Entries(every_second.map(|index| (index, EntryFault::service("InternalError", ""))).collect()),
+        Fault::Entries(missing.collect()),
     ] {
         for op in CALLS {
             for (name, policy, archive) in [("mixed", 0, "s3://graveyard/x"), ("fifo", 1, ARCHIVE_QUEUE)] {
@@ -190,7 +184,7 @@ fn whichever_call_hangs() {
         let event = sample(name);
         for world in [World::with_policy(&policy), with_requeue(&event, &policy, "s3://graveyard/x")] {
             let world = world.with_time(TIME);
-            world.cloud.reply(op, Reply::Hang);
+            world.cloud.reply(op, Fault::HangBefore);
             let began = Instant::now();
             let ran = world.run_event(&event).await;
             assert!(began.elapsed() < TIME, "{op}: {:?}", began.elapsed());
@@ -212,7 +206,9 @@ fn runtime() -> tokio::runtime::Runtime {
 
 #[tokio::test]
 async fn when_everything_fails() {
-    for reply in [Reply::Reset, Reply::Fail(403, "AccessDenied", "no"), Reply::Nonsense(500, "")] {
+    for reply in
+        [Fault::ResetBefore, Fault::refuse(403, "AccessDenied", "no"), Fault::Nonsense(500, String::new())]
+    {
         for (name, event) in samples() {
             let world = World::new(&[]);
             let all = reply.clone();
@@ -225,29 +221,33 @@ async fn when_everything_fails() {
 }
 
 /// A reply by a number that chance has chosen.
-fn reply(dice: u16, call: &Call) -> Reply {
-    let some = |disposition| {
+fn reply(dice: u16, call: &Call) -> Fault {
+    let some = |disposition: EntryFault| {
         let chosen = |index: &usize| (usize::from(dice) + index * 7).is_multiple_of(3);
-        Reply::Except((0..call.entries.len()).filter(chosen).map(|index| (index, disposition)).collect())
+        Fault::Entries(
+            (0..call.entries.len()).filter(chosen).map(|index| (index, disposition.clone())).collect(),
+        )
     };
     match dice % 24 {
-        0 => Reply::Fail(403, "AccessDenied", "no"),
-        1 => Reply::Fail(400, "Throttling", "slow"),
-        2 => Reply::Fail(400, "InvalidParameterValue", "bad"),
-        3 => Reply::Fail(500, "InternalError", "oh"),
+        0 => Fault::refuse(403, "AccessDenied", "no"),
+        1 => Fault::refuse(400, "Throttling", "slow"),
+        2 => Fault::refuse(400, "InvalidParameterValue", "bad"),
+        3 => Fault::refuse(500, "InternalError", "oh"),
         // S3's 200 has no body that could be nonsense, and a function may answer anything.
-        4 if !["PutObject", "Invoke"].contains(&call.op.as_str()) => Reply::Nonsense(200, "<"),
-        5 => Reply::Nonsense(502, ""),
-        6 => Reply::Reset,
-        7 => Reply::NoConnection,
-        8 => some(EntryFate::Missing),
-        9 => some(EntryFate::Failed("InvalidMessageContents", "bad", true)),
-        10 => some(EntryFate::Failed("InternalError", "oh", false)),
-        11 => some(EntryFate::Failed("KMSDisabled", "no key", true)),
-        12 if call.op == "Invoke" && call.headers["x-amz-invocation-type"] == "RequestResponse" => {
-            Reply::FunctionError
+        4 if !["PutObject", "Invoke"].contains(&call.operation.as_str()) => {
+            Fault::Nonsense(200, "<".to_owned())
         }
-        _ => Reply::Accept,
+        5 => Fault::Nonsense(502, String::new()),
+        6 => Fault::ResetBefore,
+        7 => Fault::ConnectTimeout,
+        8 => some(EntryFault::Missing),
+        9 => some(EntryFault::sender("InvalidMessageContents", "bad")),
+        10 => some(EntryFault::service("InternalError", "oh")),
+        11 => some(EntryFault::sender("KMSDisabled", "no key")),
+        12 if call.operation == "Invoke" && call.parameters["type"] == "RequestResponse" => {
+            Fault::FunctionError
+        }
+        _ => Fault::Pass,
     }
 }
 
@@ -289,7 +289,7 @@ proptest! {
             let numbers = dice.clone();
             world.cloud.script(move |call| {
                 let index = thrown.fetch_add(1, Ordering::Relaxed) % numbers.len();
-                if fails == 0 { Reply::Accept } else { reply(numbers[index], call) }
+                if fails == 0 { Fault::Pass } else { reply(numbers[index], call) }
             });
             let ran = world.run_event(&event).await;
             assert_nothing_lost(&world, &event, &ran, &format!("{policy} {archive}"));

@@ -8,7 +8,7 @@ async fn nothing_is_called_but_the_attributes_of_queues_and_every_letter_stays()
         for (name, event) in samples() {
             let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy.to_string())]);
             let ran = world.run_event(&event).await;
-            let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.op).collect();
+            let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.operation).collect();
             assert_eq!(called, ["GetQueueAttributes".to_owned()].into(), "{name}");
             assert_eq!(ran.kept, ids(&event), "{name}");
             let count = u64::try_from(ran.kept.len()).unwrap();

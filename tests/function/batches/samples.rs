@@ -102,8 +102,8 @@ async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
             format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
             "SendMessageBatch orders-billing 1".to_owned(),
             "SendMessageBatch orders-worker 2".to_owned(),
-            "Invoke orders-notifier 1".to_owned(),
-            "Invoke orders-projector 1".to_owned(),
+            "Invoke orders-notifier".to_owned(),
+            "Invoke orders-projector".to_owned(),
             "ChangeMessageVisibilityBatch orders-dlq 1".to_owned(),
             "PutObject graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/\
              20261101T120000Z-req-1.jsonl"

@@ -12,7 +12,7 @@ async fn a_rule_republishes_to_the_letters_topic() {
     let entry = &world.cloud.entries("PublishBatch")[0];
     assert_eq!(entry.body, "message of m0");
     let mark = mark_text(1, &letter_id("m0"), NOW, "message of m0");
-    assert_eq!(entry.attributes["sns-redrive"].1, published(&mark, 1));
+    assert_eq!(entry.attributes["sns-redrive"].value.text(), published(&mark, 1));
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn what_sqs_moved_goes_back_to_its_source_queue_as_it_was() {
         // Three of its four receives belong to the source queue.
         assert_eq!(ran.letter("a")["retry.number"], 1);
         let calls = world.cloud.calls("SendMessageBatch");
-        assert_eq!((calls[0].to.as_str(), &calls[0].entries[0].body), ("orders-billing", &post.body()));
+        assert_eq!((calls[0].target.as_str(), &calls[0].entries[0].body), ("orders-billing", &post.body()));
     }
 }
 
@@ -123,8 +123,8 @@ async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(ran.letter("a")["retry.number"], receive);
         let entry = world.cloud.entries("SendMessageBatch").remove(0);
-        assert_eq!(entry.group_id.as_deref(), Some("customer-17"));
-        seen.insert((receive, entry.deduplication_id.unwrap()));
+        assert_eq!(entry.group.as_deref(), Some("customer-17"));
+        seen.insert((receive, entry.deduplication.unwrap()));
     }
     // Retry 1 and retry 2, of which the repetition has the same.
     assert_eq!(seen.len(), 2);

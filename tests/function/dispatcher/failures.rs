@@ -4,16 +4,17 @@ use super::*;
 #[tokio::test]
 async fn every_failed_entry_of_a_200_has_its_own_class_and_its_neighbours_are_delivered() {
     let fates = [
-        (1, EntryFate::Failed("InvalidParameter", "says too much", true)),
-        (3, EntryFate::Failed("Throttled", "says too much", false)),
-        (4, EntryFate::Failed("KMSAccessDenied", "not allowed to use the key", true)),
-        (6, EntryFate::Failed("InternalFailure", "says too much", false)),
-        (7, EntryFate::Failed("SomethingNew", "says too much", true)),
-        (8, EntryFate::Missing),
+        (1, EntryFault::sender("InvalidParameter", "says too much")),
+        (3, EntryFault::service("Throttled", "says too much")),
+        (4, EntryFault::sender("KMSAccessDenied", "not allowed to use the key")),
+        (6, EntryFault::service("InternalFailure", "says too much")),
+        (7, EntryFault::sender("SomethingNew", "says too much")),
+        (8, EntryFault::Missing),
     ];
     for to in [TOPIC, WORKER] {
-        let cloud = Cloud::new();
-        cloud.script(move |_| Reply::Except(fates.to_vec()));
+        let cloud = Account::new();
+        let failing = Fault::Entries(fates.to_vec());
+        cloud.script(move |_| failing.clone());
         let no_key = Sent::Failed(Failure {
             class: FailureClass::ActionRequired,
             code: "KMSAccessDenied".to_owned(),
@@ -48,29 +49,29 @@ async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
     };
     let no_queue = "AWS.SimpleQueueService.NonExistentQueue";
     for (to, reply, sent) in [
-        (TOPIC, Reply::Fail(400, "Throttling", "Rate exceeded"), failed(Throttling, "Throttling")),
-        (TOPIC, Reply::Fail(429, "Throttled", "Rate exceeded"), failed(Throttling, "Throttled")),
-        (WORKER, Reply::Fail(403, "RequestThrottled", "slow"), failed(Throttling, "RequestThrottled")),
+        (TOPIC, Fault::refuse(400, "Throttling", "Rate exceeded"), failed(Throttling, "Throttling")),
+        (TOPIC, Fault::refuse(429, "Throttled", "Rate exceeded"), failed(Throttling, "Throttled")),
+        (WORKER, Fault::refuse(403, "RequestThrottled", "slow"), failed(Throttling, "RequestThrottled")),
         (
             TOPIC,
-            Reply::Fail(403, "AuthorizationError", "no"),
+            Fault::refuse(403, "AuthorizationError", "no"),
             named(ActionRequired, "AuthorizationError", "no"),
         ),
-        (WORKER, Reply::Fail(403, "AccessDenied", "no"), named(ActionRequired, "AccessDenied", "no")),
-        (TOPIC, Reply::Fail(404, "NotFound", "gone"), named(ActionRequired, "NotFound", "gone")),
-        (WORKER, Reply::Fail(400, no_queue, "gone"), named(ActionRequired, no_queue, "gone")),
-        (TOPIC, Reply::Fail(500, "InternalError", "oh"), failed(Transient, "InternalError")),
-        (WORKER, Reply::Fail(503, "ServiceUnavailable", "oh"), failed(Transient, "ServiceUnavailable")),
-        (WORKER, Reply::Nonsense(502, "<html>Bad Gateway</html>"), failed(Transient, "Http502")),
-        (TOPIC, Reply::Nonsense(502, ""), failed(Transient, "Http502")),
-        (TOPIC, Reply::Nonsense(200, "<html>"), failed(Transient, "Http200")),
-        (WORKER, Reply::Nonsense(200, "{"), failed(Transient, "Http200")),
-        (WORKER, Reply::Nonsense(200, "{}"), failed(Transient, "NoAnswer")),
-        (TOPIC, Reply::Reset, failed(Transient, "Unreachable")),
-        (WORKER, Reply::Reset, failed(Transient, "Unreachable")),
-        (WORKER, Reply::NoConnection, failed(Transient, "Timeout")),
+        (WORKER, Fault::refuse(403, "AccessDenied", "no"), named(ActionRequired, "AccessDenied", "no")),
+        (TOPIC, Fault::refuse(404, "NotFound", "gone"), named(ActionRequired, "NotFound", "gone")),
+        (WORKER, Fault::refuse(400, no_queue, "gone"), named(ActionRequired, no_queue, "gone")),
+        (TOPIC, Fault::refuse(500, "InternalError", "oh"), failed(Transient, "InternalError")),
+        (WORKER, Fault::refuse(503, "ServiceUnavailable", "oh"), failed(Transient, "ServiceUnavailable")),
+        (WORKER, Fault::Nonsense(502, "<html>Bad Gateway</html>".to_owned()), failed(Transient, "Http502")),
+        (TOPIC, Fault::Nonsense(502, String::new()), failed(Transient, "Http502")),
+        (TOPIC, Fault::Nonsense(200, "<html>".to_owned()), failed(Transient, "Http200")),
+        (WORKER, Fault::Nonsense(200, "{".to_owned()), failed(Transient, "Http200")),
+        (WORKER, Fault::Nonsense(200, "{}".to_owned()), failed(Transient, "NoAnswer")),
+        (TOPIC, Fault::ResetBefore, failed(Transient, "Unreachable")),
+        (WORKER, Fault::ResetBefore, failed(Transient, "Unreachable")),
+        (WORKER, Fault::ConnectTimeout, failed(Transient, "Timeout")),
     ] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let what = format!("{reply:?} of {to}");
         cloud.script(move |_| reply.clone());
         assert_eq!(send(&cloud, envelopes(3), to).await, vec![sent; 3], "{what}");
@@ -81,11 +82,11 @@ async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
 #[tokio::test]
 async fn what_is_refused_as_a_whole_for_its_content_is_sent_again_one_by_one() {
     for (to, whole) in [(TOPIC, "InvalidParameter"), (WORKER, "AWS.SimpleQueueService.BatchRequestTooLong")] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         cloud.script(move |call| match call.entries_with("message of m4").as_slice() {
-            [] => Reply::Accept,
-            _ if call.entries.len() == 1 => Reply::Fail(400, "InvalidMessageContents", "bad"),
-            _ => Reply::Fail(400, whole, "bad"),
+            [] => Fault::Pass,
+            _ if call.entries.len() == 1 => Fault::refuse(400, "InvalidMessageContents", "bad"),
+            _ => Fault::refuse(400, whole, "bad"),
         });
         let mut expected = vec![Sent::Accepted; 10];
         expected[4] = failed(FailureClass::Permanent, "InvalidMessageContents");
@@ -97,8 +98,8 @@ async fn what_is_refused_as_a_whole_for_its_content_is_sent_again_one_by_one() {
 
 #[tokio::test]
 async fn one_refused_letter_alone_is_not_sent_again() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Fail(400, "InvalidParameter", "bad"));
+    let cloud = Account::new();
+    cloud.script(|_| Fault::refuse(400, "InvalidParameter", "bad"));
     let sent = send(&cloud, envelopes(1), TOPIC).await;
     assert_eq!(sent, [failed(FailureClass::Permanent, "InvalidParameter")]);
     assert_eq!(cloud.journal().len(), 1);
@@ -106,8 +107,8 @@ async fn one_refused_letter_alone_is_not_sent_again() {
 
 #[tokio::test]
 async fn one_failing_target_is_none_of_the_others() {
-    let cloud = Cloud::new();
-    cloud.script(|call| if call.to == "q0" { Reply::Reset } else { Reply::Accept });
+    let cloud = with_queues(3);
+    cloud.script(|call| if call.target == "q0" { Fault::ResetBefore } else { Fault::Pass });
     let sent = send_to(cloud.clients(), &one_for_each_queue(3), in_time()).await;
     let unreachable = failed(FailureClass::Transient, "Unreachable");
     assert_eq!(sent, [unreachable, Sent::Accepted, Sent::Accepted]);
@@ -116,12 +117,12 @@ async fn one_failing_target_is_none_of_the_others() {
 /// A hiccup costs a letter none of its retries: the SDK tries again, with the very same request.
 #[tokio::test]
 async fn the_sdk_repeats_a_request_as_it_was() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let tries = std::sync::atomic::AtomicUsize::new(0);
     cloud.script(move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-        0 => Reply::Fail(503, "ServiceUnavailable", "oh"),
-        1 => Reply::Reset,
-        _ => Reply::Accept,
+        0 => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        1 => Fault::ResetBefore,
+        _ => Fault::Pass,
     });
     let retry = RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(1));
     let letters: Vec<_> = envelopes(2).into_iter().map(|letter| (letter, elsewhere(FIFO_TOPIC))).collect();
@@ -134,11 +135,11 @@ async fn the_sdk_repeats_a_request_as_it_was() {
 /// That our own credentials cannot be had says nothing about a letter.
 #[tokio::test]
 async fn without_credentials_no_letter_is_called_undeliverable() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
-        .http_client(cloud.clone())
+        .http_client(cloud.config(RetryConfig::disabled()).http_client().unwrap())
         .retry_config(RetryConfig::disabled())
         .build();
     for to in [TOPIC, WORKER] {
@@ -151,7 +152,8 @@ async fn without_credentials_no_letter_is_called_undeliverable() {
 
 #[tokio::test]
 async fn a_target_is_called_in_its_own_region() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
+    cloud.queue("q", &[]);
     for (to, host) in [
         ("arn:aws:sns:us-east-1:123456789012:orders", "sns.us-east-1.amazonaws.com"),
         ("arn:aws:sqs:ap-southeast-2:123456789012:q", "sqs.ap-southeast-2.amazonaws.com"),

@@ -74,11 +74,11 @@ fn a_standard_target_gets_a_fair_queue_group_and_no_deduplication_id() {
 #[tokio::test]
 async fn group_and_deduplication_id_are_in_the_request() {
     for to in [FIFO_WORKER, FIFO_TOPIC] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let post = Post::envelope("a").group("customer-17");
         assert_eq!(send(&cloud, vec![letter(&post)], to).await, [Sent::Accepted]);
         let entry = &cloud.journal()[0].entries[0];
-        assert_eq!(entry.group_id.as_deref(), Some("customer-17"));
-        assert_eq!(entry.deduplication_id, Some(deduplication_id(&post, to, 1)));
+        assert_eq!(entry.group.as_deref(), Some("customer-17"));
+        assert_eq!(entry.deduplication, Some(deduplication_id(&post, to, 1)));
     }
 }

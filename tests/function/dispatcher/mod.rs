@@ -51,6 +51,15 @@ fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Outgo
     }
 }
 
+/// An account with the queues of [`one_for_each_queue`].
+fn with_queues(count: usize) -> Account {
+    let account = Account::new();
+    for number in 0..count {
+        account.queue(&format!("q{number}"), &[]);
+    }
+    account
+}
+
 fn in_time() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
@@ -74,7 +83,7 @@ async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Ins
 }
 
 /// Sends all letters to one destination.
-async fn send(cloud: &Cloud, letters: Vec<Letter>, to: &str) -> Vec<Sent> {
+async fn send(cloud: &Account, letters: Vec<Letter>, to: &str) -> Vec<Sent> {
     let letters: Vec<_> = letters.into_iter().map(|letter| (letter, elsewhere(to))).collect();
     send_to(cloud.clients(), &letters, in_time()).await
 }
@@ -93,11 +102,8 @@ fn failed(class: FailureClass, code: &str) -> Sent {
     Sent::Failed(Failure { class, code: code.to_owned(), message: None, retry_after: None })
 }
 
-fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, (String, String)> {
-    let owned = |(name, kind, value): &(&str, &str, &str)| {
-        ((*name).to_owned(), ((*kind).to_owned(), (*value).to_owned()))
-    };
-    given.iter().map(owned).collect()
+fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, Attribute> {
+    given.iter().map(|(name, kind, value)| ((*name).to_owned(), attribute(kind, value))).collect()
 }
 
 /// A mark can be forged, and ids of messages are known to every subscriber of a topic.

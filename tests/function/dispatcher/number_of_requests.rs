@@ -2,14 +2,14 @@ use super::*;
 
 #[tokio::test]
 async fn ten_letters_for_one_topic_cost_one_publish_batch() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(send(&cloud, envelopes(10), TOPIC).await, vec![Sent::Accepted; 10]);
     assert_eq!(cloud.summary(), ["PublishBatch orders 10"]);
 }
 
 #[tokio::test]
 async fn ten_letters_for_one_queue_cost_one_send_message_batch() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(send(&cloud, envelopes(10), WORKER).await, vec![Sent::Accepted; 10]);
     assert_eq!(cloud.summary(), ["SendMessageBatch orders-worker 10"]);
 }
@@ -17,7 +17,7 @@ async fn ten_letters_for_one_queue_cost_one_send_message_batch() {
 #[tokio::test]
 async fn twenty_five_letters_go_in_requests_of_ten_and_keep_their_order() {
     for (to, op) in [(TOPIC, "PublishBatch orders"), (WORKER, "SendMessageBatch orders-worker")] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         assert_eq!(send(&cloud, envelopes(25), to).await, vec![Sent::Accepted; 25]);
         assert_eq!(cloud.summary(), [format!("{op} 10"), format!("{op} 10"), format!("{op} 5")]);
         let calls = cloud.journal();
@@ -30,7 +30,7 @@ async fn twenty_five_letters_go_in_requests_of_ten_and_keep_their_order() {
 
 #[tokio::test]
 async fn letters_for_several_targets_share_requests_with_those_of_their_target_only() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let targets = [TOPIC, WORKER, BILLING, TOPIC, WORKER, TOPIC].map(elsewhere);
     let letters: Vec<_> = envelopes(6).into_iter().zip(targets).collect();
     assert_eq!(send_to(cloud.clients(), &letters, in_time()).await, vec![Sent::Accepted; 6]);
@@ -49,7 +49,7 @@ async fn the_total_of_a_request_is_256_kib_for_topics_and_1_mib_for_queues() {
         let two = |bytes: usize| ["a", "b"].map(|id| letter(&Post::raw(id, &"x".repeat(bytes)))).to_vec();
         let around = pack(&two(0)[0], &elsewhere(to), 1).unwrap().size();
         for (bytes, requests) in [(limit / 2 - around, 1), (limit / 2 - around + 1, 2)] {
-            let cloud = Cloud::new();
+            let cloud = Account::new();
             assert_eq!(send(&cloud, two(bytes), to).await, vec![Sent::Accepted; 2]);
             assert_eq!(cloud.journal().len(), requests, "{bytes} bytes each to {to}");
         }
@@ -58,7 +58,8 @@ async fn the_total_of_a_request_is_256_kib_for_topics_and_1_mib_for_queues() {
 
 #[tokio::test]
 async fn big_letters_are_spread_over_requests_and_a_huge_one_goes_alone() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
+    cloud.topic("orders", 1024 * 1024);
     let sizes = [100, 100, 100, 300, 10, 10].map(|kib| kib * 1024);
     let letters =
         sizes.iter().enumerate().map(|(n, bytes)| letter(&Post::raw(&n.to_string(), &"x".repeat(*bytes))));
@@ -74,7 +75,7 @@ async fn big_letters_are_spread_over_requests_and_a_huge_one_goes_alone() {
 
 #[tokio::test]
 async fn nothing_to_send_costs_no_request() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(send(&cloud, Vec::new(), TOPIC).await, []);
     assert_eq!(cloud.summary(), [""; 0]);
 }

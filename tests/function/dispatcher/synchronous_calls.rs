@@ -36,8 +36,8 @@ fn within(millis: u64) -> Time {
 
 #[tokio::test]
 async fn one_that_would_not_end_in_time_is_not_begun() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Slow(Duration::from_millis(3_500)));
+    let cloud = Account::new();
+    cloud.script(|_| Fault::Pass.after(Duration::from_millis(3_500)));
     // The second row of calls could begin two seconds and a half before the end.
     let answers = call(&dispatcher(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
     assert_eq!(answers, [CONCURRENT_SINGLES, 0, 4]);
@@ -46,15 +46,15 @@ async fn one_that_would_not_end_in_time_is_not_begun() {
 
 #[tokio::test]
 async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Hang);
+    let cloud = Account::new();
+    cloud.script(|_| Fault::HangBefore);
     let dispatcher = dispatcher(&cloud.clients());
     assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 3, 0], "nothing is known yet");
     for _ in 0..3 {
         assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 1, 2]);
     }
     // One call that comes back shows that not all of them are so slow.
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     assert_eq!(call(&dispatcher, 3, within(300)).await, [1, 0, 2]);
     assert_eq!(call(&dispatcher, 3, within(900)).await, [3, 0, 0]);
 }
@@ -62,12 +62,12 @@ async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
 /// The rounds of a FIFO queue are one invocation.
 #[tokio::test]
 async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let dispatcher = dispatcher(&cloud.clients());
-    cloud.script(|_| Reply::Slow(Duration::from_millis(500)));
+    cloud.script(|_| Fault::Pass.after(Duration::from_millis(500)));
     assert_eq!(call(&dispatcher, 1, within(1_200)).await, [1, 0, 0]);
     let time = within(450);
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     assert_eq!(
         call(&dispatcher, 1, time).await,
         [1, 0, 0],
@@ -80,9 +80,10 @@ async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
 /// An error of the function took the time that it took; what Lambda refuses did not run at all.
 #[tokio::test]
 async fn what_counts_is_how_long_functions_ran() {
-    for (reply, begun) in [(Reply::FunctionError, 2), (Reply::Fail(429, "TooManyRequestsException", "no"), 1)]
+    for (reply, begun) in
+        [(Fault::FunctionError, 2), (Fault::refuse(429, "TooManyRequestsException", "no"), 1)]
     {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let dispatcher = dispatcher(&cloud.clients());
         let first = reply.clone();
         cloud.script(move |_| first.clone());
@@ -112,8 +113,8 @@ async fn what_counts_is_how_long_functions_ran() {
 /// One that Lambda queues takes no time of ours.
 #[tokio::test]
 async fn events_of_sns_wait_for_no_function() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Slow(Duration::from_millis(500)));
+    let cloud = Account::new();
+    cloud.script(|_| Fault::Pass.after(Duration::from_millis(500)));
     let letters: Vec<_> =
         envelopes(CONCURRENT_SINGLES + 1).into_iter().map(|letter| (letter, elsewhere(NOTIFIER))).collect();
     let until = Instant::now() + Duration::from_millis(1_200);

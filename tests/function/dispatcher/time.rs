@@ -4,8 +4,8 @@ use super::*;
 async fn independent_requests_are_under_way_together_up_to_a_limit() {
     let limit = CONCURRENT_REQUESTS;
     for (queues, together) in [(5, 5), (limit, limit), (limit + 4, limit)] {
-        let cloud = Cloud::new();
-        cloud.script(move |_| Reply::Together(together));
+        let cloud = with_queues(queues);
+        cloud.script(move |_| Fault::Together(together));
         let sent = send_to(cloud.clients(), &one_for_each_queue(queues), in_time()).await;
         assert_eq!(sent, vec![Sent::Accepted; queues]);
         assert_eq!((cloud.journal().len(), cloud.peak()), (queues, together));
@@ -15,8 +15,8 @@ async fn independent_requests_are_under_way_together_up_to_a_limit() {
 /// Each letter is a request to a function, and one with few instances would fail the others.
 #[tokio::test]
 async fn of_requests_to_functions_fewer_are_under_way_together() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Slow(Duration::from_secs(1)));
+    let cloud = Account::new();
+    cloud.script(|_| Fault::Pass.after(Duration::from_secs(1)));
     let letters = envelopes(CONCURRENT_SINGLES + 4).into_iter();
     let letters: Vec<_> = letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect();
     let sent = send_to(cloud.clients(), &letters, in_time()).await;
@@ -27,8 +27,8 @@ async fn of_requests_to_functions_fewer_are_under_way_together() {
 
 #[tokio::test]
 async fn a_request_that_hangs_keeps_none_of_the_others() {
-    let cloud = Cloud::new();
-    cloud.script(|call| if call.to == "q1" { Reply::Hang } else { Reply::Accept });
+    let cloud = with_queues(3);
+    cloud.script(|call| if call.target == "q1" { Fault::HangBefore } else { Fault::Pass });
     let began = Instant::now();
     let until = began + Duration::from_secs(1);
     let sent = send_to(cloud.clients(), &one_for_each_queue(3), until).await;
@@ -39,8 +39,8 @@ async fn a_request_that_hangs_keeps_none_of_the_others() {
 
 #[tokio::test]
 async fn no_request_begins_after_the_time_is_over() {
-    let cloud = Cloud::new();
-    cloud.script(|_| Reply::Hang);
+    let cloud = Account::new();
+    cloud.script(|_| Fault::HangBefore);
     let until = Instant::now() + Duration::from_secs(6);
     let sent = send_to(cloud.clients(), &one_for_each_queue(CONCURRENT_REQUESTS + 2), until).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
@@ -48,7 +48,7 @@ async fn no_request_begins_after_the_time_is_over() {
     assert_eq!((count(&late), count(&Sent::NotStarted)), (CONCURRENT_REQUESTS, 2));
     assert_eq!(cloud.journal().len(), CONCURRENT_REQUESTS);
 
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let sent = send_to(cloud.clients(), &one_for_each_queue(2), Instant::now()).await;
     assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 0));
 }

@@ -8,7 +8,7 @@ const UNRECORDED: &str = "Root=1-69e5f0de-aaaaaaaaaaaaaaaaaaaaaaaa;Sampled=0";
 
 /// The header of each request with the number of its messages.
 async fn published(traces: &[Option<&str>]) -> Vec<(Option<String>, usize)> {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let letters = traces.iter().enumerate().map(|(index, trace)| {
         let post = Post::envelope(&index.to_string());
         letter(&trace.iter().fold(post, |post, trace| post.system("AWSTraceHeader", trace)))
@@ -16,7 +16,7 @@ async fn published(traces: &[Option<&str>]) -> Vec<(Option<String>, usize)> {
     assert_eq!(send(&cloud, letters.collect(), TOPIC).await, vec![Sent::Accepted; traces.len()]);
     let calls = cloud.calls("PublishBatch").into_iter();
     let mut published: Vec<_> =
-        calls.map(|call| (call.headers.get("x-amzn-trace-id").cloned(), call.entries.len())).collect();
+        calls.map(|call| (call.parameters.get("trace").cloned(), call.entries.len())).collect();
     published.sort();
     published
 }

@@ -24,7 +24,7 @@ async fn that_an_operator_can_mend_go_on_and_say_what_to_do() {
         ("Invoke", NOTIFIER, "KMSInvalidStateException", key),
     ] {
         let world = World::with_policy(&default(&json!({ "target": target, "deliveryPolicy": at_once() })));
-        world.cloud.reply(op, Reply::Fail(400, code, "told"));
+        world.cloud.reply(op, Fault::refuse(400, code, "told"));
         for receive in 1..=9 {
             let ran = world.run([&Post::envelope("a").received(receive)]).await;
             let [outcome, reason, told_detail, _, class] = told(&ran, "a");
@@ -44,9 +44,9 @@ async fn that_an_operator_can_mend_go_on_and_say_what_to_do() {
 #[tokio::test]
 async fn once_mended_end_with_a_delivery() {
     let world = World::with_policy(&default(&json!({ "deliveryPolicy": at_once() })));
-    world.cloud.reply("SendMessageBatch", Reply::Fail(403, "AccessDenied", "no"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(403, "AccessDenied", "no"));
     assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a deferred failed"]);
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     let ran = world.run([&Post::envelope("a").received(2)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     assert_eq!(ran.letter("a")["detail"], Value::Null);
@@ -76,12 +76,12 @@ async fn that_are_permanent_archive_at_once_unless_the_rule_retries_them() {
             ),
         ]);
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "http", &server.url(), DLQ);
-        let bad = EntryFate::Failed("InvalidMessageContents", "", true);
-        world.cloud.script(move |call| match call.op.as_str() {
-            "SendMessageBatch" => Reply::Except(vec![(0, bad)]),
-            "PublishBatch" => Reply::Except(vec![(0, EntryFate::Failed("InvalidParameter", "", true))]),
-            "Invoke" => Reply::Fail(400, "InvalidRequestContentException", ""),
-            _ => Reply::Accept,
+        let bad = EntryFault::sender("InvalidMessageContents", "");
+        world.cloud.script(move |call| match call.operation.as_str() {
+            "SendMessageBatch" => Fault::Entries(vec![(0, bad.clone())]),
+            "PublishBatch" => Fault::Entries(vec![(0, EntryFault::sender("InvalidParameter", ""))]),
+            "Invoke" => Fault::refuse(400, "InvalidRequestContentException", ""),
+            _ => Fault::Pass,
         });
         let ran = world.run(&posts).await;
         let expected: Vec<_> = posts.iter().map(|post| format!("{} {outcome}", post.id)).collect();

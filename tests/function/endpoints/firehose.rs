@@ -1,7 +1,7 @@
 use super::*;
 
-const DENIED: EntryFate = EntryFate::Failed("InternalFailure", "S3CR3T", false);
-const SLOW: EntryFate = EntryFate::Failed("ServiceUnavailableException", "Slow down.", false);
+const DENIED: EntryFault = EntryFault::service("InternalFailure", "S3CR3T");
+const SLOW: EntryFault = EntryFault::service("ServiceUnavailableException", "Slow down.");
 
 /// The records of the only request.
 fn records(world: &World) -> Vec<String> {
@@ -24,7 +24,7 @@ async fn a_stream_gets_each_stored_body_as_a_line_all_in_one_request() {
     let calls = world.cloud.calls("PutRecordBatch");
     assert_eq!(calls.len(), 1);
     assert_eq!(
-        (calls[0].to.as_str(), calls[0].host.as_str()),
+        (calls[0].target.as_str(), calls[0].host.as_str()),
         ("orders", "firehose.eu-central-1.amazonaws.com")
     );
     assert_eq!(records(&world), posts.map(|post| post.body() + "\n"));
@@ -71,9 +71,9 @@ async fn a_line_break_counts_for_the_size_of_a_request() {
 #[tokio::test]
 async fn records_that_a_200_did_not_take_fail_alone() {
     let world = world_of(&json!({}), "firehose", STREAM);
-    world.cloud.script(|call| match call.op.as_str() {
-        "PutRecordBatch" => Reply::Except(vec![(1, DENIED), (3, SLOW)]),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "PutRecordBatch" => Fault::Entries(vec![(1, DENIED), (3, SLOW)]),
+        _ => Fault::Pass,
     });
     let posts = ["a", "b", "c", "d"].map(Post::envelope);
     let ran = world.run(&posts).await;
@@ -94,7 +94,7 @@ async fn records_that_a_200_did_not_take_fail_alone() {
 #[tokio::test]
 async fn records_without_an_answer_are_not_delivered() {
     let world = world_of(&json!({}), "firehose", STREAM);
-    world.cloud.reply("PutRecordBatch", Reply::Except(vec![(1, EntryFate::Missing)]));
+    world.cloud.reply("PutRecordBatch", Fault::Entries(vec![(1, EntryFault::Missing)]));
     let ran = world.run(&["a", "b", "c"].map(Post::envelope)).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c deferred failed"]);
 }
@@ -103,8 +103,8 @@ async fn records_without_an_answer_are_not_delivered() {
 async fn one_bad_record_does_not_take_its_neighbours_along() {
     let world = world_of(&json!({}), "firehose", STREAM);
     world.cloud.script(|call| {
-        let bad = call.op == "PutRecordBatch" && !call.entries_with("message of b").is_empty();
-        if bad { Reply::Fail(400, "InvalidArgumentException", "too large") } else { Reply::Accept }
+        let bad = call.operation == "PutRecordBatch" && !call.entries_with("message of b").is_empty();
+        if bad { Fault::refuse(400, "InvalidArgumentException", "too large") } else { Fault::Pass }
     });
     let ran = world.run(&["a", "b", "c"].map(Post::envelope)).await;
     let outcomes = ran.outcomes();

@@ -24,11 +24,11 @@ async fn invoked(world: &World, post: &Post) -> Value {
     assert_eq!(ran.letter(&post.id)["target.arn"], NOTIFIER);
     let calls = world.cloud.calls("Invoke");
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].to, "orders-notifier");
+    assert_eq!(calls[0].target, "orders-notifier");
     assert_eq!(calls[0].host, "lambda.eu-central-1.amazonaws.com");
     // A synchronous call would wait for the function, and SNS's own is none.
-    assert_eq!(calls[0].headers["x-amz-invocation-type"], "Event");
-    serde_json::from_str(&calls[0].entries[0].body).unwrap()
+    assert_eq!(calls[0].parameters["type"], "Event");
+    serde_json::from_str(body_text(&calls[0])).unwrap()
 }
 
 #[tokio::test]
@@ -96,11 +96,11 @@ async fn a_message_of_ten_attributes_is_marked_too() {
 async fn each_letter_is_a_call_of_its_own() {
     let world = World::new(&[]);
     let posts = ["a", "b", "c"].map(|id| Post::envelope(id).subscription(LAMBDA_SUBSCRIPTION));
-    world.cloud.script(|call| match call.op.as_str() {
-        "Invoke" if !call.entries_with("message of b").is_empty() => {
-            Reply::Fail(429, "TooManyRequestsException", "slow")
+    world.cloud.script(|call| match call.operation.as_str() {
+        "Invoke" if body_text(call).contains("message of b") => {
+            Fault::refuse(429, "TooManyRequestsException", "slow")
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
@@ -111,15 +111,15 @@ async fn each_letter_is_a_call_of_its_own() {
 #[tokio::test]
 async fn answers_of_lambda_are_told_apart() {
     for (reply, code, class) in [
-        (Reply::Fail(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
-        (Reply::Fail(500, "ServiceException", ""), "ServiceException", "transient"),
-        (Reply::Fail(404, "ResourceNotFoundException", ""), "ResourceNotFoundException", "action_required"),
-        (Reply::Fail(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
-        (Reply::Fail(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
-        (Reply::Fail(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
-        (Reply::Reset, "Unreachable", "transient"),
-        (Reply::NoConnection, "Timeout", "transient"),
-        (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
+        (Fault::refuse(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
+        (Fault::refuse(500, "ServiceException", ""), "ServiceException", "transient"),
+        (Fault::refuse(404, "ResourceNotFoundException", ""), "ResourceNotFoundException", "action_required"),
+        (Fault::refuse(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
+        (Fault::refuse(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
+        (Fault::refuse(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
+        (Fault::ResetBefore, "Unreachable", "transient"),
+        (Fault::ConnectTimeout, "Timeout", "transient"),
+        (Fault::Nonsense(503, "<html>".to_owned()), "Http503", "transient"),
     ] {
         let world = World::new(&[]);
         world.cloud.reply("Invoke", reply);
@@ -129,7 +129,7 @@ async fn answers_of_lambda_are_told_apart() {
     }
     for code in ["InvalidRequestContentException", "RequestTooLargeException"] {
         let world = World::new(&[]);
-        world.cloud.reply("Invoke", Reply::Fail(413, code, ""));
+        world.cloud.reply("Invoke", Fault::refuse(413, code, ""));
         let ran = world.run([&Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
         assert_eq!(ran.outcomes(), ["a archived permanent"], "{code}");
     }

@@ -16,9 +16,9 @@ fn named(name: &str, count: usize) -> Vec<Post> {
 /// A world in which the queue of the letters hangs.
 async fn hanging(policy: &Value) -> World {
     let world = World::with_policy(policy);
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" if call.to.starts_with("orders-worker") => Reply::Hang,
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" if call.target.starts_with("orders-worker") => Fault::HangBefore,
+        _ => Fault::Pass,
     });
     let ran = world.run(&named("first", 10)).await;
     assert!(ran.outcomes().iter().all(|told| told.ends_with(" deferred failed")), "{:?}", ran.outcomes());
@@ -66,7 +66,7 @@ async fn an_endpoint_that_is_back_is_tried_with_one_request_and_then_has_all() {
         [&json!("Timeout"), &json!(1)]
     );
     assert_eq!(told_of_endpoints(&ran), [""; 0]);
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     assert_eq!(world.run(&named("third", 1)).await.outcomes(), ["third0 deferred endpoint_down"]);
     tokio::time::advance(Duration::from_secs(41)).await;
     let ran = world.run(&named("fourth", 100)).await;
@@ -101,13 +101,13 @@ async fn a_last_retry_waits_for_a_trial_of_full_length_and_is_made() {
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_left_out_holds_its_group() {
     let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Reply::Hang);
+    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
     let post = |id: &str, group: &str| {
         let post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
         post.queue(FIFO_DLQ).group(group)
     };
     assert_eq!(world.run([&post("a", "g")]).await.outcomes(), ["a deferred failed"]);
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     let ran = world.run([&post("b", "g"), &post("c", "g"), &post("d", "h")]).await;
     assert_eq!(ran.outcomes(), ["b deferred endpoint_down", "c held", "d deferred endpoint_down"]);
     assert_eq!(world.cloud.hidden()["handle-c"], 0);
@@ -131,11 +131,11 @@ async fn what_is_left_out_near_its_end_is_archived() {
 async fn the_requeue_is_asked_however_often_it_fails() {
     let world = World::new(&[("REQUEUE_ARN", REQUEUE), ("IN_FLIGHT_LIMIT", "10")]);
     world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", "1209600")]);
-    world.cloud.reply("SendMessageBatch", Reply::Hang);
+    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
     for round in 1..=2 {
         world.run(&named("letter", 10)).await;
         let to_requeue =
-            world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to == "orders-requeue");
+            world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target == "orders-requeue");
         assert!(to_requeue.count() >= round);
         tokio::time::advance(Duration::from_secs(41)).await;
     }

@@ -11,8 +11,8 @@ async fn a_fifo_queue_gets_body_group_and_a_new_deduplication_id() {
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(ran.letter("a")["target.arn"], FIFO_WORKER);
         let entry = world.cloud.entries("SendMessageBatch").remove(0);
-        assert_eq!((entry.body, entry.group_id.as_deref()), (post.body(), Some("customer-17")));
-        let id = entry.deduplication_id.unwrap();
+        assert_eq!((entry.body, entry.group.as_deref()), (post.body(), Some("customer-17")));
+        let id = entry.deduplication.unwrap();
         assert!(!id.is_empty() && id != "original");
         assert_eq!(entry.attributes.keys().collect::<Vec<_>>(), ["sns-redrive"]);
     }

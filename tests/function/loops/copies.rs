@@ -35,6 +35,7 @@ impl Subscribers {
 
     fn world(&self, policy: &Value) -> World {
         let world = World::with_policy(policy);
+        world.cloud.topic("another", 256 * 1024);
         for number in 0..self.n {
             let queue = Self::queue(number);
             let phone = self.failing == Failing::Phone && number == 0;
@@ -48,10 +49,10 @@ impl Subscribers {
         let gone = self.failing != Failing::Consumer;
         let fails: Vec<_> = (0..self.k).map(|number| format!("subscriber-{number}")).collect();
         world.cloud.script(move |call| {
-            if gone && call.op == "SendMessageBatch" && fails.contains(&call.to) {
-                Reply::Fail(400, "AWS.SimpleQueueService.NonExistentQueue", "gone")
+            if gone && call.operation == "SendMessageBatch" && fails.contains(&call.target) {
+                Fault::refuse(400, "AWS.SimpleQueueService.NonExistentQueue", "gone")
             } else {
-                Reply::Accept
+                Fault::Pass
             }
         });
         world
@@ -59,8 +60,8 @@ impl Subscribers {
 
     /// What a delivery that was taken leaves in the dead-letter queue, later.
     fn letters_of(&self, call: &Call, id: &str) -> Vec<Post> {
-        if call.op != "PublishBatch" {
-            let failing = |number: &usize| Self::queue(*number).ends_with(&format!(":{}", call.to));
+        if call.operation != "PublishBatch" {
+            let failing = |number: &usize| Self::queue(*number).ends_with(&format!(":{}", call.target));
             return if (0..self.k).any(|number| failing(&number)) {
                 vec![moved(call, id)]
             } else {
@@ -73,7 +74,7 @@ impl Subscribers {
                 match (self.failing, self.raw) {
                     (Failing::Consumer, _) => {
                         let mut at_consumer = call.clone();
-                        at_consumer.to = format!("subscriber-{number}");
+                        at_consumer.target = format!("subscriber-{number}");
                         if !self.raw {
                             let copy = copy_at(call, &id, &self.subscription(number));
                             at_consumer.entries[0].body = copy.body();
@@ -85,7 +86,8 @@ impl Subscribers {
                         let entry = &call.entries[0];
                         let post = Post::raw(&id, &entry.body);
                         let attributes = entry.attributes.iter();
-                        attributes.fold(post, |post, (name, (kind, value))| post.attribute(name, kind, value))
+                        attributes
+                            .fold(post, |post, (name, it)| post.attribute(name, &it.kind, &it.value.text()))
                     }
                     (Failing::Gone | Failing::Phone, false) => copy_at(call, &id, &self.subscription(number)),
                 }
@@ -105,7 +107,7 @@ impl Subscribers {
             let ran = world.run([&post.clone().received(receives)]).await;
             let calls = deliveries(&world.cloud);
             sends += calls.len();
-            publishes += calls.iter().filter(|call| call.op == "PublishBatch").count();
+            publishes += calls.iter().filter(|call| call.operation == "PublishBatch").count();
             assert!(sends < 10_000, "letters multiply: {sends} sends, {} letters left", left.len());
             match ran.letter(&post.id)["outcome"].as_str().unwrap() {
                 "delivered" => {

@@ -2,7 +2,7 @@ use super::*;
 
 /// The function's own dead-letter queue; only the rule knows which function that was.
 fn from_async_queue(call: &Call, id: &str) -> Post {
-    by_async_queue(id, &call.entries[0].body)
+    by_async_queue(id, body_text(call))
 }
 
 fn by_async_queue(id: &str, event: &str) -> Post {
@@ -14,7 +14,7 @@ fn by_async_queue(id: &str, event: &str) -> Post {
 
 /// The function's on-failure destination.
 fn from_destination(call: &Call, id: &str) -> Post {
-    let event: Value = serde_json::from_str(&call.entries[0].body).unwrap();
+    let event: Value = serde_json::from_str(body_text(call)).unwrap();
     let record = json!({
         "version": "1.0",
         "requestContext": { "functionArn": format!("{NOTIFIER}:$LATEST"), "condition": "RetriesExhausted" },
@@ -30,8 +30,8 @@ fn subscribed() -> Post {
 
 fn assert_asynchronous(calls: &[Call]) {
     for call in calls {
-        assert_eq!(call.headers["x-amz-invocation-type"], "Event");
-        let event: Value = serde_json::from_str(&call.entries[0].body).unwrap();
+        assert_eq!(call.parameters["type"], "Event");
+        let event: Value = serde_json::from_str(body_text(call)).unwrap();
         let attributes = event["Records"][0]["Sns"]["MessageAttributes"].as_object().unwrap();
         assert_eq!(attributes.keys().collect::<Vec<_>>(), ["sns-redrive", "tenant"]);
         assert_eq!(event["Records"][0]["EventSubscriptionArn"], LAMBDA_SUBSCRIPTION);
@@ -63,14 +63,14 @@ async fn a_subscriber_that_is_reached_by_its_subscription_each_time() {
 /// The event that SNS makes of what was published, or the one that was invoked with, in the function's own dead-letter
 /// queue.
 fn failed_event(call: &Call, id: &str) -> Post {
-    if call.op == "Invoke" {
+    if call.operation == "Invoke" {
         return from_async_queue(call, id);
     }
     let entry = &call.entries[0];
     let attributes: serde_json::Map<_, _> = entry
         .attributes
         .iter()
-        .map(|(name, (kind, value))| (name.clone(), json!({ "Type": kind, "Value": value })))
+        .map(|(name, it)| (name.clone(), json!({ "Type": it.kind, "Value": it.value.text() })))
         .collect();
     event_of(id, &entry.body, &attributes)
 }
@@ -100,8 +100,8 @@ async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topi
     let world = World::with_policy(&policy(&json!({ "target": "topic" }), &json!([])));
     elsewhere(&world);
     let calls = goes_round(&world, first_event(), failed_event).await;
-    assert_eq!(calls[0].op, "PublishBatch");
-    assert!(calls[1..].iter().all(|call| call.to == "orders-notifier"));
+    assert_eq!(calls[0].operation, "PublishBatch");
+    assert!(calls[1..].iter().all(|call| call.target == "orders-notifier"));
 }
 
 /// Without the origin in its policy it is raw, and yet its mark in the event counts.
@@ -125,7 +125,7 @@ async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
 #[tokio::test]
 async fn a_subscriber_that_lambda_does_not_take_events_for() {
     let world = World::with_policy(&at_once(&json!({})));
-    world.cloud.reply("Invoke", Reply::Fail(429, "TooManyRequestsException", "slow"));
+    world.cloud.reply("Invoke", Fault::refuse(429, "TooManyRequestsException", "slow"));
     stays(&world, &subscribed(), || world.cloud.calls("Invoke").len()).await;
 }
 
@@ -151,11 +151,11 @@ async fn a_function_with_a_plain_event() {
         (NOTIFIER, plain("raw")),
     ] {
         let world = World::with_policy(&at_once(&json!({ "target": target })));
-        world.cloud.reply("Invoke", Reply::FunctionError);
+        world.cloud.reply("Invoke", Fault::FunctionError);
         stays(&world, &post, || world.cloud.calls("Invoke").len()).await;
         for call in world.cloud.calls("Invoke") {
-            assert_eq!(call.headers["x-amz-invocation-type"], "RequestResponse");
-            assert!(!call.entries[0].body.contains("sns-redrive"));
+            assert_eq!(call.parameters["type"], "RequestResponse");
+            assert!(!body_text(&call).contains("sns-redrive"));
         }
         let error = &archived(&world.cloud)[0]["error"];
         assert_eq!(error, &json!({ "code": "FunctionError", "class": "transient" }));

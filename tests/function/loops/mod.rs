@@ -30,21 +30,20 @@ fn policy(default: &Value, rules: &Value) -> Value {
     policy
 }
 
-fn deliveries(cloud: &Cloud) -> Vec<Call> {
-    cloud.journal().into_iter().filter(|call| DELIVERIES.contains(&call.op.as_str())).collect()
+fn deliveries(cloud: &Account) -> Vec<Call> {
+    cloud.journal().into_iter().filter(|call| DELIVERIES.contains(&call.operation.as_str())).collect()
 }
 
 /// The mark that a delivered letter carries.
 fn mark_of(call: &Call) -> String {
-    let entry = &call.entries[0];
-    if call.op == "Invoke" {
-        let event: Value = serde_json::from_str(&entry.body).unwrap();
+    if call.operation == "Invoke" {
+        let event: Value = serde_json::from_str(body_text(call)).unwrap();
         let mark = event.pointer("/Records/0/Sns/MessageAttributes/sns-redrive/Value");
         return mark.unwrap().as_str().unwrap().to_owned();
     }
-    let (kind, text) = entry.attributes["sns-redrive"].clone();
-    assert_eq!(kind, "String");
-    text
+    let mark = &call.entries[0].attributes["sns-redrive"];
+    assert_eq!(mark.kind, "String");
+    mark.value.text()
 }
 
 /// Every delivery succeeds and its target fails later: `back` says what AWS then puts into the
@@ -70,7 +69,7 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
         let mark = mark_of(&call[0]);
         let sent = u32::try_from(round).unwrap();
         let expected = mark_again(sent, sent, &id, NOW, &message);
-        let once = calls.iter().chain(&call).any(|call: &Call| call.op == "PublishBatch");
+        let once = calls.iter().chain(&call).any(|call: &Call| call.operation == "PublishBatch");
         assert_eq!(mark, if once { published(&expected, 1) } else { expected });
         sizes.insert(mark.len());
         // A minute later it is back.
@@ -85,7 +84,7 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
     assert_eq!(deliveries(&world.cloud), []);
     let record = archived(&world.cloud).remove(0);
     assert_eq!([&record["letterId"], &record["message"]["body"]], [&json!(id), &json!(post.body())]);
-    assert!(calls.iter().filter(|call| call.op == "PublishBatch").count() <= 1, "{calls:?}");
+    assert!(calls.iter().filter(|call| call.operation == "PublishBatch").count() <= 1, "{calls:?}");
     calls
 }
 
@@ -113,12 +112,12 @@ fn at_once(default: &Value) -> Value {
 /// What SQS moves here from a queue whose consumer failed three times.
 fn moved(call: &Call, id: &str) -> Post {
     let entry = &call.entries[0];
-    let queue = format!("arn:aws:sqs:eu-central-1:123456789012:{}", call.to);
+    let queue = format!("arn:aws:sqs:eu-central-1:123456789012:{}", call.target);
     let mut post = Post::raw(id, &entry.body).moved_from(&queue).received(4);
-    for (name, (kind, value)) in &entry.attributes {
-        post = post.attribute(name, kind, value);
+    for (name, it) in &entry.attributes {
+        post = post.attribute(name, &it.kind, &it.value.text());
     }
-    if let Some(group) = &entry.group_id {
+    if let Some(group) = &entry.group {
         post = post.group(group);
     }
     post
@@ -130,7 +129,7 @@ fn copy_at(call: &Call, id: &str, subscription: &str) -> Post {
     let topic = subscription.rsplit_once(':').unwrap().0;
     let post = Post::envelope(id).message(&entry.body).topic(topic).subscription(subscription);
     let attributes = entry.attributes.iter();
-    attributes.fold(post, |post, (name, (kind, value))| post.sns_attribute(name, kind, value))
+    attributes.fold(post, |post, (name, it)| post.sns_attribute(name, &it.kind, &it.value.text()))
 }
 
 /// A world whose queues move messages here after three receives.

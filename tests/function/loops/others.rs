@@ -20,15 +20,15 @@ async fn a_web_server() {
 #[tokio::test]
 async fn a_stream() {
     let world = world_at("firehose", STREAM);
-    let slow = EntryFate::Failed("ServiceUnavailableException", "Slow down.", false);
-    world.cloud.reply("PutRecordBatch", Reply::Except(vec![(0, slow)]));
+    let slow = EntryFault::service("ServiceUnavailableException", "Slow down.");
+    world.cloud.reply("PutRecordBatch", Fault::Entries(vec![(0, slow)]));
     stays(&world, &first(), || world.cloud.calls("PutRecordBatch").len()).await;
 }
 
 #[tokio::test]
 async fn a_subscription_that_cannot_be_looked_up() {
     let world = World::with_policy(&at_once(&json!({})));
-    world.cloud.reply("GetSubscriptionAttributes", Reply::Fail(403, "AuthorizationError", "no"));
+    world.cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "no"));
     stays(&world, &first(), || world.cloud.calls("GetSubscriptionAttributes").len()).await;
     assert_eq!(deliveries(&world.cloud), []);
 }

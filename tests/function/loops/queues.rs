@@ -7,7 +7,7 @@ async fn the_queue_of_a_subscription() {
     let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);
     let calls = goes_round(&world, first(), moved).await;
     for call in calls {
-        assert_eq!(call.to, "orders-worker");
+        assert_eq!(call.target, "orders-worker");
         assert_eq!(call.entries[0].body, first().body(), "body and signature are as they were");
     }
 }
@@ -17,8 +17,7 @@ async fn the_fifo_queue_of_a_subscription() {
     let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker.fifo"], FIFO_DLQ);
     let post = first().topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g");
     let calls = goes_round(&world, post, |call, id| moved(call, id).queue(FIFO_DLQ)).await;
-    let ids: BTreeSet<_> =
-        calls.iter().map(|call| call.entries[0].deduplication_id.clone().unwrap()).collect();
+    let ids: BTreeSet<_> = calls.iter().map(|call| call.entries[0].deduplication.clone().unwrap()).collect();
     assert_eq!(ids.len(), RETRIES, "a repeated id would be swallowed");
 }
 
@@ -29,7 +28,7 @@ async fn the_source_queue() {
         for post in [first(), Post::raw("a", "plain")] {
             let world = world_of(&policy, &["orders-billing"], DLQ);
             let calls = goes_round(&world, post.moved_from(BILLING).received(4), moved).await;
-            assert!(calls.iter().all(|call| call.to == "orders-billing"));
+            assert!(calls.iter().all(|call| call.target == "orders-billing"));
         }
     }
 }
@@ -48,8 +47,8 @@ async fn the_queue_of_a_raw_subscription() {
     let world = world_of(&policy, &[], DLQ);
     let back = |call: &Call, id: &str| {
         let entry = &call.entries[0];
-        let (kind, mark) = &entry.attributes["sns-redrive"];
-        Post::raw(id, &entry.body).attribute("sns-redrive", kind, mark)
+        let Attribute { kind, value } = &entry.attributes["sns-redrive"];
+        Post::raw(id, &entry.body).attribute("sns-redrive", kind, &value.text())
     };
     goes_round(&world, Post::raw("a", "plain"), back).await;
 }

@@ -6,13 +6,13 @@ async fn the_letters_topic() {
     for target in ["topic", TOPIC] {
         let policy = policy(&json!({ "target": target }), &json!([]));
         let world = world_of(&policy, &["orders-worker"], DLQ);
-        let calls = goes_round(&world, first(), |call, id| match call.op.as_str() {
+        let calls = goes_round(&world, first(), |call, id| match call.operation.as_str() {
             "PublishBatch" => copy_at(call, id, SUBSCRIPTION),
             _ => moved(call, id),
         })
         .await;
-        assert_eq!(calls[0].op, "PublishBatch");
-        assert!(calls[1..].iter().all(|call| call.to == "orders-worker"));
+        assert_eq!(calls[0].operation, "PublishBatch");
+        assert!(calls[1..].iter().all(|call| call.target == "orders-worker"));
     }
 }
 
@@ -29,8 +29,7 @@ async fn the_letters_topic_again_where_only_sns_reaches_the_subscriber() {
         let ran = world.run([&post]).await;
         assert_eq!(ran.letter(&post.id)["retry.number"], json!(round));
         let [call] = deliveries(&world.cloud).try_into().unwrap();
-        let Call { ref op, .. } = call;
-        assert_eq!(op, "PublishBatch");
+        assert_eq!(call.operation, "PublishBatch");
         post = copy_at(&call, &format!("m{round}"), SUBSCRIPTION).sent(now + 60_000);
     }
     world.set_now(now + 3_600_000);

@@ -28,16 +28,16 @@ async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
     let ran = world.run([&failed_at(BILLING)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     let [call] = world.cloud.calls("SendMessageBatch").try_into().unwrap();
-    let Call { to, mut entries, .. } = call;
-    assert_eq!(to, "orders-billing");
+    let Call { target, mut entries, .. } = call;
+    assert_eq!(target, "orders-billing");
     let entry = entries.remove(0);
-    let mark = ("String".to_owned(), mark_text(1, "a", NOW, PLAIN));
+    let mark = attribute("String", &mark_text(1, "a", NOW, PLAIN));
     assert_eq!(
         entry,
         Entry {
             body: PLAIN.to_owned(),
             attributes: [("sns-redrive".to_owned(), mark)].into(),
-            ..Entry::default()
+            ..Entry::new("0", "")
         }
     );
 }
@@ -47,7 +47,7 @@ async fn goes_to_the_fifo_queue_of_its_target() {
     let world = built_in();
     world.run([&failed_at(FIFO_WORKER)]).await;
     let entry = world.cloud.entries("SendMessageBatch").remove(0);
-    assert!(entry.group_id.is_some() && entry.deduplication_id.is_some());
+    assert!(entry.group.is_some() && entry.deduplication.is_some());
 }
 
 #[tokio::test]

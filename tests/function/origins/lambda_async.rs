@@ -71,7 +71,7 @@ async fn with_two_records_of_sns_it_is_a_plain_event() {
 #[tokio::test]
 async fn a_function_that_fails_again_has_used_a_retry() {
     let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
-    world.cloud.reply("Invoke", Reply::FunctionError);
+    world.cloud.function("orders-projector", |_| FunctionRan::failed("Error", "relay S3CR3T is down"));
     let ran = world.run([&plain(PLAIN)]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let line = ran.letter("a");
@@ -111,7 +111,7 @@ async fn rules_tell_functions_apart_by_what_the_event_holds() {
     }
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["sns delivered", "projection delivered", "other archived unrecognised"]);
-    let mut called: Vec<_> = world.cloud.calls("Invoke").into_iter().map(|call| call.to).collect();
+    let mut called: Vec<_> = world.cloud.calls("Invoke").into_iter().map(|call| call.target).collect();
     called.sort();
     assert_eq!(called, ["orders-notifier", "orders-projector"]);
 }

@@ -34,8 +34,8 @@ fn body_of(name: &str) -> String {
 /// The only call of a function: its name, whether it waits, and the event.
 fn invocation(world: &World) -> (String, String, String) {
     let [call] = world.cloud.calls("Invoke").try_into().unwrap();
-    let Call { to, headers, entries, .. } = call;
-    (to, headers["x-amz-invocation-type"].clone(), entries[0].body.clone())
+    let event = body_text(&call).to_owned();
+    (call.target, call.parameters["type"].clone(), event)
 }
 
 /// A plain event whose text would change if it were read and written again.

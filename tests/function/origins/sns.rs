@@ -26,7 +26,7 @@ async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
 async fn tells_that_the_queue_of_its_subscription_is_missing() {
     let world = World::new(&[]);
     let missing = "AWS.SimpleQueueService.NonExistentQueue";
-    world.cloud.reply("SendMessageBatch", Reply::Fail(400, missing, "The queue does not exist."));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(400, missing, "The queue does not exist."));
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let line = ran.letter("a");

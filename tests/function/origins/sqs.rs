@@ -37,11 +37,11 @@ async fn its_receives_in_the_source_queue_are_no_retries() {
 /// Then the count says less than it seems to, but the points in time hold still.
 #[tokio::test]
 async fn a_source_queue_that_does_not_tell_costs_no_delivery() {
-    for reply in [Reply::Fail(403, "AccessDenied", "no"), Reply::Reset] {
+    for reply in [Fault::refuse(403, "AccessDenied", "no"), Fault::ResetBefore] {
         let world = World::new(&[]);
-        world.cloud.script(move |call| match call.to.as_str() {
-            "orders-billing" if call.op == "GetQueueAttributes" => reply.clone(),
-            _ => Reply::Accept,
+        world.cloud.script(move |call| match call.target.as_str() {
+            "orders-billing" if call.operation == "GetQueueAttributes" => reply.clone(),
+            _ => Fault::Pass,
         });
         let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(4)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);

@@ -9,9 +9,9 @@ fn desert() -> Console {
     for number in 0..50 {
         console.archive(&format!("o{number:03}"), &[plain(&number.to_string())]);
     }
-    console.cloud.script(|call| match call.op.as_str() {
-        "GetObject" if call.to.contains("queue=") => Reply::Slow(Duration::from_millis(200)),
-        _ => Reply::Accept,
+    console.cloud.script(|call| match call.operation.as_str() {
+        "GetObject" if call.target.contains("queue=") => Fault::Pass.after(Duration::from_millis(200)),
+        _ => Fault::Pass,
     });
     console
 }
@@ -43,6 +43,7 @@ async fn keeps_its_lock() {
         }
     });
     assert_eq!(done.unwrap().status, Status::Done);
-    let locks = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+    let locks =
+        console.cloud.calls("PutObject").into_iter().filter(|call| call.target.ends_with("lock.json"));
     assert!(locks.count() >= 5, "taken, renewed while it read, given back");
 }

@@ -18,7 +18,7 @@ async fn calls_until(request: &Value, letters: usize, op: &str, nth: usize) -> u
     let console = Console::with_letters(letters);
     console.run(request.clone()).await.unwrap();
     let journal = console.cloud.journal();
-    let mut places = journal.iter().enumerate().filter(|(_, call)| call.op == op);
+    let mut places = journal.iter().enumerate().filter(|(_, call)| call.operation == op);
     places.nth(nth - 1).unwrap().0
 }
 
@@ -148,8 +148,8 @@ proptest! {
                 let which = usize::from(*given);
                 // Two out of three calls that count write a ledger, the others send.
                 let counts = |call: &support::Call| {
-                    let ledger = call.op == "PutObject" && call.to.contains("/batches/");
-                    ledger || call.op == "SendMessageBatch"
+                    let ledger = call.operation == "PutObject" && call.target.contains("/batches/");
+                    ledger || call.operation == "SendMessageBatch"
                 };
                 let (request, source) = (requests[which].clone(), &sources[which]);
                 console.crash_among(counts, *nth, *taken, request, source).await;

@@ -3,8 +3,8 @@ use super::*;
 /// The message that SQS makes of what a replay has sent.
 fn received(entry: &Entry) -> Post {
     let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(START);
-    for (name, (kind, value)) in &entry.attributes {
-        post = post.attribute(name, kind, value);
+    for (name, it) in &entry.attributes {
+        post = post.attribute(name, &it.kind, &it.value.text());
     }
     post
 }
@@ -29,7 +29,7 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
         "maxDelayTarget": 60 } });
     let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": schedule } });
     let (world, post) = replayed(json!({}), &policy).await;
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
     let ran = world.run([&post]).await;
     let line = ran.letter("moved");
     assert_eq!(
@@ -38,12 +38,12 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     );
     let metrics = ran.metrics();
     assert_eq!((&metrics["LettersArrived"], &metrics["LettersDeferred"]), (&json!(0), &json!(1)));
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     world.cloud.forget();
     world.pass(60);
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
     let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
-    assert_eq!(call.to, "orders-worker", "nothing goes to the dead-letter queue");
+    assert_eq!(call.target, "orders-worker", "nothing goes to the dead-letter queue");
     let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": START, "gen": 3, "passes": 1 });
     assert_eq!(
         mark_of(&call.entries[0]),
@@ -57,12 +57,12 @@ async fn the_target_of_the_replay_goes_before_the_rules_within_allow_targets() {
     let policy = |allowed: &[&str]| json!({ "default": { "allowTargets": allowed } });
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[BILLING, WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved archived refused"]);
     let (world, post) = replayed(json!({ "to": "topic" }), &policy(&[TOPIC])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("PublishBatch")[0].to, "orders");
+    assert_eq!(world.cloud.calls("PublishBatch")[0].target, "orders");
 }
 
 #[tokio::test]
@@ -80,5 +80,5 @@ async fn a_rule_that_archives_or_holds_still_does() {
 async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
     let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;
     assert_eq!(world.run([&post.queue(DLQ)]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-worker");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-worker");
 }

@@ -6,19 +6,19 @@ async fn one_replay_at_a_time_and_what_died_is_over_after_half_a_minute() {
     let entered = Arc::new(Notify::new());
     let notify = Arc::clone(&entered);
     console.cloud.script(move |call| {
-        let sends = call.op == "SendMessageBatch";
+        let sends = call.operation == "SendMessageBatch";
         if sends {
             notify.notify_one();
-            return Reply::Hang;
+            return Fault::HangBefore;
         }
-        Reply::Accept
+        Fault::Pass
     });
     let (replay, operator, request) = (console.replay(), console.operator(), wish(json!({})));
     tokio::select! {
         ended = replay.run(&request, &Source::Archive, None, &operator) => panic!("{ended:?}"),
         () = entered.notified() => {}
     }
-    console.cloud.script(|_| Reply::Accept);
+    console.cloud.script(|_| Fault::Pass);
     let other = json!({ "select": { "origins": ["sns"] } });
     assert_eq!(console.run(other.clone()).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
     assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::Busy(at(START + 30_000)));
@@ -37,14 +37,14 @@ async fn without_the_lock_nothing_is_sent_and_nothing_of_the_other_is_touched() 
     let other = json!({ "version": 1, "owner": "another", "token": "t", "until": at(START + 900_000) });
     let theirs = other.to_string();
     console.cloud.script(move |call| {
-        if call.op == "SendMessageBatch" {
+        if call.operation == "SendMessageBatch" {
             now.fetch_add(60_000, Ordering::Relaxed);
             cloud.put("graveyard/dead-letters/replays/lock.json", &theirs);
             for manifest in cloud.objects().keys().filter(|key| key.ends_with("manifest.json")) {
                 cloud.put(manifest, "theirs");
             }
         }
-        Reply::Accept
+        Fault::Pass
     });
     assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
     assert_eq!(console.sent().len(), 1, "what was under way");
@@ -57,11 +57,11 @@ async fn a_lock_that_others_took_is_seen_before_the_next_batch() {
     let console = Console::with_letters(100);
     let (now, cloud) = (Arc::clone(&console.now), console.cloud.clone());
     console.cloud.script(move |call| {
-        if call.op == "SendMessageBatch" {
+        if call.operation == "SendMessageBatch" {
             now.fetch_add(60_000, Ordering::Relaxed);
             cloud.put("graveyard/dead-letters/replays/lock.json", "theirs");
         }
-        Reply::Accept
+        Fault::Pass
     });
     assert_eq!(console.run(json!({ "settleSeconds": 0 })).await.unwrap_err(), ReplayError::LockLost);
     assert_eq!(console.sent().len(), 1);
@@ -73,12 +73,12 @@ async fn a_manifest_that_somebody_else_has_written_is_not_written_over() {
     let console = Console::with_letters(100);
     let cloud = console.cloud.clone();
     console.cloud.script(move |call| {
-        if call.op == "SendMessageBatch" {
+        if call.operation == "SendMessageBatch" {
             for manifest in cloud.objects().keys().filter(|key| key.ends_with("manifest.json")) {
                 cloud.put(manifest, "theirs");
             }
         }
-        Reply::Accept
+        Fault::Pass
     });
     assert_eq!(console.run(json!({})).await.unwrap_err(), ReplayError::LockLost);
     assert_eq!((console.sent().len(), console.kept("manifest.json")[0].1.as_str()), (1, "theirs"));
@@ -110,9 +110,9 @@ async fn it_never_lapses_while_a_step_settles() {
     let control = Slowly { clock: Arc::clone(&console.now), settling: AtomicBool::new(false) };
     let request = wish(json!({ "ramp": [10, 100], "settleSeconds": 60 }));
     console.replay().run(&request, &Source::Archive, None, &control).await.unwrap();
-    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
+    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.target.ends_with("lock.json"));
     let until = |call: support::Call| {
-        let lock: Value = serde_json::from_str(&call.object).unwrap();
+        let lock: Value = serde_json::from_slice(&call.body).unwrap();
         lock["until"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
     };
     let mut untils: Vec<_> = puts.map(until).collect();
@@ -129,8 +129,8 @@ async fn it_never_lapses_while_a_step_settles() {
 async fn it_is_renewed_as_long_as_the_replay_runs() {
     let console = Console::with_letters(100);
     console.run(json!({ "settleSeconds": 3600 })).await.unwrap();
-    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.to.ends_with("lock.json"));
-    let until = |call: support::Call| serde_json::from_str::<Value>(&call.object).unwrap()["until"].clone();
+    let puts = console.cloud.calls("PutObject").into_iter().filter(|call| call.target.ends_with("lock.json"));
+    let until = |call: support::Call| serde_json::from_slice::<Value>(&call.body).unwrap()["until"].clone();
     let untils: Vec<_> = puts.map(until).collect();
     let hour = 3_600_000;
     let expected = [30_000, hour + 30_000, 2 * hour + 30_000, 3 * hour + 30_000, 3 * hour];
@@ -143,8 +143,8 @@ async fn what_was_written_by_a_call_without_an_answer_counts_as_written() {
     let console = Console::with_letters(10);
     let lost = Mutex::new(BTreeSet::new());
     console.cloud.script(move |call| {
-        let first = call.op == "PutObject" && lost.lock().unwrap().insert(call.object.clone());
-        if first { Reply::Lost } else { Reply::Accept }
+        let first = call.operation == "PutObject" && lost.lock().unwrap().insert(call.body.clone());
+        if first { Fault::ResetAfter } else { Fault::Pass }
     });
     let retry = aws_config::retry::RetryConfig::standard()
         .with_initial_backoff(Duration::from_millis(1))

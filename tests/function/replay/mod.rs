@@ -30,8 +30,8 @@ use sns_redrive::replay::{
 };
 use sns_redrive::settings::Settings;
 use support::{
-    BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_REQUEUE, NOW, Post, REQUEUE, Reply, TOPIC, WORKER,
-    World, arn, at, digest, letter_id, made_for,
+    Account, BILLING, DLQ, Entry, EntryFault, FIFO_DLQ, FIFO_REQUEUE, Fault, NOW, Post, REQUEUE, TOPIC,
+    WORKER, World, arn, at, attribute, digest, letter_id, made_for,
 };
 use tokio::sync::Notify;
 
@@ -40,7 +40,7 @@ const START: i64 = NOW + 3_600_000;
 
 /// An archive, a requeue, a clock that a test moves.
 struct Console {
-    cloud: Cloud,
+    cloud: Account,
     now: Arc<AtomicI64>,
     requeue: &'static str,
 }
@@ -78,13 +78,15 @@ impl Control for Operator {
 
 impl Console {
     fn new() -> Self {
-        Self { cloud: Cloud::new(), now: Arc::new(AtomicI64::new(START)), requeue: REQUEUE }
+        let cloud = Account::new();
+        for name in ["orders-requeue", "orders-requeue.fifo", "orders-dlq"] {
+            cloud.drained(name);
+        }
+        Self { cloud, now: Arc::new(AtomicI64::new(START)), requeue: REQUEUE }
     }
 
     fn fifo() -> Self {
-        let console = Self { requeue: FIFO_REQUEUE, ..Self::new() };
-        console.cloud.queue("orders-requeue.fifo", &[("MessageRetentionPeriod", "1209600")]);
-        console
+        Self { requeue: FIFO_REQUEUE, ..Self::new() }
     }
 
     /// An archive with so many letters, `0`, `1` ..., in one object.
@@ -138,12 +140,7 @@ impl Console {
     /// What the requeue has taken.
     fn sent(&self) -> Vec<Entry> {
         let queue = self.requeue.rsplit(':').next().unwrap();
-        let calls = self.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to == queue);
-        let taken = calls.flat_map(|call| {
-            let support::Call { entries, taken, .. } = call;
-            taken.into_iter().map(move |index| entries[index].clone())
-        });
-        taken.collect()
+        self.cloud.messages(queue)
     }
 
     /// The bodies that the requeue has taken, in order, each with the number of times.
@@ -176,14 +173,14 @@ impl Console {
         let notify = Arc::clone(&crashed);
         self.cloud.script(move |call| {
             if !which(call) && calls.load(Ordering::Relaxed) <= nth {
-                return Reply::Accept;
+                return Fault::Pass;
             }
             let call = calls.fetch_add(1, Ordering::Relaxed);
             if call < nth {
-                return Reply::Accept;
+                return Fault::Pass;
             }
             notify.notify_one();
-            if call == nth && taken { Reply::Mute } else { Reply::Hang }
+            if call == nth && taken { Fault::HangAfter } else { Fault::HangBefore }
         });
         let (replay, operator, request) = (self.replay(), self.operator(), wish(request));
         let came_to_an_end = tokio::select! {
@@ -191,7 +188,7 @@ impl Console {
             ended = replay.run(&request, source, None, &operator) => { ended.unwrap(); true }
             () = crashed.notified() => false,
         };
-        self.cloud.script(|_| Reply::Accept);
+        self.cloud.script(|_| Fault::Pass);
         // The lock that it has left behind ends.
         self.pass(31);
         !came_to_an_end
@@ -244,7 +241,7 @@ fn line(post: &Post) -> String {
 }
 
 fn mark_of(entry: &Entry) -> Value {
-    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].1).unwrap()
+    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 fn numbers(range: std::ops::Range<usize>) -> Vec<String> {

@@ -5,10 +5,10 @@ fn coming_back(console: &Console, letters: &[&'static str]) {
     let (cloud, letters) = (console.cloud.clone(), letters.to_vec());
     let now = Arc::clone(&console.now);
     console.cloud.script(move |call| {
-        if call.op == "GetQueueAttributes" && call.to == "orders-requeue" {
-            return Reply::Accept;
+        if call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
+            return Fault::Pass;
         }
-        if call.op == "SendMessageBatch" {
+        if call.operation == "SendMessageBatch" {
             for letter in letters.iter().filter(|id| call.entries.iter().any(|it| it.body == **id)) {
                 let mark = json!({ "v": 1, "spent": 12, "id": letter, "first": START, "gen": 1, "dlq": DLQ });
                 let post = Post::raw(&format!("back-{letter}"), letter).queue(REQUEUE).sqs_mark(&mark);
@@ -19,7 +19,7 @@ fn coming_back(console: &Console, letters: &[&'static str]) {
                 cloud.put_at(&format!("graveyard/dead-letters/{key}"), &line, &stored);
             }
         }
-        Reply::Accept
+        Fault::Pass
     });
 }
 
@@ -112,9 +112,9 @@ async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_l
 #[tokio::test]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     let console = Console::with_letters(100);
-    console.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
-        ("GetQueueAttributes", "orders-dlq") => Reply::Fail(403, "AccessDenied", "no"),
-        _ => Reply::Accept,
+    console.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("GetQueueAttributes", "orders-dlq") => Fault::refuse(403, "AccessDenied", "no"),
+        _ => Fault::Pass,
     });
     let operator = Operator { stop_at: Some(10), ..console.operator() };
     let begun = console.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
@@ -129,14 +129,14 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
     let console = Console::with_letters(100);
     let lists = AtomicUsize::new(0);
     console.cloud.script(move |call| {
-        let archive = call.op == "ListObjectsV2" && call.to.contains("queue=");
+        let archive = call.operation == "ListObjectsV2" && call.target.contains("queue=");
         let judging = archive && lists.fetch_add(1, Ordering::Relaxed) >= 4;
-        if judging { Reply::Fail(503, "SlowDown", "slow") } else { Reply::Accept }
+        if judging { Fault::refuse(503, "SlowDown", "slow") } else { Fault::Pass }
     });
     let failed = console.run(json!({})).await.unwrap_err().to_string();
     assert_eq!(failed, "listing the archive failed: SlowDown (throttling)");
     assert_eq!(console.sent().len(), 1);
-    console.cloud.script(|_| Reply::Accept);
+    console.cloud.script(|_| Fault::Pass);
     assert_eq!(console.run(json!({})).await.unwrap().sent, 100);
 }
 
@@ -147,11 +147,11 @@ async fn no_more_letters_a_second_than_the_rate_also_after_a_pause() {
     let moments = Arc::new(Mutex::new(Vec::new()));
     let (seen, began) = (Arc::clone(&moments), Instant::now());
     console.cloud.script(move |call| {
-        if call.op == "SendMessageBatch" {
+        if call.operation == "SendMessageBatch" {
             seen.lock().unwrap().push((began.elapsed(), call.entries.len()));
         }
-        let judging = call.op == "GetQueueAttributes";
-        if judging { Reply::Slow(Duration::from_millis(600)) } else { Reply::Accept }
+        let judging = call.operation == "GetQueueAttributes";
+        if judging { Fault::Pass.after(Duration::from_millis(600)) } else { Fault::Pass }
     });
     console.run(json!({ "rate": 10, "ramp": [10, 100], "settleSeconds": 0 })).await.unwrap();
     let moments = moments.lock().unwrap();

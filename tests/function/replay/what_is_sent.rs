@@ -19,12 +19,12 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
     let expected = Entry {
         body: post.body(),
         attributes: BTreeMap::from([
-            ("note".to_owned(), ("Binary".to_owned(), "base64 AAH/".to_owned())),
-            (MARK_ATTRIBUTE.to_owned(), ("String".to_owned(), mark)),
+            ("note".to_owned(), attribute("Binary", "AAH/")),
+            (MARK_ATTRIBUTE.to_owned(), attribute("String", &mark)),
         ]),
-        group_id: Some("tenant-1".to_owned()),
-        trace_header: Some("Root=1-2-3".to_owned()),
-        ..Entry::default()
+        group: Some("tenant-1".to_owned()),
+        trace: Some("Root=1-2-3".to_owned()),
+        ..Entry::new("0", "")
     };
     assert_eq!(console.sent(), [expected]);
 }

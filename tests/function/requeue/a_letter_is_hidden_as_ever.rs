@@ -17,16 +17,16 @@ async fn where_there_is_no_requeue_which_is_logged() {
 #[tokio::test]
 async fn where_the_requeue_does_not_take_it() {
     for reply in [
-        Reply::Fail(403, "AccessDenied", "not authorized to perform: sqs:SendMessage"),
-        Reply::Reset,
-        Reply::Except(vec![(0, EntryFate::Failed("InternalError", "oh", false))]),
-        Reply::Except(vec![(0, EntryFate::Missing)]),
+        Fault::refuse(403, "AccessDenied", "not authorized to perform: sqs:SendMessage"),
+        Fault::ResetBefore,
+        Fault::Entries(vec![(0, EntryFault::service("InternalError", "oh"))]),
+        Fault::Entries(vec![(0, EntryFault::Missing)]),
     ] {
         let world = world("60000");
-        world.cloud.script(move |call| match (call.op.as_str(), call.to.as_str()) {
+        world.cloud.script(move |call| match (call.operation.as_str(), call.target.as_str()) {
             ("SendMessageBatch", "orders-requeue") => reply.clone(),
-            ("SendMessageBatch", _) => Reply::Fail(503, "ServiceUnavailable", "oh"),
-            _ => Reply::Accept,
+            ("SendMessageBatch", _) => Fault::refuse(503, "ServiceUnavailable", "oh"),
+            _ => Fault::Pass,
         });
         assert_eq!(warnings(&hidden(&world, &Post::envelope("a")).await), [REFUSED, CROWDED]);
     }
@@ -48,10 +48,10 @@ async fn where_the_requeue_would_not_keep_it_or_does_not_say_how_long_it_does() 
     assert_eq!(sent_to_requeue(&world), []);
 
     let world = super::world("60000");
-    world.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
-        ("GetQueueAttributes", "orders-requeue") => Reply::Fail(403, "AccessDenied", "no"),
-        ("SendMessageBatch", "orders-worker") => Reply::Fail(503, "ServiceUnavailable", "oh"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("GetQueueAttributes", "orders-requeue") => Fault::refuse(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "orders-worker") => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => Fault::Pass,
     });
     hidden(&world, &Post::envelope("a")).await;
     assert_eq!(sent_to_requeue(&world), []);

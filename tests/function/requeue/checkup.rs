@@ -9,7 +9,7 @@ fn found(ran: &Ran) -> Vec<String> {
 
 /// What is found with these attributes of the queue.
 async fn with(attributes: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<String> {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let usual = [("MessageRetentionPeriod", TWO_WEEKS), ("VisibilityTimeout", "180")];
     let all: Vec<_> = usual.into_iter().chain(attributes.iter().copied()).collect();
     cloud.queue("orders-dlq", &all);
@@ -88,9 +88,9 @@ async fn a_requeue_of_another_kind() {
 #[tokio::test]
 async fn a_queue_that_does_not_tell_is_looked_at_later() {
     let world = World::new(&[("ARCHIVE", DLQ)]);
-    world.cloud.reply("GetQueueAttributes", Reply::Fail(403, "AccessDenied", "no"));
+    world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "AccessDenied", "no"));
     assert_eq!(found(&world.run([&Post::envelope("a")]).await), [""; 0]);
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     world.pass(30);
     assert_eq!(found(&world.run([&Post::envelope("a")]).await).len(), 1);
 }

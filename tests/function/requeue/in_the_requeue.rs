@@ -20,7 +20,7 @@ async fn a_letter_that_sqs_moved_still_goes_back_to_its_source() {
     let ran = world.run([&from_requeue(entry, NOW)]).await;
     assert_eq!(outcome(&ran, "moved"), json!(["delivered", null, 2, null, null]));
     assert_eq!(ran.letter("moved")["letter.origin"], "sqs");
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
 }
 
 #[tokio::test]
@@ -54,9 +54,9 @@ async fn an_eventbridge_letter_keeps_what_tells_it() {
     let mut policy = six_hours();
     policy["origins"] = json!({ DLQ: ["eventbridge"] });
     let world = world_with(&policy, REQUEUE, "60000", &[]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "Invoke" => Reply::Fail(503, "ServiceUnavailable", "oh"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "Invoke" => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => Fault::Pass,
     });
     let ran = world.run_event(&event).await;
     assert!(ran.outcomes()[0].ends_with(" requeued failed"), "{:?}", ran.outcomes());
@@ -64,7 +64,7 @@ async fn an_eventbridge_letter_keeps_what_tells_it() {
     let attributes = event["Records"][0]["messageAttributes"].as_object_mut().unwrap();
     assert!(attributes.len() >= 4);
     for (name, value) in attributes {
-        assert_eq!(entry.attributes[name].1, value["stringValue"].as_str().unwrap());
+        assert_eq!(entry.attributes[name].value.text(), value["stringValue"].as_str().unwrap());
     }
     up(&world);
     world.pass(6 * HOUR);

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sns_redrive::letter::MARK_ATTRIBUTE;
 use support::{
-    BILLING, Cloud, DLQ, Entry, EntryFate, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post,
-    REQUEUE, Ran, Reply, SUBSCRIPTION, World, archived, at, digest, every_origin, letter_id, made_for,
-    sample,
+    Account, BILLING, DLQ, Entry, EntryFault, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, Fault,
+    NOW, Post, REQUEUE, Ran, SUBSCRIPTION, World, archived, at, attribute, digest, every_origin, letter_id,
+    made_for, sample,
 };
 
 const TWO_WEEKS: &str = "1209600";
@@ -28,7 +28,7 @@ fn six_hours() -> Value {
 
 /// A function whose subscriber is down and whose queues have so many letters in flight.
 fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str, &str)]) -> World {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     for queue in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
         let attributes =
             [("MessageRetentionPeriod", TWO_WEEKS), ("ApproximateNumberOfMessagesNotVisible", in_flight)];
@@ -50,33 +50,33 @@ fn world(in_flight: &str) -> World {
 
 /// Subscribers answer no more; the requeue does.
 fn down(world: &World) {
-    world.cloud.script(|call| match (call.op.as_str(), call.to.as_str()) {
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
         ("SendMessageBatch", queue) if !queue.starts_with("orders-requeue") => {
-            Reply::Fail(503, "ServiceUnavailable", "oh")
+            Fault::refuse(503, "ServiceUnavailable", "oh")
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
 }
 
 fn up(world: &World) {
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
 }
 
 /// What the requeue was sent.
 fn sent_to_requeue(world: &World) -> Vec<Entry> {
     let calls = world.cloud.calls("SendMessageBatch").into_iter();
-    calls.filter(|call| call.to.starts_with("orders-requeue")).flat_map(|call| call.entries).collect()
+    calls.filter(|call| call.target.starts_with("orders-requeue")).flat_map(|call| call.entries).collect()
 }
 
 fn mark_of(entry: &Entry) -> Value {
-    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].1).unwrap()
+    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 /// A message that was sent to the requeue, as it is received from there.
 fn from_requeue(entry: &Entry, sent: i64) -> Post {
     let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(sent);
-    for (name, (kind, value)) in &entry.attributes {
-        post = post.attribute(name, kind, value.strip_prefix("base64 ").unwrap_or(value));
+    for (name, it) in &entry.attributes {
+        post = post.attribute(name, &it.kind, &it.value.text());
     }
     let first = sent + entry.delay.unwrap_or(0) * 1000;
     post.system("ApproximateFirstReceiveTimestamp", first)

@@ -23,12 +23,12 @@ async fn a_long_wait_is_moved_where_half_of_the_limit_is_in_flight() {
         Entry {
             body: post.body(),
             attributes: BTreeMap::from([
-                ("note".to_owned(), ("Binary".to_owned(), "base64 AAH/".to_owned())),
-                (MARK_ATTRIBUTE.to_owned(), ("String".to_owned(), mark)),
+                ("note".to_owned(), attribute("Binary", "AAH/")),
+                (MARK_ATTRIBUTE.to_owned(), attribute("String", &mark)),
             ]),
-            trace_header: Some("Root=1-2-3".to_owned()),
+            trace: Some("Root=1-2-3".to_owned()),
             delay: Some(900),
-            ..Entry::default()
+            ..Entry::new("0", "")
         }
     );
     assert_eq!(
@@ -63,7 +63,7 @@ async fn what_was_hidden_since_the_reading_counts_for_every_instance() {
 #[tokio::test]
 async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_tight() {
     let readings = |world: &World| {
-        world.cloud.calls("GetQueueAttributes").iter().filter(|call| call.to == "orders-dlq").count()
+        world.cloud.calls("GetQueueAttributes").iter().filter(|call| call.target == "orders-dlq").count()
     };
     for (in_flight, expected) in [("0", [1, 1, 1, 2]), ("60000", [1, 1, 2, 3])] {
         let world = world(in_flight);
@@ -107,7 +107,7 @@ async fn moving_on_costs_no_attempt_and_shifts_no_point() {
     assert_eq!(outcome(&ran, "moved"), json!(["delivered", null, 2, null, null]));
     let [delivered] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one") };
     assert_eq!(
-        (delivered.to.as_str(), delivered.entries[0].body.as_str()),
+        (delivered.target.as_str(), delivered.entries[0].body.as_str()),
         ("orders-worker", &*Post::envelope("a").body())
     );
     let mark = mark_of(&delivered.entries[0]);

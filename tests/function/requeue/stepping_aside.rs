@@ -8,29 +8,30 @@ async fn letters_of_one_id_do_not_swallow_each_other() {
     let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0 });
     let ran = world.run(&["a1", "a2"].map(|id| post(id, "a").mark(&mark))).await;
     assert_eq!(ran.outcomes(), ["a1 requeued failed", "a2 requeued failed"]);
-    let ids: Vec<_> = sent_to_requeue(&world).into_iter().map(|entry| entry.deduplication_id).collect();
+    let ids: Vec<_> = sent_to_requeue(&world).into_iter().map(|entry| entry.deduplication).collect();
     assert_ne!(ids[0], ids[1]);
     // The same message, moved once more after a crash, is the same.
     world.cloud.forget();
     world.run([&post("a1", "a").mark(&mark).received(2)]).await;
-    assert_eq!(sent_to_requeue(&world)[0].deduplication_id, ids[0]);
+    assert_eq!(sent_to_requeue(&world)[0].deduplication, ids[0]);
 }
 
 #[tokio::test]
 async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
-    world.cloud.script(|call| match call.to.as_str() {
-        "orders-requeue.fifo" if call.op == "SendMessageBatch" => Reply::Hang,
+    world.cloud.script(|call| match call.target.as_str() {
+        "orders-requeue.fifo" if call.operation == "SendMessageBatch" => Fault::HangBefore,
         "orders-worker.fifo" => {
-            Reply::except(call, "message of x", EntryFate::Failed("InternalError", "oh", false))
+            Fault::except(call, "message of x", EntryFault::service("InternalError", "oh"))
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
     // The heads fail in the first round and in the second.
     let posts = [post("x", "a"), post("b1", "b"), post("y", "b").message("message of x")];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["x deferred failed", "b1 delivered", "y deferred failed"]);
-    let tries = world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to.contains("requeue"));
+    let tries =
+        world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target.contains("requeue"));
     assert_eq!(tries.count(), 1);
 }
 
@@ -46,11 +47,11 @@ fn post(id: &str, group: &str) -> Post {
 
 /// A subscriber that refuses this one message.
 fn poisoned_by(world: &World, id: &'static str) {
-    world.cloud.script(move |call| match call.to.as_str() {
+    world.cloud.script(move |call| match call.target.as_str() {
         "orders-worker.fifo" => {
-            Reply::except(call, &format!("message of {id}"), EntryFate::Failed("InternalError", "oh", false))
+            Fault::except(call, &format!("message of {id}"), EntryFault::service("InternalError", "oh"))
         }
-        _ => Reply::Accept,
+        _ => Fault::Pass,
     });
 }
 
@@ -62,22 +63,22 @@ async fn a_failing_head_moves_to_the_requeue_and_its_group_goes_on() {
     assert_eq!(ran.outcomes(), ["a1 requeued failed", "a2 delivered", "b1 delivered"]);
     assert_eq!(ran.kept, [""; 0]);
     let [entry] = &sent_to_requeue(&world)[..] else { panic!("one message") };
-    assert_eq!((entry.group_id.as_deref(), entry.delay), (Some("a"), None));
-    assert_eq!(entry.deduplication_id.as_ref().unwrap().len(), 43);
+    assert_eq!((entry.group.as_deref(), entry.delay), (Some("a"), None));
+    assert_eq!(entry.deduplication.as_ref().unwrap().len(), 43);
     let mark = mark_of(entry);
     assert_eq!(
         (&mark["spent"], &mark["due"], &mark["dlq"]),
         (&json!(1), &json!(NOW + 21_600_000), &json!(FIFO_DLQ))
     );
     // Sent before its follower went out.
-    let order: Vec<_> = world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.to).collect();
+    let order: Vec<_> = world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.target).collect();
     assert_eq!(order, ["orders-worker.fifo", "orders-requeue.fifo", "orders-worker.fifo"]);
 }
 
 #[tokio::test]
 async fn a_head_that_the_requeue_does_not_take_blocks_its_group() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "oh"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
     let ran = world.run(&[post("a1", "a"), post("a2", "a")]).await;
     assert_eq!(ran.outcomes(), ["a1 deferred failed", "a2 held"]);
 }

@@ -6,7 +6,7 @@ const TWELVE_HOURS: &str = "43200";
 fn hidings(world: &World) -> Vec<(String, i64)> {
     let calls = world.cloud.calls("ChangeMessageVisibilityBatch").into_iter();
     let entries = calls.flat_map(|call| call.entries);
-    entries.map(|entry| (entry.receipt_handle.unwrap(), entry.hide.unwrap())).collect()
+    entries.map(|entry| (entry.handle.unwrap(), entry.visibility.unwrap())).collect()
 }
 
 /// If hiding it later fails, it would not show again in time.

@@ -9,23 +9,16 @@ fn world(limit: &str) -> World {
 /// SQS refuses a whole request for one message that is too long.
 fn enforce(world: &World, limit: usize) {
     world.cloud.script(move |call| {
-        let size = |entry: &Entry| {
-            let attributes = entry.attributes.iter();
-            entry.body.len()
-                + attributes.map(|(name, (kind, value))| name.len() + kind.len() + value.len()).sum::<usize>()
-        };
-        if call.to == "graveyard" && call.entries.iter().any(|entry| size(entry) > limit) {
-            return Reply::Fail(400, "InvalidParameterValue", "Message must be shorter than the limit.");
+        if call.target == "graveyard" && call.entries.iter().any(|entry| entry.size() > limit) {
+            return Fault::refuse(400, "InvalidParameterValue", "Message must be shorter than the limit.");
         }
-        Reply::Accept
+        Fault::Pass
     });
 }
 
 fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
-    let calls = world.cloud.calls("SendMessageBatch").into_iter();
-    let taken = calls
-        .flat_map(|call| call.taken.iter().map(|index| call.entries[*index].clone()).collect::<Vec<_>>());
-    taken.map(|entry| (entry.body.len(), entry.attributes.contains_key("sns-redrive-archive"))).collect()
+    let taken = world.cloud.messages("graveyard").into_iter();
+    taken.map(|it| (it.body.len(), it.attributes.contains_key("sns-redrive-archive"))).collect()
 }
 
 /// It was refused for ever, and lost in the end.
@@ -65,7 +58,7 @@ async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2);
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2, "half of what is left");
     // One that is only down refuses nothing.
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
     assert_eq!(world.run([&Post::raw("b", "x")]).await.metrics()["ArchiveRefusals"], 0);
 }
 
@@ -75,10 +68,10 @@ async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
     let world =
         World::new(&[("ARCHIVE", ARCHIVE_QUEUE), ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string())]);
     world.cloud.queue("orders-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
-    world.cloud.script(|call| match call.to.as_str() {
-        "graveyard" => Reply::except(call, "message of a2", EntryFate::Failed("InternalError", "", false)),
-        "orders-worker.fifo" => Reply::Fail(503, "ServiceUnavailable", "down"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.target.as_str() {
+        "graveyard" => Fault::except(call, "message of a2", EntryFault::service("InternalError", "")),
+        "orders-worker.fifo" => Fault::refuse(503, "ServiceUnavailable", "down"),
+        _ => Fault::Pass,
     });
     let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_790_000));
     let ran = world.run(&posts).await;
@@ -92,7 +85,7 @@ async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
             "b2 archived expiring"
         ]
     );
-    let sent = world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.to == "graveyard");
+    let sent = world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target == "graveyard");
     assert_eq!(
         sent.map(|call| call.entries.len()).collect::<Vec<_>>(),
         [2, 2],

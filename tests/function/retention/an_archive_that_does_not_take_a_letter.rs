@@ -1,10 +1,10 @@
 use super::*;
 
 fn archive_down(world: &World) {
-    world.cloud.script(|call| match call.op.as_str() {
-        "PutObject" => Reply::Fail(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Reply::Fail(503, "ServiceUnavailable", "down"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
+        _ => Fault::Pass,
     });
 }
 
@@ -47,10 +47,10 @@ async fn is_not_attempted_again_until_the_archive_is_back() {
 #[tokio::test]
 async fn is_not_attempted_again_where_its_target_has_refused_it_for_good() {
     let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, "30");
-    world.cloud.script(|call| match call.op.as_str() {
-        "PutObject" => Reply::Fail(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Reply::Fail(400, "InvalidMessageContents", "bad"),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
+        _ => Fault::Pass,
     });
     for receive in 1..=3 {
         let ran = world.run([&Post::envelope("a").sent(NOW - 30_000).received(receive)]).await;

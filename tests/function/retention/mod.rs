@@ -37,7 +37,7 @@ fn failing(policy: &Value, queue: &str, retention: &str, timeout: &str) -> World
 }
 
 fn down(world: &World) {
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
 }
 
 fn ids(records: &[Value]) -> Vec<&str> {

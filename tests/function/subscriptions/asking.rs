@@ -53,15 +53,15 @@ async fn that_a_subscription_does_not_exist_is_an_answer_too() {
 #[tokio::test]
 async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
     for (reply, code, class) in [
-        (Reply::Fail(400, "Throttling", "Rate exceeded"), "Throttling", "throttling"),
-        (Reply::Fail(429, "Throttled", "Rate exceeded"), "Throttled", "throttling"),
-        (Reply::Fail(403, "AuthorizationError", "no"), "AuthorizationError", "action_required"),
-        (Reply::Fail(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "action_required"),
-        (Reply::Fail(500, "InternalError", "oh"), "InternalError", "transient"),
-        (Reply::Nonsense(503, "<html>"), "Http503", "transient"),
-        (Reply::Nonsense(200, "<html>"), "Http200", "transient"),
-        (Reply::Reset, "Unreachable", "transient"),
-        (Reply::NoConnection, "Timeout", "transient"),
+        (Fault::refuse(400, "Throttling", "Rate exceeded"), "Throttling", "throttling"),
+        (Fault::refuse(429, "Throttled", "Rate exceeded"), "Throttled", "throttling"),
+        (Fault::refuse(403, "AuthorizationError", "no"), "AuthorizationError", "action_required"),
+        (Fault::refuse(403, "InvalidClientTokenId", "no"), "InvalidClientTokenId", "action_required"),
+        (Fault::refuse(500, "InternalError", "oh"), "InternalError", "transient"),
+        (Fault::Nonsense(503, "<html>".to_owned()), "Http503", "transient"),
+        (Fault::Nonsense(200, "<html>".to_owned()), "Http200", "transient"),
+        (Fault::ResetBefore, "Unreachable", "transient"),
+        (Fault::ConnectTimeout, "Timeout", "transient"),
     ] {
         let world = World::new(&[]);
         world.cloud.reply("GetSubscriptionAttributes", reply);
@@ -83,7 +83,7 @@ async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
         assert_eq!(asked(&world), 1);
 
         // Errors are not kept: the next batch asks again.
-        world.cloud.script(|_| Reply::Accept);
+        world.cloud.script(|_| Fault::Pass);
         world.pass(60);
         let again: Vec<_> = ten().into_iter().map(|post| post.received(2)).collect();
         assert_eq!(world.run(&again).await.kept, [""; 0]);
@@ -95,7 +95,9 @@ async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
 #[tokio::test]
 async fn an_answer_without_attributes_is_a_failed_attempt_and_is_not_kept() {
     let world = World::new(&[]);
-    world.cloud.subscribe(SUBSCRIPTION, &[]);
+    let empty = "<GetSubscriptionAttributesResponse><GetSubscriptionAttributesResult><Attributes/>\
+                 </GetSubscriptionAttributesResult></GetSubscriptionAttributesResponse>";
+    world.cloud.reply("GetSubscriptionAttributes", Fault::Nonsense(200, empty.to_owned()));
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(ran.letter("a")["error.code"], "NoAnswer");
@@ -107,7 +109,7 @@ async fn an_answer_without_attributes_is_a_failed_attempt_and_is_not_kept() {
 async fn one_failing_subscription_is_none_of_the_others() {
     let world = World::new(&[]);
     world.cloud.script(|call| {
-        if call.to == BILLING_SUBSCRIPTION { Reply::Fail(400, "Throttling", "") } else { Reply::Accept }
+        if call.target == BILLING_SUBSCRIPTION { Fault::refuse(400, "Throttling", "") } else { Fault::Pass }
     });
     let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
     let ran = world.run([&Post::envelope("a"), &billing, &Post::envelope("c")]).await;
@@ -118,9 +120,9 @@ async fn one_failing_subscription_is_none_of_the_others() {
 #[tokio::test]
 async fn four_subscriptions_are_asked_about_at_a_time() {
     let world = World::new(&[]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "GetSubscriptionAttributes" => Reply::Slow(Duration::from_millis(200)),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "GetSubscriptionAttributes" => Fault::Pass.after(Duration::from_millis(200)),
+        _ => Fault::Pass,
     });
     let posts: Vec<_> = (0..10)
         .map(|number| Post::envelope(&format!("m{number}")).subscription(&format!("{TOPIC}:{number}")))
@@ -133,7 +135,9 @@ async fn four_subscriptions_are_asked_about_at_a_time() {
 #[tokio::test]
 async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.script(|call| if call.to == BILLING_SUBSCRIPTION { Reply::Hang } else { Reply::Accept });
+    world
+        .cloud
+        .script(|call| if call.target == BILLING_SUBSCRIPTION { Fault::HangBefore } else { Fault::Pass });
     let billing = Post::envelope("b").subscription(BILLING_SUBSCRIPTION);
     let ran = world.run([&Post::envelope("a"), &billing, &Post::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
@@ -142,7 +146,7 @@ async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
 #[tokio::test]
 async fn a_subscription_that_never_answers_is_a_failed_attempt_within_the_time() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.reply("GetSubscriptionAttributes", Reply::Hang);
+    world.cloud.reply("GetSubscriptionAttributes", Fault::HangBefore);
     let began = std::time::Instant::now();
     let ran = world.run([&Post::envelope("a")]).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());

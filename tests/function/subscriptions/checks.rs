@@ -43,7 +43,7 @@ async fn a_subscription_that_does_not_name_this_queue_is_refused() {
         archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
     }
     let world = World::new(&[]);
-    world.cloud.subscribe(SUBSCRIPTION, &[("TopicArn", TOPIC), ("Protocol", "sqs"), ("Endpoint", WORKER)]);
+    world.cloud.subscribe(SUBSCRIPTION, TOPIC, "sqs", WORKER);
     archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
 }
 
@@ -142,10 +142,7 @@ async fn a_subscription_is_asked_for_in_its_own_region() {
     let topic = "arn:aws:sns:us-east-1:123456789012:orders";
     let dlq = "arn:aws:sqs:us-east-1:123456789012:orders-dlq";
     let world = World::new(&[]);
-    world.cloud.subscribe(
-        elsewhere,
-        &[("TopicArn", topic), ("Protocol", "sqs"), ("Endpoint", WORKER), ("RedrivePolicy", &names(dlq))],
-    );
+    world.cloud.subscribe_endpoint(elsewhere, topic, "sqs", WORKER, dlq);
     let ran = world.run([&Post::envelope("a").topic(topic).subscription(elsewhere).queue(dlq)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     assert_eq!(world.cloud.calls("GetSubscriptionAttributes")[0].host, "sns.us-east-1.amazonaws.com");

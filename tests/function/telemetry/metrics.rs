@@ -81,7 +81,8 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
                 "LettersArchived": 4,
                 "ArchivedExhausted": 1,
                 "ArchivedUnrecognised": 3,
-                "LettersInFlight": 1,
+                // All ten are in flight while they are handled, and the one that stays counts once more.
+                "LettersInFlight": 11,
                 "HighestRetry": 2,
                 // The one that stays is ten seconds old, of 14 days.
                 "SecondsToExpiry": 1_209_600 - 10,
@@ -93,10 +94,10 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
 #[tokio::test]
 async fn held_failed_deferred_and_observed_letters_are_counted() {
     let world = World::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
-    world.cloud.script(|call| match call.op.as_str() {
-        "SendMessageBatch" => Reply::Reset,
-        "ChangeMessageVisibilityBatch" => Reply::except(call, "handle-b1", EntryFate::Missing),
-        _ => Reply::Accept,
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::ResetBefore,
+        "ChangeMessageVisibilityBatch" => Fault::except(call, "handle-b1", EntryFault::Missing),
+        _ => Fault::Pass,
     });
     let posts = ["a1", "a2", "b1", "c1"].map(|id| {
         let post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
@@ -113,7 +114,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
                 "LettersDeferred": 2,
                 "LettersHeld": 1,
                 "LettersFailed": 1,
-                "LettersInFlight": 3,
+                "LettersInFlight": 4 + 3,
                 "FailuresTransient": 3,
                 "HighestRetry": 1,
                 "SecondsToExpiry": 1_209_600,
@@ -130,6 +131,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
                 "LettersReceived": 1,
                 "LettersArrived": 1,
                 "LettersObserved": 1,
+                "LettersInFlight": 1,
                 "SecondsToExpiry": 1_209_600,
             })
         )
@@ -157,7 +159,7 @@ async fn a_letter_past_its_end_has_no_time_left() {
 #[tokio::test]
 async fn the_time_of_an_attempt_is_told() {
     let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Reply::Slow(std::time::Duration::from_millis(50)));
+    world.cloud.reply("SendMessageBatch", Fault::Pass.after(std::time::Duration::from_millis(50)));
     let ran = world.run([&Post::envelope("a"), &Post::raw("b", "x")]).await;
     let took = ran.letter("a")["attempt_ms"].as_u64().unwrap();
     assert!((50..1_000).contains(&took), "{took}");

@@ -88,18 +88,18 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
         }),
     ]
     .map(|policy| policy.to_string());
-    let each = |code| Reply::Except((0..10).map(|n| (n, EntryFate::Failed(code, QUOTES, true))).collect());
+    let each = |code| Fault::Entries((0..10).map(|n| (n, EntryFault::sender(code, QUOTES))).collect());
     for reply in [
-        Reply::Accept,
-        Reply::Fail(400, "InvalidParameterValue", QUOTES),
-        Reply::Fail(400, "ReceiptHandleIsInvalid", QUOTES),
-        Reply::Fail(400, "SomethingNew", QUOTES),
-        Reply::Fail(400, "Throttling", QUOTES),
-        Reply::Fail(500, "InternalError", QUOTES),
-        Reply::Nonsense(200, QUOTES),
-        Reply::Nonsense(500, QUOTES),
-        Reply::Reset,
-        Reply::NoConnection,
+        Fault::Pass,
+        Fault::refuse(400, "InvalidParameterValue", QUOTES),
+        Fault::refuse(400, "ReceiptHandleIsInvalid", QUOTES),
+        Fault::refuse(400, "SomethingNew", QUOTES),
+        Fault::refuse(400, "Throttling", QUOTES),
+        Fault::refuse(500, "InternalError", QUOTES),
+        Fault::Nonsense(200, QUOTES.to_owned()),
+        Fault::Nonsense(500, QUOTES.to_owned()),
+        Fault::ResetBefore,
+        Fault::ConnectTimeout,
         each("ReceiptHandleIsInvalid"),
         each("InvalidMessageContents"),
         each("SomethingNew"),
@@ -113,15 +113,15 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
     }
     for policy in &policies {
         let settings = [("REDRIVE_POLICY", policy.as_str()), ("REDRIVE_MODE", "observe")];
-        assert_quiet(&run(&settings, |_| true, &Reply::Accept).await, "observing");
+        assert_quiet(&run(&settings, |_| true, &Fault::Pass).await, "observing");
     }
 }
 
 /// A run in which these operations get this reply.
-async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &Reply) -> Ran {
+async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &Fault) -> Ran {
     let world = World::new(settings).log_level(LevelFilter::TRACE);
     let reply = reply.clone();
-    world.cloud.script(move |call| if fails(&call.op) { reply.clone() } else { Reply::Accept });
+    world.cloud.script(move |call| if fails(&call.operation) { reply.clone() } else { Fault::Pass });
     world.run_event(&secret_event(&mixed())).await
 }
 

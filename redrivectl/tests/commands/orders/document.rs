@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::{DOCUMENT, ended, ids, order, put_orders, run, run_in};
 use crate::World;
-use support::{Cloud, Reply};
+use support::{Account, Fault};
 
 #[tokio::test]
 async fn two_operators_at_once_lose_nothing() {
     for there in [&[][..], &[order("old", "hold", None)]] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         if !there.is_empty() {
             put_orders(&cloud, there);
         }
@@ -22,10 +22,10 @@ async fn two_operators_at_once_lose_nothing() {
         let others = [&[order("other", "hold", None)], there].concat();
         cloud.script(move |call| {
             // The other writes after this one has read.
-            if call.op == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
+            if call.operation == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
                 put_orders(&other, &others);
             }
-            Reply::Accept
+            Fault::Pass
         });
         let told = run(&cloud, &["hold", "--topic", "orders", "--why", "w", "--yes", "--json"]).await.json();
         let mut expected = vec![told["order"]["id"].as_str().unwrap(), "other"];
@@ -36,8 +36,8 @@ async fn two_operators_at_once_lose_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_always_comes_second_gives_up_in_the_end() {
-    let cloud = Cloud::new();
-    cloud.reply("PutObject", Reply::Fail(409, "ConditionalRequestConflict", "at this moment"));
+    let cloud = Account::new();
+    cloud.reply("PutObject", Fault::refuse(409, "ConditionalRequestConflict", "at this moment"));
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!(told.code, 1);
     assert!(told.err.contains("others kept changing the orders"), "{}", told.err);
@@ -46,11 +46,11 @@ async fn whoever_always_comes_second_gives_up_in_the_end() {
 
 #[tokio::test]
 async fn an_answer_that_is_lost_gives_the_order_once() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let writes = AtomicU32::new(0);
-    cloud.script(move |call| match call.op.as_str() {
-        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Lost,
-        _ => Reply::Accept,
+    cloud.script(move |call| match call.operation.as_str() {
+        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ResetAfter,
+        _ => Fault::Pass,
     });
     let retrying = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
     let world = World { config: Some(cloud.config(retrying)), ..World::default() };
@@ -65,7 +65,7 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         ("{", "not JSON"),
         (r#"{"version":1,"orders":[{"id":"a"}]}"#, "orders[0].do: is missing"),
     ] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         cloud.put(DOCUMENT, document);
         for args in
             [&["hold", "--all", "--why", "w", "--yes"][..], &["release", "--all", "--yes"], &["orders"]]
@@ -77,8 +77,8 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         assert_eq!(cloud.objects()[DOCUMENT], document);
         assert_eq!(cloud.calls("PutObject").len(), 0);
     }
-    let cloud = Cloud::new();
-    cloud.reply("GetObject", Reply::Fail(403, "AccessDenied", "no"));
+    let cloud = Account::new();
+    cloud.reply("GetObject", Fault::refuse(403, "AccessDenied", "no"));
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
     assert!(told.err.contains("AccessDenied"), "{}", told.err);
@@ -98,7 +98,7 @@ async fn a_document_that_is_full_takes_no_more() {
         ((0..99).map(large).collect(), "at most 262144 bytes"),
     ];
     for (orders, limit) in full {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         put_orders(&cloud, &orders);
         let before = cloud.objects()[DOCUMENT].clone();
         assert!(before.len() < 262_144, "{}", before.len());
@@ -111,20 +111,20 @@ async fn a_document_that_is_full_takes_no_more() {
 
 #[tokio::test]
 async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let over = order("over", "hold", Some("2026-11-01T11:40:00Z"));
     let lapsed = order("lapsed", "retry", None);
     put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
     // Before they are kept nothing leaves the document.
     cloud.script(|call| {
-        let kept = call.to.contains("/orders/");
-        if kept { Reply::Fail(503, "SlowDown", "later") } else { Reply::Accept }
+        let kept = call.target.contains("/orders/");
+        if kept { Fault::refuse(503, "SlowDown", "later") } else { Fault::Pass }
     });
     let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];
     assert_eq!(run(&cloud, &args).await.code, 1);
     assert_eq!(ids(&cloud), ["over", "here", "lapsed"]);
 
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     run(&cloud, &args).await.text();
     assert_eq!(ids(&cloud)[1..], ["here"]);
     let with = |order: &Value, at: &str| {
@@ -138,7 +138,7 @@ async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
 
 #[tokio::test]
 async fn a_clock_that_is_ahead_takes_no_order_away_that_is_in_force() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let hold = order("hold", "hold", Some("2026-11-01T12:00:01Z"));
     put_orders(&cloud, std::slice::from_ref(&hold));
     let args = ["hold", "--topic", "orders", "--why", "w", "--yes"];

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::{ids, order, orders, put_orders, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
 use crate::{World, redrivectl_in};
-use support::{CALLER, Cloud, DLQ, Reply, TOPIC};
+use support::{Account, CALLER, DLQ, Fault, TOPIC};
 
 #[tokio::test]
 async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let told =
         run(&cloud, &["hold", "--topic", TOPIC, "--for", "2h", "--why", "the database is down", "--yes"])
             .await;
@@ -24,7 +24,7 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
             "until": "2026-11-01T14:00:00Z", "by": CALLER, "why": "the database is down",
         })]
     );
-    assert_eq!(cloud.calls("PutObject")[0].headers["if-none-match"], "*");
+    assert_eq!(cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
     assert!(text.contains(&format!("  by           {CALLER}, as AWS says\n")), "{text}");
     assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
     assert!(text.contains(&format!("redrivectl release {id}\n")), "{text}");
@@ -42,7 +42,7 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
 
 #[tokio::test]
 async fn the_default_place_follows_from_the_archive() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://graveyard/dead-letters"];
     redrivectl_in(World::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
@@ -61,7 +61,7 @@ async fn the_default_place_follows_from_the_archive() {
 
 #[tokio::test]
 async fn nothing_is_written_without_a_yes() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let args = ["hold", "--all", "--why", "w"];
     let told = run(&cloud, &args).await;
     assert_eq!(told.code, 2);
@@ -87,7 +87,7 @@ async fn nothing_is_written_without_a_yes() {
 
 #[tokio::test]
 async fn bad_orders_are_bad_input_and_name_the_option() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     for (args, problem) in [
         (
             &["hold", "--why", "w"][..],
@@ -119,7 +119,7 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
 
 #[tokio::test]
 async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let other = |id: &str| json!({ "topicArn": format!("{TOPIC}-other"), "messageId": id });
     let letters = [
         letter("a", &json!({})),
@@ -153,7 +153,7 @@ async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwise() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:00:00Z" }))];
     list(&cloud, "2026-11-01T12:00:00Z", &lines(&letters));
     let args = ["archive", "--topic", "orders", "--why", "poison", "--yes"];
@@ -180,7 +180,7 @@ async fn an_archive_order_is_about_letters_that_are_there_unless_it_says_otherwi
 
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_what_is_ordered() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:03:00Z" }))];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
     let thinking = || World { answers: true, input: "y".into(), thinks: 300_000, ..World::on(&cloud) };
@@ -214,8 +214,8 @@ async fn what_is_confirmed_is_what_is_ordered() {
 
 #[tokio::test]
 async fn who_the_caller_is_must_be_known() {
-    let cloud = Cloud::new();
-    cloud.reply("GetCallerIdentity", Reply::NoConnection);
+    let cloud = Account::new();
+    cloud.reply("GetCallerIdentity", Fault::ConnectTimeout);
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!((told.code, told.out.as_str()), (1, ""));
     assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");

@@ -9,12 +9,12 @@ mod wake;
 use serde_json::{Value, json};
 
 use super::{Ran, World, redrivectl_in};
-use support::{Cloud, TOPIC};
+use support::{Account, TOPIC};
 
 const CONTROL: [&str; 2] = ["--control", "s3://graveyard/dead-letters-control"];
 const DOCUMENT: &str = "graveyard/dead-letters-control/orders.json";
 
-async fn run(cloud: &Cloud, args: &[&str]) -> Ran {
+async fn run(cloud: &Account, args: &[&str]) -> Ran {
     run_in(World::on(cloud), args).await
 }
 
@@ -33,35 +33,35 @@ fn order(id: &str, action: &str, until: Option<&str>) -> Value {
     order
 }
 
-fn put_orders(cloud: &Cloud, orders: &[Value]) {
+fn put_orders(cloud: &Account, orders: &[Value]) {
     cloud.put(DOCUMENT, &json!({ "version": 1, "orders": orders }).to_string());
 }
 
-fn orders(cloud: &Cloud) -> Vec<Value> {
+fn orders(cloud: &Account) -> Vec<Value> {
     let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
     assert_eq!(document["version"], 1);
     document["orders"].as_array().unwrap().clone()
 }
 
-fn ids(cloud: &Cloud) -> Vec<String> {
+fn ids(cloud: &Account) -> Vec<String> {
     orders(cloud).iter().map(|order| order["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn ended(cloud: &Cloud, id: &str) -> Value {
+fn ended(cloud: &Account, id: &str) -> Value {
     let key = format!("graveyard/dead-letters-control/orders/{id}.json");
     serde_json::from_str(&cloud.objects()[&key]).unwrap()
 }
 
 /// Handles that SQS was asked to show.
-fn shown(cloud: &Cloud) -> Vec<String> {
+fn shown(cloud: &Account) -> Vec<String> {
     let calls = cloud.calls("ChangeMessageVisibilityBatch");
     assert!(calls.iter().all(|call| call.entries.len() <= 10));
     let mut handles: Vec<_> = calls
         .into_iter()
         .flat_map(|call| call.entries)
         .map(|entry| {
-            assert_eq!(entry.hide, Some(0));
-            entry.receipt_handle.unwrap()
+            assert_eq!(entry.visibility, Some(0));
+            entry.handle.unwrap()
         })
         .collect();
     handles.sort();

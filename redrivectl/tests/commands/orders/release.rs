@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::{ended, ids, order, orders, put_orders, run, shown};
 use crate::waiting::{letter, lines, list};
-use support::{CALLER, Cloud, DLQ, REQUEUE, Reply, TOPIC};
+use support::{Account, CALLER, DLQ, Fault, REQUEUE, TOPIC};
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     put_orders(&cloud, &[order("one", "hold", None), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
     list(&cloud, "2026-11-01T10:59:59Z", &lines(&[letter("waited-before", &json!({}))]));
     list(&cloud, "2026-11-01T11:00:01Z", &lines(&[letter("held", &json!({}))]));
@@ -29,7 +29,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_woke_not_all_names_the_command_that_does() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let mut hold = order("one", "hold", None);
     hold["match"] = json!({ "topicArn": [TOPIC, "it's another"] });
     hold["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
@@ -37,7 +37,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     put_orders(&cloud, &[hold.clone(), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);
     let late = letter("late", &json!({ "since": "2026-11-01T10:00:00Z" }));
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), late]));
-    cloud.reply("ChangeMessageVisibilityBatch", Reply::Fail(403, "AccessDenied", "no"));
+    cloud.reply("ChangeMessageVisibilityBatch", Fault::refuse(403, "AccessDenied", "no"));
     let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
     assert_eq!(told.code, 1);
     let hint = told.out.rsplit_once("To wake the rest, for an attempt at once: ").unwrap().1;
@@ -48,7 +48,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     assert_eq!(words[0], "redrivectl");
 
     cloud.forget();
-    cloud.script(|_| Reply::Accept);
+    cloud.script(|_| Fault::Pass);
     let told = run(&cloud, &words[1..]).await.text();
     assert!(!told.contains("To wake the rest"), "{told}");
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
@@ -84,7 +84,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         (&[of_subject("urgent", "hold")], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[of_subject("urgent", "retry"), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
     ] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
         let elsewhere = letter("b", &json!({ "queueArn": REQUEUE }));
         let not_held = letter("c", &json!({ "topicArn": format!("{TOPIC}-other") }));
@@ -100,7 +100,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
     }
     // Who releases both wakes all.
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     put_orders(&cloud, &[released, hold(None)]);
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
     run(&cloud, &["release", "--all", "--yes"]).await.text();
@@ -109,7 +109,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
 
 #[tokio::test(start_paused = true)]
 async fn holds_are_released_by_pattern_or_all_at_once() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let mut other = order("other", "hold", None);
     other["match"] = json!({ "topicArn": [{ "suffix": ":billing" }] });
     let all = [order("one", "hold", None), other, order("again", "retry", Some("2026-11-01T13:00:00Z"))];

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::{order, put_orders, run};
 use crate::waiting::{letter, lines, list};
-use support::{CALLER, Cloud, EntryFate, Reply, TOPIC};
+use support::{Account, CALLER, EntryFault, Fault, TOPIC};
 
 #[tokio::test(start_paused = true)]
 async fn orders_are_shown_while_they_are_in_force_and_after() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     assert_eq!(run(&cloud, &["orders"]).await.text(), "No order is in force.\n");
     assert_eq!(run(&cloud, &["orders", "--ended"]).await.text(), "No order has ended.\n");
     put_orders(&cloud, &[order("one", "hold", None), order("over", "retry", None)]);
@@ -36,7 +36,7 @@ async fn orders_are_shown_while_they_are_in_force_and_after() {
 
 #[tokio::test(start_paused = true)]
 async fn the_manual_shows_what_they_print() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let due = |number: u32| json!({ "due": format!("2026-11-01T{:02}:{:02}:41Z", 12 + number % 9, 2 + number % 50) });
     let waiting: Vec<_> = (0..2315).map(|number| letter(&format!("m{number}"), &due(number))).collect();
     list(&cloud, "2026-11-01T11:20:00Z", &lines(&waiting));
@@ -54,11 +54,11 @@ async fn the_manual_shows_what_they_print() {
         order
     };
     cloud.script(|call| {
-        let stale = EntryFate::Failed("ReceiptHandleIsInvalid", "expired", true);
+        let stale = EntryFault::sender("ReceiptHandleIsInvalid", "expired");
         let moved_on = |handle: &String| (1..=6).any(|number| handle.ends_with(&format!("-m7{number}")));
         let entries = call.entries.iter().enumerate();
-        let fates = entries.filter(|(_, entry)| entry.receipt_handle.as_ref().is_some_and(moved_on));
-        Reply::Except(fates.map(|(index, _)| (index, stale)).collect())
+        let fates = entries.filter(|(_, entry)| entry.handle.as_ref().is_some_and(moved_on));
+        Fault::Entries(fates.map(|(index, _)| (index, stale.clone())).collect())
     });
     let manual =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::{DOCUMENT, ids, order, orders, put_orders, retry_topic, run, run_in, shown};
 use crate::World;
 use crate::waiting::{letter, lines, list};
-use support::{Cloud, DLQ, EntryFate, REQUEUE, Reply, TOPIC};
+use support::{Account, DLQ, EntryFault, Fault, REQUEUE, TOPIC};
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let many: Vec<_> = (0..25).map(|number| letter(&format!("m{number:02}"), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
     let newer = letter("m00", &json!({ "receiptHandle": "newer-S3CR3T" }));
@@ -28,10 +28,10 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
     // One more is hidden by an instance that has not read the order yet.
     let late = cloud.clone();
     cloud.script(move |call| {
-        if call.op == "PutObject" && call.to == DOCUMENT {
+        if call.operation == "PutObject" && call.target == DOCUMENT {
             list(&late, "2026-11-01T12:00:01Z", &lines(&[letter("late", &json!({}))]));
         }
-        Reply::Accept
+        Fault::Pass
     });
     let begun = Instant::now();
     let told = run(&cloud, &retry_topic()).await;
@@ -56,17 +56,17 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let many: Vec<_> = (0..100).map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
     let begun = Instant::now();
     let times = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&times);
     cloud.script(move |call| {
-        if call.op == "ChangeMessageVisibilityBatch" {
+        if call.operation == "ChangeMessageVisibilityBatch" {
             seen.lock().unwrap().push(begun.elapsed().as_secs_f64());
         }
-        Reply::Accept
+        Fault::Pass
     });
     run(&cloud, &[&retry_topic()[..], &["--rate", "10"]].concat()).await.text();
     let times = times.lock().unwrap().clone();
@@ -77,7 +77,7 @@ async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     for object in 0..100 {
         let ten: Vec<_> = (0..10).map(|number| letter(&format!("{object}-{number}"), &json!({}))).collect();
         list(&cloud, &format!("2026-11-01T11:{:02}:{:02}Z", object / 60, object % 60), &lines(&ten));
@@ -96,25 +96,25 @@ async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let names = ["fine", "stale", "gone", "busy", "refused"];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
     let calls = AtomicU32::new(0);
     cloud.script(move |call| {
-        if call.op != "ChangeMessageVisibilityBatch" {
-            return Reply::Accept;
+        if call.operation != "ChangeMessageVisibilityBatch" {
+            return Fault::Pass;
         }
         if calls.fetch_add(1, Ordering::Relaxed) == 0 {
             let fates = [
-                ("stale", EntryFate::Failed("ReceiptHandleIsInvalid", "S3CR3T expired", true)),
-                ("gone", EntryFate::Failed("InvalidParameterValue", "S3CR3T is gone", true)),
-                ("busy", EntryFate::Failed("RequestThrottled", "slower", true)),
-                ("refused", EntryFate::Failed("AccessDenied", "not you", true)),
+                ("stale", EntryFault::sender("ReceiptHandleIsInvalid", "S3CR3T expired")),
+                ("gone", EntryFault::sender("InvalidParameterValue", "S3CR3T is gone")),
+                ("busy", EntryFault::sender("RequestThrottled", "slower")),
+                ("refused", EntryFault::sender("AccessDenied", "not you")),
             ];
-            let place = |(name, fate): (&str, EntryFate)| (call.entries_with(name)[0], fate);
-            return Reply::Except(fates.map(place).to_vec());
+            let place = |(name, fate): (&str, EntryFault)| (call.entries_with(name)[0], fate);
+            return Fault::Entries(fates.map(place).to_vec());
         }
-        Reply::Accept
+        Fault::Pass
     });
     let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
     assert_eq!(told.code, 1);
@@ -127,14 +127,14 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
     for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         put_orders(&cloud, &[order("held", "hold", None)]);
         list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
         let written = AtomicBool::new(false);
         cloud.script(move |call| {
-            written.fetch_or(call.op == "PutObject" && call.to == DOCUMENT, Ordering::Relaxed);
-            let fails = call.op == "ListObjectsV2" && written.load(Ordering::Relaxed);
-            if fails { Reply::Fail(403, "AccessDenied", "no") } else { Reply::Accept }
+            written.fetch_or(call.operation == "PutObject" && call.target == DOCUMENT, Ordering::Relaxed);
+            let fails = call.operation == "ListObjectsV2" && written.load(Ordering::Relaxed);
+            if fails { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
         });
         let told = run(&cloud, args).await;
         assert_eq!((told.code, told.err.as_str()), (1, ""), "{action}");
@@ -147,7 +147,7 @@ async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() 
 
 #[tokio::test(start_paused = true)]
 async fn no_handle_is_ever_printed() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     list(
         &cloud,
         "2026-11-01T11:00:00Z",
@@ -155,9 +155,9 @@ async fn no_handle_is_ever_printed() {
     );
     put_orders(&cloud, &[order("held", "hold", None)]);
     let code = |op: &str| {
-        (op == "ChangeMessageVisibilityBatch").then_some(Reply::Fail(400, "InvalidAddress", "S3CR3T"))
+        (op == "ChangeMessageVisibilityBatch").then_some(Fault::refuse(400, "InvalidAddress", "S3CR3T"))
     };
-    cloud.script(move |call| code(&call.op).unwrap_or(Reply::Accept));
+    cloud.script(move |call| code(&call.operation).unwrap_or(Fault::Pass));
     for args in [
         &retry_topic()[..],
         &["retry", "--topic", TOPIC, "--why", "mended", "--yes", "--json"],
@@ -174,19 +174,19 @@ async fn no_handle_is_ever_printed() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_stops_waking_and_the_order_stays() {
     for before_the_first in [true, false] {
-        let cloud = Cloud::new();
+        let cloud = Account::new();
         let many: Vec<_> = (0..1000).map(|number| letter(&number.to_string(), &json!({}))).collect();
         list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
         let interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&interrupted);
         cloud.script(move |call| {
             let now = if before_the_first {
-                call.to == DOCUMENT && call.op == "PutObject"
+                call.target == DOCUMENT && call.operation == "PutObject"
             } else {
-                call.op.starts_with("Change")
+                call.operation.starts_with("Change")
             };
             flag.fetch_or(now, Ordering::Relaxed);
-            Reply::Accept
+            Fault::Pass
         });
         let world = World { interrupted, ..World::on(&cloud) };
         let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
@@ -201,7 +201,7 @@ async fn an_interrupt_stops_waking_and_the_order_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn an_order_that_has_ended_wakes_nobody() {
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     let letters: Vec<_> = (0..30).map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
     let slowly = [&retry_topic()[..], &["--rate", "1", "--for", "40s"]].concat();
@@ -219,7 +219,7 @@ async fn an_order_that_has_ended_wakes_nobody() {
         told.out
     );
 
-    let cloud = Cloud::new();
+    let cloud = Account::new();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
     let told = run(&cloud, &[&retry_topic()[..], &["--until", "2026-11-01T12:00:10Z"]].concat()).await;
     assert_eq!(told.code, 2);

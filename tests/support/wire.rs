@@ -1,6 +1,6 @@
-//! HTTP/1.1 as a server reads and writes it.
+//! HTTP/1.1 as a server reads it.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -8,39 +8,27 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::Response;
-
 /// One request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raw {
+pub(super) struct Raw {
     /// `POST / HTTP/1.1`.
-    pub line: String,
+    pub(super) line: String,
     /// The headers in their order, their names in lower case.
-    pub headers: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
     /// The body, without the chunks it may have come in.
-    pub body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Raw {
-    /// `POST`.
-    pub fn method(&self) -> &str {
-        self.line.split(' ').next().unwrap_or_default()
-    }
-
-    /// Path and query.
-    pub fn path(&self) -> &str {
-        self.line.split(' ').nth(1).unwrap_or_default()
-    }
-
     /// The first header of this name.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// The next request; `None` at the end of the connection. `go_on` is called when the client waits for
 /// a word before it sends the body.
-pub fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Raw> {
+pub(super) fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Raw> {
     let line = read_line(stream)?;
     let mut headers = Vec::new();
     loop {
@@ -70,19 +58,8 @@ pub fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Ra
     Some(raw)
 }
 
-/// Writes an answer.
-pub fn write(stream: &mut impl Write, answer: &Response) -> std::io::Result<()> {
-    let mut text = format!("HTTP/1.1 {} Status\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
-    for (name, value) in &answer.headers {
-        text.extend([name, ": ", value, "\r\n"]);
-    }
-    text.extend(["\r\n", &answer.body]);
-    stream.write_all(text.as_bytes())?;
-    stream.flush()
-}
-
 /// What a server needs for TLS; chain and key are PEM.
-pub fn tls(chain: &str, key: &str) -> Arc<ServerConfig> {
+pub(super) fn tls(chain: &str, key: &str) -> Arc<ServerConfig> {
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
