@@ -11,8 +11,8 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::arn::Arn;
+use sns_redrive::batch::{MAX_ENTRIES, runs};
 use sns_redrive::clients::Clients;
-use sns_redrive::delivery::{MAX_ENTRIES, runs};
 
 /// Bytes of all messages of a request.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>,

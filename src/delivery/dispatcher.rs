@@ -1,6 +1,5 @@
 //! Sends payloads: many in few requests, several requests at a time.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +9,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::guard::Reach;
 use super::http::HttpClient;
-use super::packing::{MAX_ENTRIES, runs};
 use super::payload::Payload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
-use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Window};
+use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Unsent, Window, requests};
 use crate::clients::Clients;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
@@ -52,6 +50,16 @@ impl<'a> PendingDelivery<'a> {
     #[must_use]
     pub fn now(to: &'a Endpoint, payload: &'a Payload<'a>) -> Self {
         Self { to, payload, not_before: Instant::now(), at_once: usize::MAX, purpose: Purpose::Other }
+    }
+
+    /// Returns the message as the division into requests needs it.
+    fn unsent(&self) -> Unsent<'a> {
+        let trace = match (self.to, self.payload) {
+            (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
+            _ => None,
+        };
+        let Self { to, payload, at_once, purpose, .. } = *self;
+        Unsent { to, trace, bytes: payload.size(), at_once, purpose }
     }
 }
 
@@ -159,24 +167,8 @@ impl Dispatcher {
         time: Time,
         gate: &dyn Gate,
     ) -> Vec<(Sent, Duration)> {
-        let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
-        for (index, PendingDelivery { to, payload, purpose, .. }) in waiting.iter().enumerate() {
-            let trace = match (to, payload) {
-                (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
-                _ => None,
-            };
-            // Last retries wait for another trial than all others.
-            let last = purpose.is_last() && !self.health().is_up(to);
-            together.entry((to, trace, last)).or_default().push(index);
-        }
-        let requests = together.into_iter().flat_map(|((to, ..), indexes)| {
-            let sizes: Vec<_> = indexes.iter().map(|index| waiting[*index].payload.size()).collect();
-            let (entries, bytes) = request_limits(to);
-            let at_once = indexes.iter().map(|index| waiting[*index].at_once).min().unwrap_or(entries);
-            let runs = runs(&sizes, entries.min(at_once), bytes);
-            runs.into_iter().map(move |run| indexes[run].to_vec())
-        });
-        let mut requests: Vec<Vec<usize>> = requests.collect();
+        let unsent: Vec<_> = waiting.iter().map(PendingDelivery::unsent).collect();
+        let mut requests = requests(&unsent, &self.health());
         let mut dispatch = self.dispatch(waiting, &requests, time);
         let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
         let mut under_way = FuturesUnordered::new();
@@ -371,14 +363,4 @@ impl Answers {
 fn waits_for<'a>(to: &'a Endpoint, payloads: &[&Payload<'_>]) -> Option<&'a Arn> {
     let (Endpoint::Function(function), [payload]) = (to, payloads) else { return None };
     payload.waits().then_some(function)
-}
-
-/// Entries and bytes of one request.
-fn request_limits(to: &Endpoint) -> (usize, usize) {
-    match to {
-        Endpoint::Topic(_) => (MAX_ENTRIES, topic::MAX_REQUEST_BYTES),
-        Endpoint::Queue(_) => (MAX_ENTRIES, queue::MAX_REQUEST_BYTES),
-        Endpoint::Stream(_) => (stream::MAX_REQUEST_RECORDS, stream::MAX_REQUEST_BYTES),
-        Endpoint::Function(_) | Endpoint::Http(_) => (1, usize::MAX),
-    }
 }

@@ -9,9 +9,8 @@ use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::packing::MAX_ENTRIES;
 use crate::arn::Arn;
-use crate::batch::CONCURRENT_REQUESTS;
+use crate::batch::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 

@@ -4,6 +4,7 @@
 //! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
 //! service's request; nothing here knows of policies or schedules.
 
+mod answers;
 mod dispatcher;
 mod event;
 mod function;
@@ -11,7 +12,6 @@ mod guard;
 mod hiding;
 mod http;
 mod message;
-mod packing;
 mod payload;
 mod queue;
 mod stream;
@@ -23,6 +23,5 @@ pub use guard::Reach;
 pub use hiding::{Hiding, hide};
 pub use http::{HttpClient, Post, SimulatedNetwork};
 pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, Numbered, OutgoingMessage};
-pub use packing::{MAX_ENTRIES, runs};
 pub use payload::Payload;
 pub use stream::Record;

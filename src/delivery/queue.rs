@@ -7,17 +7,13 @@ use aws_sdk_sqs::types::{
     SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
 };
 
+use super::answers::in_order;
 use super::message::OutgoingMessage;
-use super::packing::in_order;
 use crate::arn::Arn;
 use crate::batch::Sent;
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
-
-/// A batch may be as large as one message: 1 MiB.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-pub(super) const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 
 /// One request; an answer per message, or one failure of the whole request.
 pub(super) async fn send(

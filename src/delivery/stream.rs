@@ -17,12 +17,6 @@ use crate::letter::Letter;
 /// <https://docs.aws.amazon.com/firehose/latest/dev/basic-deliver.html>
 const LINE_BREAK: &str = "\n";
 
-/// Records a request.
-pub(super) const MAX_REQUEST_RECORDS: usize = 500;
-
-/// Bytes a request.
-pub(super) const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
-
 /// A record of one letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {

@@ -4,18 +4,13 @@ use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
 use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 
+use super::answers::in_order;
 use super::message::OutgoingMessage;
-use super::packing::in_order;
 use crate::arn::Arn;
 use crate::batch::Sent;
 use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
-
-/// A batch may be as large as one message. Topics take 256 KiB unless their `MaximumMessageSize`
-/// says otherwise.
-/// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
-pub(super) const MAX_REQUEST_BYTES: usize = 256 * 1024;
 
 /// The trace that a message belongs to, if anybody records it. SNS knows no system attributes: it takes the
 /// trace from a header of the request, and hands it on.

@@ -28,6 +28,7 @@
 //! | `time` | the division of an invocation's time |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
+//! | `requests` | which messages share a request |
 //! | `dispatch`, `calls` | which requests begin when |
 //! | `health` | what is known of endpoints: which are left alone, and when they are tried again |
 //! | `in_flight`, `place` | hide or move |
@@ -54,6 +55,7 @@ mod opening;
 mod order;
 mod outcome;
 mod place;
+mod requests;
 mod resolve;
 mod round;
 mod run;
@@ -76,6 +78,7 @@ pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use machine::Machine;
 pub use order::Order;
 pub use outcome::{NotDone, Outcome, Report, response};
+pub use requests::{MAX_ENTRIES, Unsent, requests, runs};
 pub use state::{ActionId, Batch};
 pub use subscription::{Check, Refusal, Subscription};
 pub use time::{CALL_TIME, HTTP_TIMEOUT, Window};

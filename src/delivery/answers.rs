@@ -1,0 +1,23 @@
+//! The answers to the entries of a batch request, in their order.
+
+use crate::batch::Sent;
+use crate::failure::{Failure, FailureClass};
+
+/// Puts the two lists of a batch answer in the order of the request. An entry that stands in
+/// neither was not taken, as far as anybody can tell.
+pub(super) fn in_order<'a>(
+    count: usize,
+    successful: impl Iterator<Item = &'a str>,
+    failed: impl Iterator<Item = (&'a str, Failure)>,
+) -> Vec<Sent> {
+    let unanswered = Failure::ours(FailureClass::Transient, "NoAnswer");
+    let mut sent = vec![Sent::Failed(unanswered); count];
+    let mut put = |id: &str, answer| {
+        if let Some(place) = id.parse::<usize>().ok().and_then(|index| sent.get_mut(index)) {
+            *place = answer;
+        }
+    };
+    successful.for_each(|id| put(id, Sent::Accepted));
+    failed.for_each(|(id, failure)| put(id, Sent::Failed(failure)));
+    sent
+}
