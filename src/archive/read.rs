@@ -14,7 +14,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
-use crate::letter::{BadEvent, Letter, Origins, SqsMessage, Trust, is_binary};
+use crate::letter::{
+    Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust, is_binary,
+};
 
 /// Why a line is no record that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +75,7 @@ impl Record {
             Ok(record) if record.archived_at.parse::<Timestamp>().is_err() => {
                 Err(BadRecord::Form { problem: "archivedAt is no time".to_owned() })
             }
-            Ok(record) => Ok(record),
+            Ok(record) => Ok(record.with_dead_letter_queue()),
             Err(error) => Err(bad(line, &error)),
         }
     }
@@ -90,6 +92,17 @@ impl Record {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
     }
 
+    /// The record with its dead-letter queue. Early records do not have it: there the mark says where a letter of the
+    /// requeue came from.
+    fn with_dead_letter_queue(self) -> Self {
+        let marked = || {
+            let mark = self.message.message_attributes.get(MARK_ATTRIBUTE)?.string_value.clone()?;
+            Mark::find(&[(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark))].into())?.requeued.dlq
+        };
+        let known = self.dead_letter_queue_arn.clone().or_else(marked);
+        Self { dead_letter_queue_arn: Some(known.unwrap_or_else(|| self.queue_arn.clone())), ..self }
+    }
+
     /// The letter as the function had read it. What its mark says of the requeue, and an origin that it claims, are
     /// believed only where the function did so.
     ///
@@ -97,12 +110,13 @@ impl Record {
     ///
     /// As [`Record::to_message`].
     pub fn to_letter(&self) -> Result<Letter, BadRecord> {
-        let message = self.to_message()?;
-        let letter = Letter::parse(message);
+        let requeue = (*self.dead_letter_queue() != self.queue_arn).then_some(&self.queue_arn);
+        let read = |message, origins| Letter::received(message, Trust { requeue, origins });
+        let letter = read(self.to_message()?, Origins::none());
         if letter.origin.name() == self.origin {
             return Ok(letter);
         }
-        let letter = Letter::received(letter.sqs, Trust { requeue: None, origins: &Origins::all() });
+        let letter = read(letter.sqs, &Origins::all());
         if letter.origin.name() == self.origin {
             return Ok(letter);
         }

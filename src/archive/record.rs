@@ -10,6 +10,7 @@
 //! | `archivedAt` | RFC 3339 |
 //! | `reason`, `detail` | why, by name and in words |
 //! | `queueArn`, `message.messageId` | together they name the record: a crash can archive a letter twice |
+//! | `deadLetterQueueArn` | the dead-letter queue that it came from: `queueArn`, unless that is the requeue |
 //! | `letterId`, `origin`, `topicArn`, `subscriptionArn` | as in the logs |
 //! | `rule`, `targetArn`, `targetUrl` | the rule it fell under, where it was to go |
 //! | `retry` | `number` of the last one made and `of` how many; absent if none was made. `ordered` where an order made it ahead of its time: then it took no number, and `number` is that of the retry before it |
@@ -47,6 +48,9 @@ pub struct Record {
     pub detail: Option<String>,
     /// The queue that the letter lay in.
     pub queue_arn: Arn,
+    /// The dead-letter queue that it came from; always there in records that this version wrote or read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letter_queue_arn: Option<Arn>,
     /// The letter's id.
     pub letter_id: String,
     /// The origin's name.
@@ -161,6 +165,7 @@ impl Record {
             reason: context.reason.name().to_owned(),
             detail: context.detail.clone(),
             queue_arn: letter.sqs.queue.clone(),
+            dead_letter_queue_arn: Some(letter.dead_letter_queue().clone()),
             letter_id: letter.id.as_str().to_owned(),
             origin: letter.origin.name().to_owned(),
             topic_arn: letter.topic().cloned(),
@@ -185,6 +190,12 @@ impl Record {
                 .map(|cause| RecordedCause { code: cause.code.clone(), message: cause.message.clone() }),
             message: RecordedMessage::of(&letter.sqs),
         }
+    }
+
+    /// The dead-letter queue that it came from: the queue that it lay in, unless that is the requeue.
+    #[must_use]
+    pub fn dead_letter_queue(&self) -> &Arn {
+        self.dead_letter_queue_arn.as_ref().unwrap_or(&self.queue_arn)
     }
 
     /// The record as one line, with its line end.

@@ -31,6 +31,7 @@ async fn body_and_attributes_are_unchanged_and_the_record_is_one_attribute_more(
             "archivedAt": "2026-11-01T12:00:00Z",
             "reason": "unrecognised",
             "queueArn": DLQ,
+            "deadLetterQueueArn": DLQ,
             "letterId": "r",
             "origin": "raw",
             "rule": "default",

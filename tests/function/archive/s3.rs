@@ -59,6 +59,7 @@ async fn a_record_says_all_that_is_known() {
             "reason": "exhausted",
             "detail": "in words",
             "queueArn": DLQ,
+            "deadLetterQueueArn": DLQ,
             "letterId": "life-long-id",
             "origin": "sns",
             "topicArn": TOPIC,
