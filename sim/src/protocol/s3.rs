@@ -117,6 +117,7 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
             &element("Key", key),
             &element("LastModified", &modified),
             &element("ETag", &object.etag),
+            &element("Size", &object.bytes.len().to_string()),
             "<StorageClass>STANDARD</StorageClass></Contents>",
         ]);
     }
