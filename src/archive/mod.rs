@@ -4,20 +4,28 @@
 //! it has it, or it says why not and the letter stays in its queue. Storing a letter twice is
 //! harmless; losing one is not.
 
+mod index;
 mod lines;
+mod listing;
+mod object;
 mod queue;
 mod read;
 mod record;
 mod s3;
 mod select;
 mod store;
+mod unread;
 mod walk;
 
+pub use index::{Group, Index, topic_hash};
+pub use listing::Listing;
+pub use object::Object;
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};
 pub use record::{
     RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage, RecordedRetry,
 };
-pub use select::{Pattern, Selection, Undecided};
+pub use select::{Holds, Pattern, Selection, Undecided};
 pub use store::{Archive, Batch};
-pub use walk::{Archived, Found, Tally, Unread, Walk, WhyUnread};
+pub use unread::{Unread, WhyUnread};
+pub use walk::{Archived, Found, Tally, Walk};

@@ -1,10 +1,7 @@
-//! An archive in S3: one object of NDJSON per invocation.
+//! An archive in S3: one object of NDJSON per invocation and dead-letter queue.
 
 use aws_sdk_s3::primitives::ByteStream;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
-use crate::arn::Arn;
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
@@ -31,31 +28,5 @@ pub(super) async fn put(
         Ok(_) => Ok(()),
         Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(()),
         Err(error) => Err(failure_of_call(&error)),
-    }
-}
-
-/// `<prefix>/queue=<name>/date=<yyyy-mm-dd>/<time>-<request id>.jsonl`, a layout that Athena and
-/// Glue read as partitions. Times are UTC.
-pub(super) fn key(prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
-    let utc = now.to_zoned(TimeZone::UTC);
-    let (date, time) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%SZ"));
-    let prefix = prefix.trim_matches('/');
-    let separator = if prefix.is_empty() { "" } else { "/" };
-    format!("{prefix}{separator}queue={}/date={date}/{time}-{request_id}.jsonl", queue.resource())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_partitioned_by_queue_and_day() {
-        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
-        let now = "2026-11-01T23:59:58.9Z".parse().unwrap();
-        assert_eq!(
-            key("dead/letters/", &queue, now, "req-1"),
-            "dead/letters/queue=orders-dlq/date=2026-11-01/20261101T235958Z-req-1.jsonl"
-        );
-        assert_eq!(key("", &queue, now, "r"), "queue=orders-dlq/date=2026-11-01/20261101T235958Z-r.jsonl");
     }
 }

@@ -1,12 +1,14 @@
 //! Which letters of an archive are meant.
 //!
-//! Keys hold the queue's name and the day (`queue=<name>/date=<yyyy-mm-dd>/`), so much of an archive
-//! need not even be listed; the rest is told by each record. All of it is pure.
+//! Keys hold the dead-letter queue's name, the day and an index, so much of an archive need not even be listed, and
+//! much of what is listed need not be read; the rest is told by each record. All of it is pure.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::index::{Group, Index, topic_hash};
+use super::object::Object;
 use super::read::BadRecord;
 use super::record::Record;
 use crate::arn::Arn;
@@ -16,8 +18,11 @@ use crate::policy::{BadPolicy, Policy, Unmatchable};
 /// Letters of an archive. What is not given, or an empty list, is no limit.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The queue that they lay in: its ARN, or its name.
+    /// The dead-letter queue that they came from, or the queue that they lay in: its ARN, or its name.
     pub queue: Option<String>,
+    /// The function's requeue, its ARN or its name, where it is known. Letters of any dead-letter queue lay in it, and
+    /// in layout 1 they stand in its folder.
+    pub requeue: Option<String>,
     /// Archived at this time or later.
     pub from: Option<Timestamp>,
     /// Archived before this time.
@@ -88,7 +93,9 @@ impl Selection {
         let topic = || record.topic_arn.as_ref();
         let told_by_record = self.from.is_none_or(|from| archived >= from)
             && self.until().is_none_or(|until| archived < until)
-            && self.queue.as_ref().is_none_or(|queue| named(queue, &record.queue_arn))
+            && self.queue.as_ref().is_none_or(|queue| {
+                named(queue, record.dead_letter_queue()) || named(queue, &record.queue_arn)
+            })
             && any(&self.reasons, &record.reason)
             && any(&self.origins, &record.origin)
             && (self.topics.is_empty()
@@ -99,66 +106,254 @@ impl Selection {
         }
     }
 
+    /// Tells by its key alone how many of the letters in an object belong to it.
+    #[must_use]
+    pub fn holds(&self, object: &Object) -> Holds {
+        let Some(index) = &object.index else {
+            let may_hold = self.times().may_hold(object.stored) && self.folder(object) != Some(false);
+            return if may_hold { Holds::AtMost(object.bytes / LEAST_RECORD_BYTES + 1) } else { Holds::None };
+        };
+        let (letters, are_sure) = self.counts(index);
+        let parts = [self.folder(object), self.times().span(object)];
+        if letters == 0 || parts.contains(&Some(false)) {
+            Holds::None
+        } else if are_sure
+            && parts.iter().all(Option::is_some)
+            && self.pattern.is_none()
+            && self.origins.is_empty()
+        {
+            Holds::Exactly(letters)
+        } else {
+            Holds::AtMost(letters)
+        }
+    }
+
+    /// How many letters of an index have its reasons and topics, and whether the index is sure of it.
+    fn counts(&self, index: &Index) -> (u64, bool) {
+        if self.reasons.is_empty() && self.topics.is_empty() {
+            return (index.letters, true);
+        }
+        let Some(groups) = &index.groups else { return (index.letters, false) };
+        let topics: Vec<_> = self.topics.iter().map(|topic| topic_hash(name_of(topic))).collect();
+        let is_selected = |group: &&Group| {
+            let topic = || group.topic.as_ref().is_some_and(|topic| topics.contains(topic));
+            (self.reasons.is_empty() || self.reasons.contains(&group.reason))
+                && (topics.is_empty() || topic())
+        };
+        let letters = groups.iter().filter(is_selected).map(|group| group.letters).sum();
+        // Topics of other accounts may have the same name.
+        (letters, self.topics.iter().all(|topic| is_name(topic)))
+    }
+
+    /// Whether the letters of an object belong to its queue, by the folder; `None` where each record tells.
+    fn folder(&self, object: &Object) -> Option<bool> {
+        let Some(queue) = &self.queue else { return Some(true) };
+        let requeue = self.requeue.as_deref().map(name_of);
+        let (wanted, found) = (name_of(queue), object.queue());
+        if found == wanted {
+            // Queues of other accounts may have the same name.
+            return (object.index.is_some() && is_name(queue)).then_some(true);
+        }
+        let lay_in_requeue = object.index.is_none() && requeue == Some(found);
+        let elsewhere = requeue.is_some_and(|requeue| requeue != wanted) && !lay_in_requeue;
+        elsewhere.then_some(false)
+    }
+
+    /// The names of the queues whose folders may hold some of it, in their order; `None` for all queues.
+    pub(super) fn folders(&self) -> Option<Vec<&str>> {
+        let queue = name_of(self.queue.as_deref()?);
+        let requeue = self.requeue.as_deref().map(name_of);
+        if requeue == Some(queue) {
+            return None;
+        }
+        let mut names: Vec<_> = requeue.into_iter().chain([queue]).collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
+    pub(super) fn times(&self) -> Times {
+        Times { from: self.from, until: self.until(), cut_off: self.cut_off }
+    }
+
     /// The end of its time, where it has one.
     fn until(&self) -> Option<Timestamp> {
         self.to.into_iter().chain(self.cut_off).min()
     }
+}
 
-    /// The queue's name, by which its keys are known.
-    pub(super) fn queue_name(&self) -> Option<&str> {
-        let queue = self.queue.as_deref()?;
-        Some(queue.rsplit(':').next().unwrap_or(queue))
-    }
+/// How many letters of a selection an object holds, as far as its key tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// None of them.
+    None,
+    /// So many or fewer: it must be read.
+    AtMost(u64),
+    /// So many.
+    Exactly(u64),
+}
 
-    /// The days whose objects may hold some of it, first and last.
+/// The least that a record takes, bytes.
+const LEAST_RECORD_BYTES: u64 = 512;
+
+/// The name of a queue or topic that is given by its ARN or name.
+fn name_of(given: &str) -> &str {
+    given.rsplit(':').next().unwrap_or(given)
+}
+
+fn is_name(given: &str) -> bool {
+    name_of(given) == given
+}
+
+/// When letters of a selection were archived.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Times {
+    from: Option<Timestamp>,
+    /// Left out itself.
+    until: Option<Timestamp>,
+    /// Left out itself; also by S3's own clock.
+    cut_off: Option<Timestamp>,
+}
+
+impl Times {
+    /// The days whose objects may hold some of them, first and last.
     pub(super) fn days(&self) -> (Option<Date>, Option<Date>) {
         let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
-        (self.from.map(day), self.until().map(day))
+        (self.from.map(day), self.until.map(day))
     }
 
-    /// Whether an object that S3 stored at that time may hold some of it. Its letters were archived before,
-    /// by a clock that may differ.
-    pub(super) fn stored_in_time(&self, stored: Option<Timestamp>) -> bool {
+    /// Whether an object that S3 stored at that time may hold some of them. Its letters were archived before, by a
+    /// clock that may differ.
+    pub(super) fn may_hold(&self, stored: Option<Timestamp>) -> bool {
         let Some(stored) = stored else { return true };
         let late = stored.saturating_add(CLOCK_SKEW).unwrap_or(stored);
         self.cut_off.is_none_or(|cut_off| stored < cut_off) && self.from.is_none_or(|from| late >= from)
     }
+
+    /// Whether all letters of an object were archived then, or none, by its key; `None` where each record tells.
+    fn span(&self, object: &Object) -> Option<bool> {
+        if !self.may_hold(object.stored) {
+            return Some(false);
+        }
+        if self.from.is_none() && self.until.is_none() {
+            return Some(true);
+        }
+        let begin = object.named_time()?;
+        let end = begin.checked_add(PRECISION).ok()?;
+        if self.from.is_some_and(|from| end <= from) || self.until.is_some_and(|until| begin >= until) {
+            return Some(false);
+        }
+        let inside =
+            self.from.is_none_or(|from| begin >= from) && self.until.is_none_or(|until| end <= until);
+        inside.then_some(true)
+    }
 }
+
+/// The precision of times in keys with an index.
+const PRECISION: SignedDuration = SignedDuration::from_millis(1);
 
 /// By how much S3's clock and that of whoever archived may differ.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
-
-/// The day of an object of an archive; `None` for any other key. `after_prefix` is the key without the
-/// archive's prefix.
-pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
-    let (queue, rest) = after_prefix.strip_prefix("queue=")?.split_once('/')?;
-    let (date, name) = rest.strip_prefix("date=")?.split_once('/')?;
-    let is_file = name.strip_suffix(".jsonl").is_some_and(|name| !name.is_empty() && !name.contains('/'));
-    if queue.is_empty() || !is_file {
-        return None;
-    }
-    date.parse().ok()
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ORDERS: &str = "HBaK2wDS";
+
+    fn object(queue: &str, name: &str) -> Object {
+        Object::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
+    }
+
+    /// 7 letters, 4 of them of the topic `orders`, archived at noon.
+    fn indexed(queue: &str) -> Object {
+        object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{ORDERS}.4.refused.none.3"))
+    }
+
+    fn of(set: impl FnOnce(&mut Selection)) -> Selection {
+        let mut selection = Selection::default();
+        set(&mut selection);
+        selection
+    }
+
+    fn noon_plus(millis: i64) -> Timestamp {
+        let noon: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        noon + SignedDuration::from_millis(millis)
+    }
+
     #[test]
-    fn the_day_stands_in_the_key_and_other_keys_are_none_of_an_archive() {
-        let day = |key| day_of(key).map(|date| date.to_string());
-        assert_eq!(day("queue=q/date=2026-11-01/20261101T120000Z-r.jsonl").as_deref(), Some("2026-11-01"));
-        for key in [
-            "",
-            "replays/1/manifest.json",
-            "queue=q/date=2026-11-01/a.json",
-            "queue=q/date=2026-11-01/a/b.jsonl",
-            "queue=q/date=2026-11-01/.jsonl",
-            "queue=q/date=2026-13-01/a.jsonl",
-            "queue=/date=2026-11-01/a.jsonl",
-            "date=2026-11-01/a.jsonl",
+    fn reasons_topics_and_times_are_told_by_the_index() {
+        use Holds::{AtMost, Exactly};
+        let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}");
+        let pattern = || Pattern::parse(r#"{"origin": ["sns"]}"#).ok();
+        for (selection, expected) in [
+            (Selection::default(), Exactly(7)),
+            (of(|it| it.reasons = vec!["exhausted".into()]), Exactly(4)),
+            (of(|it| it.reasons = vec!["exhausted".into(), "refused".into()]), Exactly(7)),
+            (of(|it| it.reasons = vec!["rule".into()]), Holds::None),
+            (of(|it| it.topics = vec!["orders".into()]), Exactly(4)),
+            (of(|it| it.topics = vec![arn("orders")]), AtMost(4)),
+            (of(|it| it.topics = vec![arn("billing")]), Holds::None),
+            (of(|it| (it.topics, it.reasons) = (vec!["orders".into()], vec!["refused".into()])), Holds::None),
+            (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
+            (of(|it| it.pattern = pattern()), AtMost(7)),
+            (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
+            (of(|it| it.from = Some(noon_plus(1))), Holds::None),
+            (of(|it| it.to = Some(noon_plus(0))), Holds::None),
+            (of(|it| it.cut_off = Some(noon_plus(0))), Holds::None),
         ] {
-            assert_eq!(day(key), None, "{key}");
+            assert_eq!(selection.holds(&indexed("dlq")), expected, "{selection:?}");
+        }
+        let part = of(|it| it.from = Some(noon_plus(0) + SignedDuration::from_micros(1)));
+        assert_eq!(part.holds(&indexed("dlq")), AtMost(7));
+        let short = object("dlq", ".000Z-r.2-n7-r0");
+        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&short), AtMost(7));
+    }
+
+    #[test]
+    fn what_was_stored_after_the_cut_off_is_none_of_it() {
+        let late = Object { stored: Some(noon_plus(1000)), ..indexed("dlq") };
+        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1000))).holds(&late), Holds::None);
+        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1001))).holds(&late), Holds::Exactly(7));
+    }
+
+    #[test]
+    fn an_object_without_an_index_may_hold_as_much_as_fits_in() {
+        let early = object("dlq", "Z-r");
+        assert_eq!(Selection::default().holds(&early), Holds::AtMost(10));
+        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&early), Holds::AtMost(10));
+    }
+
+    #[test]
+    fn a_queue_is_told_by_the_folder() {
+        use Holds::{AtMost, Exactly};
+        let arn = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
+        let early = |queue| object(queue, "Z-r");
+        for (queue, requeue, folders, expected) in [
+            (
+                "dlq",
+                Some("re"),
+                Some(vec!["dlq", "re"]),
+                [Exactly(7), AtMost(10), Holds::None, AtMost(10), Holds::None],
+            ),
+            ("dlq", None, Some(vec!["dlq"]), [Exactly(7), AtMost(10), AtMost(7), AtMost(10), AtMost(7)]),
+            ("re", Some("re"), None, [AtMost(7), AtMost(10), Exactly(7), AtMost(10), AtMost(7)]),
+        ] {
+            let objects = [indexed("dlq"), early("dlq"), indexed("re"), early("re"), indexed("other")];
+            for given in [queue.to_owned(), arn(queue)] {
+                let is_arn = given != queue;
+                let selection = of(|it| {
+                    it.queue = Some(given);
+                    it.requeue = requeue.map(|name| if is_arn { arn(name) } else { name.to_owned() });
+                });
+                assert_eq!(selection.folders(), folders);
+                let expected =
+                    expected.map(|holds| if is_arn && holds == Exactly(7) { AtMost(7) } else { holds });
+                assert_eq!(
+                    objects.each_ref().map(|object| selection.holds(object)),
+                    expected,
+                    "{selection:?}"
+                );
+            }
         }
     }
 }

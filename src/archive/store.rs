@@ -1,10 +1,15 @@
 //! The archive, in S3 or in a queue.
 
+use std::collections::BTreeMap;
+
+use futures_util::StreamExt;
+use futures_util::stream;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
+use super::index::{Entry, Index};
 use super::record::Record;
-use super::{queue, s3};
+use super::{object, queue, s3};
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
 use crate::delivery::Dispatcher;
@@ -35,8 +40,6 @@ pub enum Archive {
 /// The invocation whose letters are archived.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
-    /// The queue that they lay in.
-    pub queue: &'a Arn,
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The present.
@@ -59,12 +62,21 @@ impl Archive {
         }
         match self {
             Self::S3 { s3, bucket, prefix } => {
-                let key = s3::key(prefix, batch.queue, batch.now, batch.request_id);
-                let put = s3::put(s3, bucket, &key, lines(letters, batch.now));
-                let answer = timeout_at(batch.until, put)
-                    .await
-                    .unwrap_or_else(|_| Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")));
-                vec![answer; letters.len()]
+                let puts = by_dead_letter_queue(letters).into_iter().map(|(queue, places)| async move {
+                    let letters: Vec<_> = places.iter().map(|place| letters[*place]).collect();
+                    let index = Index::of(letters.iter().map(entry));
+                    let key = object::key(prefix, queue, batch.now, batch.request_id, &index);
+                    let put = s3::put(s3, bucket, &key, lines(&letters, batch.now));
+                    (places, timeout_at(batch.until, put).await.unwrap_or_else(|_| Err(too_late())))
+                });
+                let mut answers = vec![Err(too_late()); letters.len()];
+                let mut puts = stream::iter(puts).buffer_unordered(PUTS_AT_ONCE);
+                while let Some((places, answer)) = puts.next().await {
+                    for place in places {
+                        answers[place].clone_from(&answer);
+                    }
+                }
+                answers
             }
             Self::Queue { dispatcher, queue } => {
                 let Batch { now, until, .. } = batch;
@@ -88,6 +100,31 @@ impl Archive {
             Self::Queue { queue, .. } => Some(queue),
         }
     }
+}
+
+/// The places of letters by the name of their dead-letter queue. Queues of one name share a folder, so they share an
+/// object too.
+fn by_dead_letter_queue<'l>(letters: &[(&'l Letter, &ArchiveContext)]) -> BTreeMap<&'l str, Vec<usize>> {
+    let mut places: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (place, (letter, _)) in letters.iter().enumerate() {
+        places.entry(letter.dead_letter_queue().resource()).or_default().push(place);
+    }
+    places
+}
+
+/// Objects that are written at once: a batch of the requeue has one for each dead-letter queue.
+const PUTS_AT_ONCE: usize = 16;
+
+fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> Entry<'l> {
+    Entry {
+        reason: context.reason.name(),
+        topic: letter.topic().map(Arn::resource),
+        replayed: letter.generation() > 0,
+    }
+}
+
+fn too_late() -> Failure {
+    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
 }
 
 /// The object of these letters. One record at a time: it holds the letter's body once more.

@@ -11,18 +11,22 @@ use aws_sdk_s3::primitives::ByteStream;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
-use jiff::Timestamp;
-use jiff::civil::Date;
 
 use super::lines::Lines;
+use super::listing::Listing;
+use super::object::Object;
 use super::read::BadRecord;
 use super::record::Record;
-use super::select::{Selection, Undecided, day_of};
+use super::select::{Holds, Selection, Undecided};
+use super::unread::{Unread, WhyUnread};
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
 /// Objects that are asked for at once. Most hold a few letters, so their time is the call's own.
-const AHEAD: usize = 8;
+const AHEAD: usize = 32;
+
+/// What these may hold together, bytes; a larger one is read alone.
+const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How often an object is asked for whose body breaks off.
 const TRIES: u32 = 3;
@@ -47,26 +51,6 @@ pub struct Archived {
     pub record: Record,
 }
 
-/// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
-    /// The object's key, or the prefix that could not be listed.
-    pub key: Arc<str>,
-    /// The line in it, from 1; none where the object could not be read, or not to its end.
-    pub line: Option<u64>,
-    /// Why.
-    pub why: WhyUnread,
-}
-
-/// Why something could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WhyUnread {
-    /// S3 does not list or show it.
-    Call(Failure),
-    /// The line is no record that can be used, or cannot be matched.
-    Line(Undecided),
-}
-
 /// What a walk has come upon so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -82,8 +66,12 @@ pub struct Tally {
 pub struct Walk<'s> {
     bucket: Bucket,
     selection: &'s Selection,
-    listing: Listing,
-    opening: FuturesOrdered<BoxFuture<'static, (Arc<str>, Opened)>>,
+    source: Source,
+    /// An object that waits for room.
+    waiting: Option<Object>,
+    opening: FuturesOrdered<BoxFuture<'static, (Object, Opened)>>,
+    /// The bytes of these.
+    opening_bytes: u64,
     reading: Option<Reading>,
     tally: Tally,
 }
@@ -108,36 +96,39 @@ struct Reading {
     tries: u32,
 }
 
-/// The keys of an archive, page by page.
-struct Listing {
-    /// With a slash at its end, or empty.
-    prefix: String,
-    days: (Option<Date>, Option<Date>),
-    /// Prefixes of queues that are still to be listed; `None` before they are known.
-    queues: Option<VecDeque<String>>,
-    /// The queue's prefix that is being listed, and where its next page begins.
-    current: Option<(String, Page)>,
-    keys: VecDeque<Arc<str>>,
-}
-
-#[derive(Debug, Clone)]
-enum Page {
-    First,
-    After(String),
+/// Where the objects come from.
+enum Source {
+    Listing(Box<Listing>),
+    Given(VecDeque<Object>),
 }
 
 impl<'s> Walk<'s> {
     /// A walk through the archive under a prefix, which may have slashes at its ends.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &'s Selection) -> Self {
-        let prefix = prefix.trim_matches('/');
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let queues = selection.queue_name().map(|name| [format!("{prefix}queue={name}/")].into());
+        let listing = Listing::new(s3.clone(), bucket, prefix, selection);
+        Self::of(s3, bucket, Source::Listing(Box::new(listing)), selection)
+    }
+
+    /// A walk through these objects, in their order.
+    #[must_use]
+    pub fn over(
+        s3: aws_sdk_s3::Client,
+        bucket: &str,
+        objects: Vec<Object>,
+        selection: &'s Selection,
+    ) -> Self {
+        Self::of(s3, bucket, Source::Given(objects.into()), selection)
+    }
+
+    fn of(s3: aws_sdk_s3::Client, bucket: &str, source: Source, selection: &'s Selection) -> Self {
         Self {
             bucket: Bucket { s3, name: bucket.into() },
             selection,
-            listing: Listing { prefix, days: selection.days(), queues, current: None, keys: VecDeque::new() },
+            source,
+            waiting: None,
             opening: FuturesOrdered::new(),
+            opening_bytes: 0,
             reading: None,
             tally: Tally::default(),
         }
@@ -146,7 +137,11 @@ impl<'s> Walk<'s> {
     /// What was come upon so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.tally
+        let strangers = match &self.source {
+            Source::Listing(listing) => listing.strangers(),
+            Source::Given(_) => 0,
+        };
+        Tally { strangers, ..self.tally }
     }
 
     /// The next letter of the selection, or what could not be read; `None` at the end.
@@ -155,19 +150,18 @@ impl<'s> Walk<'s> {
             if let Some(found) = self.next_of_object().await {
                 return Some(found);
             }
-            while self.opening.len() < AHEAD {
-                match self.next_key().await {
-                    Ok(Some(key)) => self.opening.push_back(Box::pin(self.bucket.clone().open(key))),
-                    Ok(None) => break,
-                    Err(unread) => return Some(Found::Unread(unread)),
-                }
+            if let Err(unread) = self.open_ahead().await {
+                return Some(Found::Unread(unread));
             }
-            match self.opening.next().await? {
-                (key, Ok(body)) => {
+            let (object, opened) = self.opening.next().await?;
+            self.opening_bytes -= object.bytes;
+            let key = object.key;
+            match opened {
+                Ok(body) => {
                     self.tally.objects += 1;
                     self.reading = Some(Reading::new(key, body));
                 }
-                (key, Err(failure)) => {
+                Err(failure) => {
                     return Some(Found::Unread(Unread { key, line: None, why: WhyUnread::Call(failure) }));
                 }
             }
@@ -208,74 +202,39 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// The next key that may hold letters of the selection.
-    async fn next_key(&mut self) -> Result<Option<Arc<str>>, Unread> {
-        loop {
-            if let Some(key) = self.listing.keys.pop_front() {
-                return Ok(Some(key));
-            }
-            if let Some((queue, page)) = self.listing.current.take() {
-                self.list(queue, page).await?;
-                continue;
-            }
-            if self.listing.queues.is_none() {
-                self.list_queues().await?;
-            }
-            match self.listing.queues.as_mut().and_then(VecDeque::pop_front) {
-                Some(queue) => self.listing.current = Some((queue, Page::First)),
-                None => return Ok(None),
-            }
-        }
-    }
-
-    /// Lists a page of a queue's keys. If that fails, the rest of this queue is given up.
-    async fn list(&mut self, queue: String, page: Page) -> Result<(), Unread> {
-        let mut call = self.bucket.s3.list_objects_v2().bucket(&*self.bucket.name).prefix(&queue);
-        call = match (&page, self.listing.days.0) {
-            (Page::After(token), _) => call.continuation_token(token),
-            // Keys are listed in their order, so earlier days are passed over at once.
-            (Page::First, Some(first)) => call.start_after(format!("{queue}date={first}")),
-            (Page::First, None) => call,
-        };
-        let answer = call.send().await.map_err(|error| unlisted(&queue, failure_of_call(&error)))?;
-        for object in answer.contents() {
-            let Some(key) = object.key() else { continue };
-            let Some(day) = key.strip_prefix(&self.listing.prefix).and_then(day_of) else {
-                self.tally.strangers += 1;
-                continue;
+    /// Asks for the next objects, as far as there is room.
+    async fn open_ahead(&mut self) -> Result<(), Unread> {
+        while self.opening.len() < AHEAD {
+            let object = match self.waiting.take() {
+                Some(object) => object,
+                None => match self.next_object().await? {
+                    Some(object) => object,
+                    None => break,
+                },
             };
-            if self.listing.days.1.is_some_and(|last| day > last) {
-                return Ok(());
+            if !self.opening.is_empty() && self.opening_bytes.saturating_add(object.bytes) > AHEAD_BYTES {
+                self.waiting = Some(object);
+                break;
             }
-            let stored = object.last_modified().and_then(|at| {
-                at.to_millis().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok())
-            });
-            if self.selection.stored_in_time(stored) {
-                self.listing.keys.push_back(key.into());
-            }
-        }
-        let next = answer.next_continuation_token().filter(|_| answer.is_truncated() == Some(true));
-        self.listing.current = next.map(|token| (queue, Page::After(token.to_owned())));
-        Ok(())
-    }
-
-    async fn list_queues(&mut self) -> Result<(), Unread> {
-        // Known from here on, also if listing fails: the walk then is at its end.
-        let queues = self.listing.queues.insert(VecDeque::new());
-        let all = format!("{}queue=", self.listing.prefix);
-        let call = self.bucket.s3.list_objects_v2().bucket(&*self.bucket.name).prefix(&all).delimiter("/");
-        let mut pages = call.into_paginator().send();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| unlisted(&all, failure_of_call(&error)))?;
-            let prefixes = page.common_prefixes().iter().filter_map(|prefix| prefix.prefix());
-            queues.extend(prefixes.map(str::to_owned));
+            self.opening_bytes += object.bytes;
+            self.opening.push_back(Box::pin(self.bucket.clone().open_object(object)));
         }
         Ok(())
     }
-}
 
-fn unlisted(prefix: &str, failure: Failure) -> Unread {
-    Unread { key: prefix.into(), line: None, why: WhyUnread::Call(failure) }
+    /// The next object that may hold letters of the selection.
+    async fn next_object(&mut self) -> Result<Option<Object>, Unread> {
+        loop {
+            let object = match &mut self.source {
+                Source::Listing(listing) => listing.next().await.transpose()?,
+                Source::Given(objects) => objects.pop_front(),
+            };
+            match object {
+                Some(object) if self.selection.holds(&object) == Holds::None => {}
+                object => return Ok(object),
+            }
+        }
+    }
 }
 
 /// The record of a line, where it belongs to the selection.
@@ -285,9 +244,14 @@ fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Optio
 }
 
 impl Bucket {
-    async fn open(self, key: Arc<str>) -> (Arc<str>, Opened) {
-        let answer = self.s3.get_object().bucket(&*self.name).key(&*key).send().await;
-        (key, answer.map(|answer| answer.body).map_err(|error| failure_of_call(&error)))
+    async fn open_object(self, object: Object) -> (Object, Opened) {
+        let opened = self.open(&object.key).await;
+        (object, opened)
+    }
+
+    async fn open(&self, key: &str) -> Opened {
+        let answer = self.s3.get_object().bucket(&*self.name).key(key).send().await;
+        answer.map(|answer| answer.body).map_err(|error| failure_of_call(&error))
     }
 }
 
@@ -310,7 +274,7 @@ impl Reading {
             match self.body.next().await {
                 Some(Ok(piece)) => self.lines.feed(piece),
                 Some(Err(_)) if self.tries < TRIES => {
-                    let (_, opened) = bucket.clone().open(Arc::clone(&self.key)).await;
+                    let opened = bucket.open(&self.key).await;
                     let skip = self.line.max(self.skip);
                     let tries = self.tries + 1;
                     *self = Self { skip, tries, ..Self::new(Arc::clone(&self.key), opened?) };
@@ -324,18 +288,6 @@ impl Reading {
                     return Ok(rest.filter(|_| self.line > self.skip));
                 }
             }
-        }
-    }
-}
-
-impl std::fmt::Display for WhyUnread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Call(failure) => {
-                write!(f, "{}", failure.code)?;
-                failure.message.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
-            }
-            Self::Line(why) => write!(f, "{why}"),
         }
     }
 }

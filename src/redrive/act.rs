@@ -96,8 +96,7 @@ impl Carrier {
                 Answer::Moved(self.send_to_requeue(&moves, requeue, Time::until(run.after(until))).await)
             }
             Action::Archive { letters, at, limit, until } => {
-                let Run { queue, request_id, .. } = run;
-                let batch = archive::Batch { queue, request_id, now: at, until: run.after(until) };
+                let batch = archive::Batch { request_id: run.request_id, now: at, until: run.after(until) };
                 let letters: Vec<_> =
                     letters.iter().map(|(letter, context)| (letter.as_ref(), context)).collect();
                 Answer::Archived(self.archive.store(&letters, batch, limit).await)

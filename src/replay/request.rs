@@ -68,6 +68,7 @@ impl Select {
         }
         Ok(Selection {
             queue: self.queue.clone(),
+            requeue: None,
             from: self.from,
             to: self.to,
             cut_off,

@@ -223,7 +223,8 @@ impl Replay {
         job: Job<'_>,
         mut lock: Option<&mut Lock<'_>>,
     ) -> Result<(Counts, BTreeSet<Arn>), ReplayError> {
-        let selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
+        let mut selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
+        selection.requeue = Some(self.resources.requeue.arn.to_string());
         let mut letters = self.resources.letters(request, own, job, &selection).await?;
         let (mut counts, mut queues) = (Counts::default(), BTreeSet::new());
         loop {

@@ -54,8 +54,9 @@ impl Run<'_, '_> {
     /// Goes on until all is sent, or it must stop.
     pub(super) async fn go(&mut self) -> Result<(), ReplayError> {
         let request = self.manifest.request.clone();
-        let selection =
+        let mut selection =
             request.select.selection(Some(self.manifest.cut_off)).map_err(ReplayError::Request)?;
+        selection.requeue = Some(self.resources.requeue.arn.to_string());
         let own = Some(self.manifest.id.as_str());
         let mut letters = self.resources.letters(&request, own, self.job, &selection).await?;
         loop {

@@ -12,8 +12,8 @@ use super::order::Order;
 use super::outcome::NotDone;
 use crate::failure::{Failure, FailureClass};
 
-/// The letters for the archive. An archive in S3 takes all of them or none; of one in SQS a letter may be refused, and
-/// then nothing of its FIFO group is stored after it.
+/// The letters for the archive. An archive in S3 takes all of a dead-letter queue or none; of one in SQS a letter may be
+/// refused, and then nothing of its FIFO group is stored after it.
 #[derive(Debug)]
 pub(super) struct Archiving {
     /// When the letters are archived.

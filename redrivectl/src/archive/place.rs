@@ -50,6 +50,7 @@ pub(crate) fn selection(args: &args::Selection, console: &Console) -> Result<Sel
     })?;
     Ok(Selection {
         queue: args.queue.clone(),
+        requeue: (console.variable)("REQUEUE_ARN"),
         from: args.since.map(|when| when.at(now)),
         to: args.until.map(|when| when.at(now)),
         cut_off: None,

@@ -80,7 +80,7 @@ pub(crate) struct Selection {
     /// Of this origin; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = Origin::NAMES)]
     pub(crate) origin: Vec<String>,
-    /// From this queue: its ARN or its name
+    /// Of this dead-letter queue: its ARN or its name
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
     /// Matching this EventBridge pattern, as rules of a redrive policy have it

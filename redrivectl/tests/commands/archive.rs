@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch, Found, Pattern, Selection, Walk};
+use sns_redrive::archive::{Archive, Batch, Found, Holds, Listing, Object, Pattern, Record, Selection, Walk};
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Ran, World, redrivectl, redrivectl_in};
 use support::{
-    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, arn, at, letter, letters, mark,
+    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, letter, letters, mark,
 };
 
 const PLACE: &str = "s3://graveyard/dead-letters";
@@ -41,7 +41,7 @@ async fn bury_letters(
     };
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     let until = Instant::now() + Duration::from_secs(10);
-    let batch = Batch { queue: &letters[0].sqs.queue, request_id, now: at(millis), until };
+    let batch = Batch { request_id, now: at(millis), until };
     let archive = Archive::S3 {
         s3: cloud.clients().s3,
         bucket: "graveyard".to_owned(),
@@ -151,7 +151,94 @@ mod walk {
             ),
         ] {
             assert_eq!(selected(&cloud, &selection).await, ids(expected), "{selection:?}");
+            the_index_agrees(&cloud, &selection).await;
         }
+    }
+
+    /// What the keys say of a selection agrees with what is in the objects.
+    async fn the_index_agrees(cloud: &Account, selection: &Selection) {
+        let mut listing =
+            Listing::new(cloud.clients().s3, "graveyard", "dead-letters", &Selection::default());
+        while let Some(object) = listing.next().await {
+            let object = object.unwrap();
+            let whole = cloud.objects()[&format!("graveyard/{}", object.key)].clone();
+            let records = whole.lines().map(|line| Record::from_line(line).unwrap());
+            let found = records.filter(|record| selection.takes(record).unwrap()).count() as u64;
+            match selection.holds(&object) {
+                Holds::None => assert_eq!(found, 0, "{selection:?}, {object:?}"),
+                Holds::AtMost(most) => assert!(found <= most, "{selection:?}, {object:?}"),
+                Holds::Exactly(letters) => assert_eq!(found, letters, "{selection:?}, {object:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn objects_that_their_index_rules_out_are_not_read() {
+        let cloud = graveyard().await;
+        let selection = Selection { reasons: vec!["exhausted".into()], ..Selection::default() };
+        assert_eq!(selected(&cloud, &selection).await, ids("agc"));
+        let read: Vec<_> =
+            cloud.calls("GetObject").iter().map(|call| call.target.contains("exhausted")).collect();
+        assert_eq!(read, [true; 2]);
+    }
+
+    async fn listed(mut listing: Listing) -> Vec<String> {
+        let mut keys = Vec::new();
+        while let Some(object) = listing.next().await {
+            keys.push(object.unwrap().key.to_string());
+        }
+        keys
+    }
+
+    /// A range of keys begins with its first key and ends before its last, wherever a page ends.
+    #[tokio::test]
+    async fn a_range_of_keys_is_listed_and_read_alone() {
+        let cloud = Account::new();
+        for number in 0..7 {
+            let name = format!("r{number}");
+            bury(&cloud, &[Post::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+        }
+        bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
+        cloud.pages_of(3);
+        let s3 = || cloud.clients().s3;
+        let all = listed(Listing::new(s3(), "graveyard", "dead-letters", &Selection::default())).await;
+        assert_eq!(all.len(), 8);
+        let between = |first: &str, before: Option<&str>| {
+            listed(Listing::between(s3(), "graveyard", "/dead-letters/", first, before))
+        };
+        let folder = "dead-letters/queue=orders-dlq/";
+        assert_eq!(between(folder, None).await, all[..7]);
+        assert_eq!(between(&all[2], Some(&all[5])).await, all[2..5]);
+        assert_eq!(between(&all[2], None).await, all[2..7]);
+        assert_eq!(between(&all[7], None).await, all[7..]);
+        assert_eq!(between("elsewhere/queue=orders-dlq/", None).await, [""; 0]);
+
+        let objects = [&all[4], &all[1]].map(|key| Object::new(key.as_str(), 9, None)).to_vec();
+        let selection = Selection::default();
+        let mut walk = Walk::over(s3(), "graveyard", objects, &selection);
+        let mut found = Vec::new();
+        while let Some(Found::Letter(letter)) = walk.next().await {
+            found.push(letter.key.to_string());
+        }
+        assert_eq!(found, [all[4].clone(), all[1].clone()]);
+    }
+
+    /// Bytes that are under way are bounded: a large object is read alone.
+    #[tokio::test]
+    async fn large_objects_are_read_one_after_the_other() {
+        let cloud = graveyard().await;
+        cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(5)));
+        let objects = cloud
+            .objects()
+            .into_keys()
+            .map(|place| Object::new(place.trim_start_matches("graveyard/"), 9 * 1024 * 1024, None));
+        let selection = Selection::default();
+        let mut walk = Walk::over(cloud.clients().s3, "graveyard", objects.collect(), &selection);
+        let mut letters = 0;
+        while walk.next().await.is_some() {
+            letters += 1;
+        }
+        assert_eq!((letters, cloud.peak()), (5, 1));
     }
 
     #[tokio::test]
@@ -169,6 +256,68 @@ mod walk {
         assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
     }
 
+    /// A letter that was moved to the requeue and archived there; also in the form without its dead-letter queue, which
+    /// was written before.
+    #[tokio::test]
+    async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
+        let mut mark = mark(0, "letter-1", NOW);
+        mark["dlq"] = json!(DLQ);
+        let moved = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+        let seen = Letter::parse_requeued(letter(&moved).sqs, Origins::none());
+        let cloud = Account::new();
+        bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
+        let (_, line) = cloud.objects().into_iter().next().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["deadLetterQueueArn"], DLQ);
+
+        let early = Account::new();
+        let early_line = line.replace(&format!(r#","deadLetterQueueArn":"{DLQ}""#), "");
+        assert_ne!(early_line, line);
+        let folder = "graveyard/dead-letters/queue=orders-requeue/date=2026-11-01";
+        early.put(&format!("{folder}/20261101T120000Z-r1.jsonl"), &early_line);
+        for cloud in [cloud, early] {
+            let of = |queue: &str| Selection {
+                queue: Some(queue.into()),
+                requeue: Some(REQUEUE.into()),
+                ..Selection::default()
+            };
+            for queue in [DLQ, "orders-dlq", REQUEUE, "orders-requeue"] {
+                assert_eq!(selected(&cloud, &of(queue)).await, [id(&moved)], "{queue}");
+                the_index_agrees(&cloud, &of(queue)).await;
+            }
+            assert!(selected(&cloud, &of("other-dlq")).await.is_empty());
+            the_index_agrees(&cloud, &of("other-dlq")).await;
+            let matching = |queue: &str| Selection {
+                pattern: Some(Pattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
+                ..Selection::default()
+            };
+            assert_eq!(selected(&cloud, &matching(DLQ)).await, [id(&moved)]);
+            assert!(selected(&cloud, &matching(REQUEUE)).await.is_empty(), "a rule would not match either");
+        }
+    }
+
+    /// Letters of one FIFO group, of which some were moved to the requeue, stand in one order.
+    #[tokio::test]
+    async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time() {
+        let cloud = Account::new();
+        let mut expected = Vec::new();
+        for number in 0..6 {
+            let name = format!("m{number}");
+            let post = Post::raw(&name, "x").group("customer-1");
+            let letter = if number % 2 == 0 {
+                letter(&post.queue(FIFO_DLQ))
+            } else {
+                let mut mark = mark(0, &name, NOW);
+                mark["dlq"] = json!(FIFO_DLQ);
+                Letter::parse_requeued(letter(&post.sqs_mark(&mark).queue(REQUEUE)).sqs, Origins::none())
+            };
+            expected.push(letter.sqs.message_id.clone());
+            // Milliseconds later, and by request ids that sort the other way.
+            let request_id = format!("r{}", 9 - number);
+            bury_letters(&cloud, &[letter], ArchiveReason::Exhausted, NOW + number, &request_id).await;
+        }
+        assert_eq!(selected(&cloud, &Selection::default()).await, expected);
+    }
+
     #[tokio::test]
     async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
         let cloud = graveyard().await;
@@ -184,7 +333,9 @@ mod walk {
             cloud.summary(),
             [
                 format!("ListObjectsV2 {prefix}"),
-                format!("GetObject {prefix}date=2026-10-31/20261031T120000Z-r1.jsonl"),
+                format!(
+                    "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.HBaK2wDS.2.jsonl"
+                ),
             ]
         );
         assert_eq!(
@@ -209,7 +360,7 @@ mod walk {
         cloud.forget();
         cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(2)));
         assert_eq!(selected(&cloud, &Selection::default()).await, expected);
-        assert_eq!(cloud.peak(), 8, "so many answers are under way");
+        assert_eq!(cloud.peak(), 32, "so many answers are under way");
     }
 
     #[tokio::test]
@@ -276,12 +427,12 @@ mod walk {
     #[tokio::test]
     async fn a_body_that_breaks_off_is_read_on_where_it_broke() {
         let cloud = graveyard().await;
-        let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
-        let first_line = cloud.objects()[place].find('\n').unwrap() + 1;
+        let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r1.")).unwrap();
+        let first_line = object.find('\n').unwrap() + 1;
         for breaks in
             [[0, 0], [10, 10], [first_line, 10], [first_line + 10, first_line], [10, first_line + 10]]
         {
-            let times = AtomicUsize::new(0);
+            let (times, place) = (AtomicUsize::new(0), place.clone());
             cloud.script(move |call| {
                 let time = if call.target == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
                 breaks.get(time).map_or(Fault::Pass, |bytes| Fault::BreakOff(*bytes))
@@ -293,7 +444,7 @@ mod walk {
         let (letters, unread) = walked(&cloud, &Selection::default()).await;
         assert_eq!(letters, ids("eacd"));
         assert_eq!(unread.len(), 1);
-        assert!(unread[0].ends_with("r1.jsonl BodyBrokenOff"), "{unread:?}");
+        assert!(unread[0].contains("Z-r1.") && unread[0].ends_with(".jsonl BodyBrokenOff"), "{unread:?}");
     }
 }
 

@@ -17,7 +17,7 @@ use sns_redrive::clients::Clients;
 use sns_redrive::delivery::{Dispatcher, Reach};
 use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::letter::Letter;
+use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
 use support::*;
 use tokio::time::Instant;
@@ -38,8 +38,7 @@ async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>
 }
 
 async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> Vec<Result<(), Failure>> {
-    let Some(first) = letters.first() else { return Vec::new() };
-    let batch = Batch { queue: &first.sqs.queue, request_id: "req-1", now: at(NOW), until };
+    let batch = Batch { request_id: "req-1", now: at(NOW), until };
     let context = unrecognised();
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     archive.store(&to_archive, batch, None).await

@@ -10,7 +10,7 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
         (calls[0].host.as_str(), calls[0].target.as_str()),
         (
             "graveyard.s3.eu-central-1.amazonaws.com",
-            "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl"
+            "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
         )
     );
     let parameters =
@@ -21,6 +21,37 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
     let bodies: Vec<_> = lines(&cloud).iter().map(|line| line["message"]["body"].clone()).collect();
     let expected: Vec<_> = (0..25).map(|number| json!(format!("body of m{number}."))).collect();
     assert_eq!(bodies, expected);
+}
+
+/// Letters of the requeue stand with those of their dead-letter queue. Each object answers for its own letters, and two
+/// queues of one name share an object: its key can be written once.
+#[tokio::test]
+async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
+    let elsewhere = DLQ.replace("eu-central-1", "eu-west-1");
+    let letters: Vec<_> = [("a", DLQ), ("b", FIFO_DLQ), ("c", &elsewhere), ("d", DLQ)]
+        .into_iter()
+        .map(|(id, dlq)| {
+            let mut mark = mark(0, id, NOW);
+            mark["dlq"] = json!(dlq);
+            mark["gen"] = json!(u32::from(id == "a"));
+            let message = letter(&Post::envelope(id).sqs_mark(&mark).queue(REQUEUE)).sqs;
+            Letter::parse_requeued(message, Origins::none())
+        })
+        .collect();
+    let cloud = Account::new();
+    cloud.script(|call| {
+        let fails = call.target.contains(".fifo/");
+        if fails { Fault::refuse(500, "InternalError", "oh") } else { Fault::Pass.after(Duration::from_millis(5)) }
+    });
+    let failure = Failure::ours(FailureClass::Transient, "InternalError");
+    let answers = store(&in_s3(&cloud), &letters).await;
+    assert_eq!(answers, [Ok(()), Err(failure), Ok(()), Ok(())]);
+    assert_eq!(cloud.peak(), 2, "side by side");
+    let (key, _) = cloud.objects().into_iter().next().unwrap();
+    assert!(key.starts_with("graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/"), "{key}");
+    assert!(key.contains(".2-n3-r1.unrecognised."), "{key}");
+    let ids: Vec<_> = lines(&cloud).iter().map(|line| line["message"]["messageId"].clone()).collect();
+    assert_eq!(ids, ["a", "c", "d"]);
 }
 
 #[tokio::test]
@@ -49,7 +80,7 @@ async fn a_record_says_all_that_is_known() {
         order: Some("order-1".to_owned()),
     };
     let until = Instant::now() + Duration::from_secs(10);
-    let batch = Batch { queue: &arn(DLQ), request_id: "req-1", now: at(NOW + 1), until };
+    let batch = Batch { request_id: "req-1", now: at(NOW + 1), until };
     assert_eq!(in_s3(&cloud).store(&[(&letter, &context)], batch, None).await, [Ok(())]);
     assert_eq!(
         lines(&cloud),
@@ -167,6 +198,11 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
     assert_eq!(
         (call.host.as_str(), call.target.as_str()),
         ("localhost:4566", "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl")
+        (call.host.as_str(), call.target.as_str()),
+        (
+            "localhost:4566",
+            "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
+        )
     );
     assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");
 }

@@ -85,7 +85,7 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
         Archive::S3 { s3: s3.clone(), bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() };
     let letter = letter(&Post::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
-    let batch = Batch { queue: &letter.sqs.queue, request_id: "req-1", now: at(NOW), until };
+    let batch = Batch { request_id: "req-1", now: at(NOW), until };
     assert_eq!(archive.store(&[(&letter, &unrecognised())], batch, None).await, [Ok(())]);
     s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
     let [put, get] = server.seen().try_into().unwrap();

@@ -3,10 +3,10 @@
 
 use super::*;
 
-/// Fifty objects of another queue's topic, each of which takes its time.
+/// Two hundred objects of another queue's topic, each of which takes its time.
 fn desert() -> Console {
     let console = Console::new();
-    for number in 0..50 {
+    for number in 0..200 {
         console.archive(&format!("o{number:03}"), &[plain(&number.to_string())]);
     }
     console.cloud.script(|call| match call.operation.as_str() {

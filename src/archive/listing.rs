@@ -1,0 +1,179 @@
+//! Lists the objects of an archive, page by page.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::object::{Object, day_of, folder, queue_folder};
+use super::select::{Selection, Times};
+use super::unread::{Unread, WhyUnread};
+use crate::clients::failure_of_call;
+use crate::failure::Failure;
+
+/// The objects of an archive in the order of their keys: queue by queue, then by time. A page of them is held.
+pub struct Listing {
+    s3: aws_sdk_s3::Client,
+    bucket: Arc<str>,
+    /// The archive's prefix, with a slash at its end, or empty.
+    prefix: String,
+    times: Times,
+    /// The first key; empty for all.
+    first: String,
+    /// The key behind the last.
+    before: Option<String>,
+    /// Folders of queues that are still to be listed; `None` before they are known.
+    queues: Option<VecDeque<String>>,
+    /// The folder that is being listed, and where its next page begins.
+    current: Option<(String, Page)>,
+    objects: VecDeque<Object>,
+    strangers: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Page {
+    First,
+    After(String),
+}
+
+impl Listing {
+    /// Lists every object in the queues and times of a selection, whatever its index says. The archive's prefix may
+    /// have slashes at its ends.
+    #[must_use]
+    pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &Selection) -> Self {
+        let prefix = folder(prefix);
+        let queues = selection.folders();
+        let queues = queues.map(|names| names.into_iter().map(|name| queue_folder(&prefix, name)).collect());
+        Self { times: selection.times(), queues, ..Self::of(s3, bucket, prefix) }
+    }
+
+    /// Lists the objects of one queue from a key on, up to another, which is left out, or to the end of the queue. The
+    /// first key may be the queue's folder.
+    #[must_use]
+    pub fn between(
+        s3: aws_sdk_s3::Client,
+        bucket: &str,
+        prefix: &str,
+        first: &str,
+        before: Option<&str>,
+    ) -> Self {
+        let prefix = folder(prefix);
+        let name = first.strip_prefix(&*prefix).and_then(|rest| rest.strip_prefix("queue=")?.split_once('/'));
+        let queue = name.map(|(name, _)| queue_folder(&prefix, name));
+        Self {
+            first: first.to_owned(),
+            before: before.map(str::to_owned),
+            queues: Some(queue.into_iter().collect()),
+            ..Self::of(s3, bucket, prefix)
+        }
+    }
+
+    fn of(s3: aws_sdk_s3::Client, bucket: &str, prefix: String) -> Self {
+        Self {
+            s3,
+            bucket: bucket.into(),
+            prefix,
+            times: Times::default(),
+            first: String::new(),
+            before: None,
+            queues: None,
+            current: None,
+            objects: VecDeque::new(),
+            strangers: 0,
+        }
+    }
+
+    /// How many objects under the prefix were none of an archive so far.
+    #[must_use]
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    /// The next object, or a prefix that could not be listed: then the rest of it is given up. `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Object, Unread>> {
+        loop {
+            if let Some(object) = self.objects.pop_front() {
+                return Some(Ok(object));
+            }
+            if let Some((queue, page)) = self.current.take() {
+                if let Err(unread) = self.list(queue, page).await {
+                    return Some(Err(unread));
+                }
+                continue;
+            }
+            if self.queues.is_none()
+                && let Err(unread) = self.list_queues().await
+            {
+                return Some(Err(unread));
+            }
+            let queue = self.queues.as_mut().and_then(VecDeque::pop_front)?;
+            self.current = Some((queue, Page::First));
+        }
+    }
+
+    /// Lists a page of a queue's keys.
+    async fn list(&mut self, queue: String, page: Page) -> Result<(), Unread> {
+        let mut call = self.s3.list_objects_v2().bucket(&*self.bucket).prefix(&queue);
+        call = match page {
+            Page::After(token) => call.continuation_token(token),
+            Page::First => call.set_start_after(self.start(&queue)),
+        };
+        let answer = call.send().await.map_err(|error| unlisted(&queue, failure_of_call(&error)))?;
+        let (_, last) = self.times.days();
+        for object in answer.contents() {
+            let Some(key) = object.key() else { continue };
+            if key < &*self.first {
+                continue;
+            }
+            if self.before.as_deref().is_some_and(|before| key >= before) {
+                return Ok(());
+            }
+            let Some(day) = key.strip_prefix(&self.prefix).and_then(day_of) else {
+                self.strangers += 1;
+                continue;
+            };
+            if last.is_some_and(|last| day > last) {
+                return Ok(());
+            }
+            let stored = object.last_modified().and_then(|at| {
+                at.to_millis().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok())
+            });
+            if self.times.may_hold(stored) {
+                let bytes = object.size().and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
+                self.objects.push_back(Object::new(key, bytes, stored));
+            }
+        }
+        let next = answer.next_continuation_token().filter(|_| answer.is_truncated() == Some(true));
+        self.current = next.map(|token| (queue, Page::After(token.to_owned())));
+        Ok(())
+    }
+
+    /// The key after which a queue's listing begins. Keys are listed in their order, so what lies before is passed over
+    /// at once.
+    fn start(&self, queue: &str) -> Option<String> {
+        let mut first = self.first.clone();
+        // S3 leaves out the key itself: of the keys before the first one, the nearest that is easily named.
+        if first.pop().is_some() {
+            return Some(first);
+        }
+        self.times.days().0.map(|day| format!("{queue}date={day}"))
+    }
+
+    async fn list_queues(&mut self) -> Result<(), Unread> {
+        // Known from here on, also if listing fails: the listing then is at its end.
+        let queues = self.queues.insert(VecDeque::new());
+        let all = format!("{}queue=", self.prefix);
+        let call = self.s3.list_objects_v2().bucket(&*self.bucket).prefix(&all).delimiter("/");
+        let mut pages = call.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| unlisted(&all, failure_of_call(&error)))?;
+            let prefixes = page.common_prefixes().iter().filter_map(|prefix| prefix.prefix());
+            queues.extend(prefixes.map(str::to_owned));
+        }
+        Ok(())
+    }
+}
+
+fn unlisted(prefix: &str, failure: Failure) -> Unread {
+    Unread { key: prefix.into(), line: None, why: WhyUnread::Call(failure) }
+}

@@ -1,0 +1,184 @@
+//! The objects of an archive, and what their keys say.
+//!
+//! `<prefix>/queue=<dead-letter queue>/date=<yyyy-mm-dd>/<yyyymmddThhmmss.fffZ>-<request id>.<index>.jsonl`, a layout
+//! that Athena and Glue read as partitions; times are UTC. Layout 1, which is read on, has no index, whole seconds, and
+//! the folder of the queue that the letters lay in, which may be the requeue.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use super::index::Index;
+
+/// The longest key that has groups in its index, bytes; S3 takes 1,024.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
+const MAX_KEY_BYTES: usize = 900;
+
+/// An object of an archive, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its key.
+    pub key: Arc<str>,
+    /// Its size.
+    pub bytes: u64,
+    /// When S3 stored it, in whole seconds.
+    pub stored: Option<Timestamp>,
+    /// What it holds; none in layout 1.
+    pub index: Option<Index>,
+}
+
+impl Object {
+    /// The object of a key that an archive has.
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, bytes: u64, stored: Option<Timestamp>) -> Self {
+        let key = key.into();
+        let index = name(&key)
+            .and_then(|name| name.strip_suffix(".jsonl")?.split_once("Z-")?.1.split_once('.'))
+            .and_then(|(_, index)| Index::parse(index));
+        Self { key, bytes, stored, index }
+    }
+
+    /// The name of its folder's queue. In layout 1 that is the queue that its letters lay in, else their dead-letter
+    /// queue.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        let folder = self.key.rsplit('/').nth(2).unwrap_or_default();
+        folder.strip_prefix("queue=").unwrap_or_default()
+    }
+
+    /// When its letters were archived, by its key: to the second at least, or the beginning of its day, where it was
+    /// not the function that named it.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        let date = self.key.rsplit('/').nth(1).and_then(|folder| folder.strip_prefix("date="));
+        let day = || date?.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
+        self.named_time().or_else(|| Some(day()?.timestamp())).unwrap_or(Timestamp::MIN)
+    }
+
+    /// The time in its name.
+    pub(super) fn named_time(&self) -> Option<Timestamp> {
+        let (time, _) = name(&self.key)?.split_once('-')?;
+        let time = DateTime::strptime("%Y%m%dT%H%M%S%.fZ", time).ok()?;
+        Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    }
+}
+
+fn name(key: &str) -> Option<&str> {
+    key.rsplit('/').next()
+}
+
+/// The prefix with a slash at its end, or empty.
+pub(super) fn folder(prefix: &str) -> String {
+    let prefix = prefix.trim_matches('/');
+    if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
+}
+
+/// What the keys of a queue begin with, where the prefix ends with a slash.
+pub(super) fn queue_folder(prefix: &str, queue: &str) -> String {
+    format!("{prefix}queue={queue}/")
+}
+
+/// The key of an object: with the groups of its index, where there is room for them.
+pub(super) fn key(prefix: &str, queue: &str, now: Timestamp, request_id: &str, index: &Index) -> String {
+    let utc = now.to_zoned(TimeZone::UTC);
+    let (date, time) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
+    let folder = queue_folder(&folder(prefix), queue);
+    let key = |index: &Index| format!("{folder}date={date}/{time}-{request_id}.{index}.jsonl");
+    let whole = key(index);
+    if whole.len() <= MAX_KEY_BYTES { whole } else { key(&index.in_short()) }
+}
+
+/// The day of an object of an archive; `None` for any other key. `after_prefix` is the key without the
+/// archive's prefix.
+pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
+    let (queue, rest) = after_prefix.strip_prefix("queue=")?.split_once('/')?;
+    let (date, name) = rest.strip_prefix("date=")?.split_once('/')?;
+    let is_file = name.strip_suffix(".jsonl").is_some_and(|name| !name.is_empty() && !name.contains('/'));
+    if queue.is_empty() || !is_file {
+        return None;
+    }
+    date.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::index::Entry;
+    use super::*;
+
+    fn index(topics: &[&str]) -> Index {
+        let entry = |topic| Entry { reason: "exhausted", topic: Some(topic), replayed: false };
+        Index::of(topics.iter().map(|topic| entry(*topic)))
+    }
+
+    #[test]
+    fn keys_are_partitioned_by_queue_and_day_and_hold_the_index() {
+        let now: Timestamp = "2026-11-01T23:59:58.9Z".parse().unwrap();
+        let index = index(&["orders"]);
+        let name = "date=2026-11-01/20261101T235958.900Z-r.2-n1-r0.exhausted.HBaK2wDS.1.jsonl";
+        let key = |prefix| key(prefix, "orders-dlq", now, "r", &index);
+        assert_eq!(key("dead/letters/"), format!("dead/letters/queue=orders-dlq/{name}"));
+        assert_eq!(key(""), format!("queue=orders-dlq/{name}"));
+        let object = Object::new(key(""), 7, None);
+        assert_eq!((object.queue(), object.time()), ("orders-dlq", now));
+        assert_eq!(object.index, Some(index));
+    }
+
+    #[test]
+    fn groups_are_left_out_of_a_key_that_would_be_too_long() {
+        let index = index(&["orders"]);
+        let of = |length| key(&"p".repeat(length), "q", Timestamp::UNIX_EPOCH, "r", &index);
+        let room = MAX_KEY_BYTES - of(0).len() - 1;
+        assert_eq!(of(room).len(), MAX_KEY_BYTES);
+        assert_eq!(Object::new(of(room), 1, None).index, Some(index.clone()));
+        assert!(of(room + 1).len() < MAX_KEY_BYTES);
+        assert_eq!(Object::new(of(room + 1), 1, None).index, Some(index.in_short()));
+    }
+
+    #[test]
+    fn keys_of_layout_1_and_those_that_others_wrote_have_no_index() {
+        let midnight = "2026-11-01T00:00:00Z";
+        for (name, time) in [
+            ("20261101T120000Z-54d51ec6.jsonl", "2026-11-01T12:00:00Z"),
+            ("20261101T120000Z-54d51ec6.3-n1-r0.jsonl", "2026-11-01T12:00:00Z"),
+            ("20261101T120000Z.2-n1-r0.jsonl", midnight),
+            ("a.jsonl", midnight),
+            ("a.2-n1-r0.jsonl", midnight),
+        ] {
+            let object = Object::new(format!("p/queue=q.fifo/date=2026-11-01/{name}"), 1, None);
+            let expected = (None, "q.fifo", time.parse().unwrap());
+            assert_eq!((object.index.clone(), object.queue(), object.time()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_day_stands_in_the_key_and_other_keys_are_none_of_an_archive() {
+        let day = |key| day_of(key).map(|date| date.to_string());
+        assert_eq!(day("queue=q/date=2026-11-01/20261101T120000Z-r.jsonl").as_deref(), Some("2026-11-01"));
+        for key in [
+            "",
+            "replays/1/manifest.json",
+            "queue=q/date=2026-11-01/a.json",
+            "queue=q/date=2026-11-01/a/b.jsonl",
+            "queue=q/date=2026-11-01/.jsonl",
+            "queue=q/date=2026-13-01/a.jsonl",
+            "queue=/date=2026-11-01/a.jsonl",
+            "date=2026-11-01/a.jsonl",
+        ] {
+            assert_eq!(day(key), None, "{key}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_key_can_be_looked_at(key in "\\PC{0,80}") {
+            let object = Object::new(key, 0, None);
+            let _ = (object.queue(), object.time());
+        }
+    }
+}
