@@ -83,6 +83,8 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         reasons: chosen.reasons,
         topics: chosen.topics,
         origins: chosen.origins,
+        errors: chosen.errors,
+        targets: chosen.targets,
         pattern,
     };
     let request = Request {

@@ -198,6 +198,12 @@ impl Record {
         self.dead_letter_queue_arn.as_ref().unwrap_or(&self.queue_arn)
     }
 
+    /// Where it was to go: an ARN, or a URL without its query.
+    #[must_use]
+    pub fn target(&self) -> Option<&str> {
+        self.target_arn.as_ref().map(Arn::as_str).or(self.target_url.as_deref())
+    }
+
     /// The record as one line, with its line end.
     ///
     /// # Errors

@@ -36,6 +36,10 @@ pub struct Selection {
     pub topics: Vec<String>,
     /// How they got into their queue: names of [`crate::letter::Origin`].
     pub origins: Vec<String>,
+    /// The code of their last failure.
+    pub errors: Vec<String>,
+    /// Where they were to go: an ARN, or a URL, whose query does not count.
+    pub targets: Vec<String>,
     /// What the letters are.
     pub pattern: Option<Pattern>,
 }
@@ -98,6 +102,11 @@ impl Selection {
             })
             && any(&self.reasons, &record.reason)
             && any(&self.origins, &record.origin)
+            && any(&self.errors, record.error.as_ref().map_or("", |error| &error.code))
+            && (self.targets.is_empty()
+                || record
+                    .target()
+                    .is_some_and(|target| self.targets.iter().any(|it| without_query(it) == target)))
             && (self.topics.is_empty()
                 || topic().is_some_and(|topic| self.topics.iter().any(|wanted| named(wanted, topic))));
         match &self.pattern {
@@ -117,15 +126,17 @@ impl Selection {
         let parts = [self.folder(object), self.times().span(object)];
         if letters == 0 || parts.contains(&Some(false)) {
             Holds::None
-        } else if are_sure
-            && parts.iter().all(Option::is_some)
-            && self.pattern.is_none()
-            && self.origins.is_empty()
-        {
+        } else if are_sure && parts.iter().all(Option::is_some) && !self.asks_beyond_index() {
             Holds::Exactly(letters)
         } else {
             Holds::AtMost(letters)
         }
+    }
+
+    /// Whether it asks for what no index tells.
+    fn asks_beyond_index(&self) -> bool {
+        let lists = [&self.origins, &self.errors, &self.targets];
+        self.pattern.is_some() || lists.iter().any(|list| !list.is_empty())
     }
 
     /// How many letters of an index have its reasons and topics, and whether the index is sure of it.
@@ -198,6 +209,10 @@ const LEAST_RECORD_BYTES: u64 = 512;
 /// The name of a queue or topic that is given by its ARN or name.
 fn name_of(given: &str) -> &str {
     given.rsplit(':').next().unwrap_or(given)
+}
+
+fn without_query(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(before, _)| before)
 }
 
 fn is_name(given: &str) -> bool {
@@ -295,6 +310,8 @@ mod tests {
             (of(|it| it.topics = vec![arn("billing")]), Holds::None),
             (of(|it| (it.topics, it.reasons) = (vec!["orders".into()], vec!["refused".into()])), Holds::None),
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
+            (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
+            (of(|it| it.targets = vec!["https://example.com".into()]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
             (of(|it| it.from = Some(noon_plus(1))), Holds::None),

@@ -33,6 +33,12 @@ pub struct Select {
     /// Origins by name, any of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<String>,
+    /// Codes of the last failure, any of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    /// Targets by ARN or URL, any of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// An `EventBridge` pattern over the letter, as in a rule of the redrive policy.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Value>,
@@ -75,6 +81,8 @@ impl Select {
             reasons: self.reasons.clone(),
             topics: self.topics.clone(),
             origins: self.origins.clone(),
+            errors: self.errors.clone(),
+            targets: self.targets.clone(),
             pattern,
         })
     }

@@ -57,6 +57,8 @@ pub(crate) fn selection(args: &args::Selection, console: &Console) -> Result<Sel
         reasons: args.reason.clone(),
         topics: args.topic.clone(),
         origins: args.origin.clone(),
+        errors: args.error.clone(),
+        targets: args.target.clone(),
         pattern,
     })
 }

@@ -19,7 +19,7 @@ pub(crate) struct Archive {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
-    /// Count letters by topic, reason and day
+    /// Count letters, by topic, reason and day or whatever else
     #[command(after_help = EXIT_CODES)]
     List(ArchiveList),
     /// Show letters one by one, without what they say; with --json whole, one record a line
@@ -29,8 +29,25 @@ pub(crate) enum ArchiveCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveList {
+    /// What letters are counted by, in this order; several with commas between them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "topic,reason,day")]
+    pub(crate) by: Vec<By>,
     #[command(flatten)]
     pub(crate) letters: Letters,
+}
+
+/// What letters of an archive are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    Topic,
+    Subscription,
+    Target,
+    Reason,
+    Error,
+    Rule,
+    Queue,
+    Day,
+    Hour,
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +97,12 @@ pub(crate) struct Selection {
     /// Of this origin; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = Origin::NAMES)]
     pub(crate) origin: Vec<String>,
+    /// Whose last retry failed with this error code; may be repeated
+    #[arg(long, value_name = "CODE")]
+    pub(crate) error: Vec<String>,
+    /// That were to go to this target: its ARN or its URL; may be repeated
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Vec<String>,
     /// Of this dead-letter queue: its ARN or its name
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,

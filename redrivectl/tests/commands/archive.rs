@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Ran, World, redrivectl, redrivectl_in};
 use support::{
-    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, letter, letters, mark,
+    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, arn, at, letter, letters, mark,
 };
 
 const PLACE: &str = "s3://graveyard/dead-letters";
@@ -474,37 +474,73 @@ async fn a_list_counts_by_topic_reason_and_day() {
     )
     .await;
     let text = archive(&cloud, &["list"]).await.text();
+    let lines: Vec<_> = text.lines().map(|line| line.split("  ").filter(|cell| !cell.is_empty())).collect();
+    let rows: Vec<Vec<_>> = lines.into_iter().map(|cells| cells.map(str::trim).collect()).collect();
+    let (noon, day_before) = ("2026-11-01 12:00:00", "2026-10-31 12:00:00");
+    let (a, d, e) = (ids("a").remove(0), ids("d").remove(0), ids("e").remove(0));
     assert_eq!(
-        text,
-        "\
-topic                                        reason        day (UTC)   letters
-(none)                                       rule          2026-11-01        1
-(none)                                       unrecognised  2026-11-01        1
-arn:aws:sns:eu-central-1:123456789012:orders  exhausted     2026-10-31        3
-arn:aws:sns:eu-central-1:123456789012:orders  exhausted     2026-11-01        1
-
-6 letters; 1 record more stored twice, after a crash.
-"
-        .replace(
-            "topic                                        ",
-            "topic                                         "
-        )
-        .replace(
-            "(none)                                       ",
-            "(none)                                        "
-        )
+        rows,
+        [
+            vec!["topic", "reason", "day (UTC)", "letters", "first (UTC)", "last (UTC)", "example"],
+            vec!["(none)", "rule", "2026-11-01", "1", noon, noon, &e],
+            vec!["(none)", "unrecognised", "2026-11-01", "1", noon, noon, &d],
+            vec![TOPIC, "exhausted", "2026-10-31", "3", day_before, "2026-10-31 12:01:00", &a],
+            vec![TOPIC, "exhausted", "2026-11-01", "1", noon, noon, &ids("c")[0]],
+            vec![],
+            vec!["6 letters; 1 record more stored twice, after a crash."],
+        ]
     );
     let list =
         archive(&cloud, &["list", "--json", "--reason", "rule", "--reason", "unrecognised"]).await.json();
-    let group =
-        |reason: &str| json!({ "topicArn": null, "reason": reason, "day": "2026-11-01", "letters": 1 });
-    let groups = [group("rule"), group("unrecognised")];
+    let group = |reason: &str, at: &str, id: &str| {
+        json!({ "topicArn": null, "reason": reason, "day": "2026-11-01", "letters": 1, "first": at, "last": at,
+                "example": id })
+    };
+    let groups =
+        [group("rule", "2026-11-01T12:00:00Z", &e), group("unrecognised", "2026-11-01T12:00:00.001Z", &d)];
     assert_eq!(list, json!({ "groups": groups, "letters": 2, "doubles": 0, "unread": 0 }));
+}
+
+/// Each field by which letters can be counted, and an order of them.
+#[tokio::test]
+async fn letters_are_counted_by_any_fields() {
+    let cloud = graveyard().await;
+    let failed = json!({ "code": "AccessDenied", "class": "action_required" });
+    let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
+    let mut record: Value = serde_json::from_str(&object).unwrap();
+    (record["error"], record["targetArn"]) = (failed, json!(WORKER));
+    cloud.put(&place, &format!("{record}\n"));
+    let first = |list: &Value, field: &str| {
+        let groups = list["groups"].as_array().unwrap();
+        groups.iter().map(|group| (group[field].clone(), group["letters"].clone())).collect::<Vec<_>>()
+    };
+    for (by, field, groups) in [
+        ("topic", "topicArn", vec![(json!(null), 2), (json!(TOPIC), 3)]),
+        ("subscription", "subscriptionArn", vec![(json!(null), 2), (json!(SUBSCRIPTION), 3)]),
+        ("target", "target", vec![(json!(null), 4), (json!(WORKER), 1)]),
+        ("reason", "reason", vec![(json!("exhausted"), 3), (json!("rule"), 1), (json!("unrecognised"), 1)]),
+        ("error", "error", vec![(json!(null), 4), (json!("AccessDenied"), 1)]),
+        ("rule", "rule", vec![(json!("default"), 5)]),
+        ("queue", "deadLetterQueueArn", vec![(json!(DLQ), 4), (json!(FIFO_DLQ), 1)]),
+        ("day", "day", vec![(json!("2026-10-31"), 2), (json!("2026-11-01"), 3)]),
+        ("hour", "hour", vec![(json!("2026-10-31 12:00"), 2), (json!("2026-11-01 12:00"), 3)]),
+    ] {
+        let list = archive(&cloud, &["list", "--json", "--by", by]).await.json();
+        let expected: Vec<_> = groups.into_iter().map(|(value, letters)| (value, json!(letters))).collect();
+        assert_eq!(first(&list, field), expected, "{by}");
+    }
+    let text = archive(&cloud, &["list", "--by", "error,hour", "--by", "reason"]).await.text();
+    assert!(text.starts_with("error         hour (UTC)        reason        letters  first (UTC)"), "{text}");
 }
 
 #[tokio::test]
 async fn every_filter_reaches_the_selection() {
     let cloud = graveyard().await;
+    let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
+    let mut record: Value = serde_json::from_str(&object).unwrap();
+    record["error"] = json!({ "code": "500", "class": "transient" });
+    record["targetUrl"] = json!("https://example.com/hook");
+    cloud.put(&place, &format!("{record}\n"));
     for (args, letters) in [
         (&["--since", "2026-11-01"][..], 3),
         (&["--since", "1h"], 3),
@@ -515,6 +551,11 @@ async fn every_filter_reaches_the_selection() {
         (&["--origin", "raw"], 2),
         (&["--queue", "orders-dlq.fifo"], 1),
         (&["--match", r#"{"messageAttributes": {"tenant": ["gold"]}}"#], 1),
+        (&["--error", "500"], 1),
+        (&["--error", "500", "--error", "AccessDenied"], 1),
+        (&["--error", "AccessDenied"], 0),
+        (&["--target", "https://example.com/hook?token=x"], 1),
+        (&["--target", WORKER], 0),
     ] {
         let list = archive(&cloud, &[&["list", "--json"], args].concat()).await.json();
         assert_eq!(list["letters"], letters, "{args:?}");
