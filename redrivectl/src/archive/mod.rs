@@ -1,5 +1,6 @@
 //! `redrivectl archive`: what lies in an archive.
 
+mod diff;
 mod list;
 mod place;
 mod show;
@@ -18,5 +19,6 @@ pub(super) async fn run(
     match command {
         args::ArchiveCommand::List(args) => list::run(args, as_json, console).await,
         args::ArchiveCommand::Show(args) => show::run(args, as_json, console).await,
+        args::ArchiveCommand::Diff(args) => diff::run(args, as_json, console).await,
     }
 }

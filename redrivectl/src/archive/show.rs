@@ -27,7 +27,7 @@ pub(super) async fn run(
             return Ok(());
         }
         if as_json {
-            writeln!(console.out, "{}", whole(&letter.record)?)?;
+            writeln!(console.out, "{}", whole(&letter)?)?;
         } else {
             if shown > 0 {
                 writeln!(console.out)?;
@@ -49,12 +49,17 @@ fn is_meant(record: &Record, ids: &[String]) -> bool {
     ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
 }
 
-/// The whole record, and the digest by which a replay sees whether its message was edited.
-fn whole(record: &Record) -> Result<Value, Failed> {
+/// The whole record, the digest by which a replay sees whether its message was edited, and where it lies.
+fn whole(letter: &Archived) -> Result<Value, Failed> {
+    let Archived { key, line, record } = letter;
     let bad = |error: serde_json::Error| Failed::Work(format!("a record cannot be written: {error}"));
     let mut value = serde_json::to_value(record).map_err(bad)?;
     let digest = record.message.digest().map_err(bad)?;
-    value.as_object_mut().map(|fields| fields.insert("digest".to_owned(), digest.into()));
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("digest".to_owned(), digest.into());
+        fields.insert("key".to_owned(), key.as_ref().into());
+        fields.insert("line".to_owned(), (*line).into());
+    }
     Ok(value)
 }
 

@@ -25,6 +25,9 @@ pub(crate) enum ArchiveCommand {
     /// Show letters one by one, without what they say; with --json whole, one record a line
     #[command(after_help = EXIT_CODES)]
     Show(ArchiveShow),
+    /// Show what was edited in records of `archive show --json`, before they are replayed
+    #[command(after_help = EXIT_CODES)]
+    Diff(ArchiveDiff),
 }
 
 #[derive(Debug, Args)]
@@ -48,6 +51,16 @@ pub(crate) enum By {
     Queue,
     Day,
     Hour,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveDiff {
+    /// Records of `archive show --json`, one a line, edited; - for standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,196 @@
+//! `redrivectl archive diff`: what was edited in records, before they are replayed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::place::{Place, place};
+use super::walk::walk;
+use crate::console::{Console, Failed, Finished, read_file};
+use crate::text::{count, harmless, thousands};
+use crate::{args, aws};
+use sns_redrive::archive::{Object, Record, Selection, Walk};
+
+/// A record as it was given, and where the archive has it.
+struct Given {
+    /// Its line in the input.
+    number: usize,
+    place: (Arc<str>, u64),
+    record: Record,
+}
+
+/// Lines around a change that are shown too.
+const CONTEXT: usize = 2;
+
+pub(super) async fn run(
+    args: &args::ArchiveDiff,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let Place { bucket, .. } = place(&args.place, console)?;
+    let given = given(&read_file(&args.file, console)?)?;
+    let clients = aws::clients(&args.connection, console).await?;
+
+    let places: BTreeSet<_> = given.iter().map(|given| given.place.clone()).collect();
+    let keys: BTreeSet<_> = places.iter().map(|(key, _)| Arc::clone(key)).collect();
+    let objects = keys.into_iter().map(|key| Object::new(key, 0, None)).collect();
+    let selection = Selection::default();
+    let mut originals = HashMap::new();
+    let letters = Walk::over(clients.s3, &bucket, objects, &selection);
+    let mut unread = walk(letters, console, |_, letter| {
+        let place = (letter.key, letter.line);
+        if places.contains(&place) {
+            originals.insert(place, letter.record);
+        }
+        Ok(())
+    })
+    .await?;
+
+    let (mut changed, mut same) = (Vec::new(), 0);
+    for Given { number, place, record } in &given {
+        let original = originals.get(place).filter(|original| original.identity() == record.identity());
+        let Some(original) = original else {
+            unread += 1;
+            writeln!(
+                console.err,
+                "redrivectl: line {number}: the archive has no such letter there; leave key, line, queueArn and \
+                 message.messageId as they are"
+            )?;
+            continue;
+        };
+        let Some((old, new)) = forms(original, record)? else {
+            same += 1;
+            continue;
+        };
+        if !as_json {
+            show(place, record, (&old, &new), console)?;
+        }
+        let mut paths = Vec::new();
+        differences(String::new(), &old, &new, &mut paths);
+        let (key, line) = place;
+        let ids = (&record.letter_id, &record.message.message_id);
+        changed.push(
+            json!({ "letterId": ids.0, "messageId": ids.1, "key": key, "line": line, "changed": paths }),
+        );
+    }
+    if as_json {
+        writeln!(console.out, "{}", json!({ "letters": changed, "unchanged": same, "unread": unread }))?;
+    } else {
+        let letters = count(changed.len() as u64, "letter");
+        writeln!(console.out, "{letters} changed, {} as in the archive.", thousands(same))?;
+    }
+    Ok(Finished::of(unread))
+}
+
+/// The records of the input, with their places in the archive.
+fn given(text: &str) -> Result<Vec<Given>, Failed> {
+    #[derive(Deserialize)]
+    struct Shown {
+        key: Option<Arc<str>>,
+        line: Option<u64>,
+    }
+    let read = |(number, line): (usize, &str)| {
+        let bad = |problem: &str| format!("line {number}: {problem}");
+        let record = Record::from_line(line).map_err(|problem| bad(&problem.to_string()))?;
+        let shown = serde_json::from_str::<Shown>(line).ok();
+        let place = shown.and_then(|shown| Some((shown.key?, shown.line?)));
+        let place =
+            place.ok_or_else(|| bad("has no key or no line, as `archive show --json` writes them"))?;
+        Ok(Given { number, place, record })
+    };
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let (given, bad): (Vec<_>, Vec<_>) = lines.map(read).partition(Result::is_ok);
+    let mut bad: Vec<_> = bad.into_iter().filter_map(Result::err).collect();
+    if matches!(text.lines().next().map(str::trim), Some("{" | "[")) {
+        bad = vec!["records must be given one a line, as jq -c writes them".to_owned()];
+    }
+    if bad.is_empty() { Ok(given.into_iter().flatten().collect()) } else { Err(Failed::Input(bad)) }
+}
+
+/// The two records in the form in which their differences are shown; `None` where there are none.
+fn forms(original: &Record, edited: &Record) -> Result<Option<(Value, Value)>, Failed> {
+    if original == edited {
+        return Ok(None);
+    }
+    let value = |record: &Record| {
+        serde_json::to_value(record)
+            .map_err(|error| Failed::Work(format!("a record cannot be written: {error}")))
+    };
+    let (old, new) = (value(original)?, value(edited)?);
+    let opened = (opened(old.clone()), opened(new.clone()));
+    // Where only the white space of a body's JSON was changed, its text tells.
+    Ok(Some(if opened.0 == opened.1 { (old, new) } else { opened }))
+}
+
+/// A record whose body is JSON where it is JSON, also that of the SNS message in it; else its lines.
+fn opened(mut record: Value) -> Value {
+    let Some(body) = record.pointer_mut("/message/body") else { return record };
+    let Some(text) = body.as_str() else { return record };
+    if let Some(mut json) = parsed(text) {
+        if let Some(message) = json.get_mut("Message")
+            && let Some(inner) = message.as_str().and_then(parsed)
+        {
+            *message = inner;
+        }
+        *body = json;
+    } else if text.contains('\n') {
+        *body = text.split('\n').collect();
+    }
+    record
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(|json: &Value| json.is_object() || json.is_array())
+}
+
+/// Collects the paths at which two values differ.
+fn differences(path: String, old: &Value, new: &Value, paths: &mut Vec<String>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                let absent = &Value::Null;
+                let (old, new) = (old.get(name).unwrap_or(absent), new.get(name).unwrap_or(absent));
+                differences(below(&path, name), old, new, paths);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differences(format!("{path}[{index}]"), old, new, paths);
+            }
+        }
+        _ if old != new => paths.push(path),
+        _ => {}
+    }
+}
+
+fn below(path: &str, name: &str) -> String {
+    let is_plain =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    match (path, is_plain) {
+        ("", true) => name.to_owned(),
+        (path, true) => format!("{path}.{name}"),
+        (path, false) => format!("{path}[{}]", Value::from(name)),
+    }
+}
+
+fn show(
+    (key, line): &(Arc<str>, u64),
+    record: &Record,
+    (old, new): (&Value, &Value),
+    console: &mut Console,
+) -> Result<(), Failed> {
+    writeln!(console.out, "Letter {}", harmless(&record.letter_id))?;
+    writeln!(console.out, "  {}, line {line}", harmless(key))?;
+    let (old, new) = (format!("{old:#}\n"), format!("{new:#}\n"));
+    let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+    let hunks = diff.unified_diff().context_radius(CONTEXT).to_string();
+    for line in hunks.lines() {
+        writeln!(console.out, "{}", harmless(line))?;
+    }
+    Ok(writeln!(console.out)?)
+}
