@@ -1,8 +1,10 @@
 //! Archived records: what was written is read back, whole; what is no record is told apart.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{BadRecord, RECORD_VERSION, Record};
+use sns_redrive::archive::{BadRecord, RECORD_VERSION, Record, RecordedCause, RecordedError, RecordedRetry};
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
@@ -167,4 +169,112 @@ fn a_digest_tells_an_edited_message_from_the_original() {
     assert_eq!(message.digest().unwrap(), same.digest().unwrap());
     assert_ne!(message.digest().unwrap(), other.digest().unwrap());
     assert_ne!(message.digest().unwrap(), body.digest().unwrap());
+}
+
+/// The table of docs/sql.md has a column for each field of a record, by name and type.
+#[test]
+fn the_table_of_the_page_on_sql_has_the_fields_of_a_record() {
+    let page = include_str!("../../../docs/sql.md");
+    let (_, table) = page.split_once("CREATE EXTERNAL TABLE dead_letters (").unwrap();
+    let (columns, _) = table.split_once("\n)\n").unwrap();
+    let columns: String = columns.replace('`', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(fields_of_type(&columns.replace(", ", ","), ' '), fields_of(&full_record()));
+}
+
+/// A record with a value in each field.
+fn full_record() -> Value {
+    let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}").parse().unwrap();
+    let post = Post::raw("m", "x").attribute("text", "String", "x").attribute("bytes", "Binary", "AAEC");
+    let mut record = record(&letter(&post));
+    record.detail = Some("in words".to_owned());
+    (record.topic_arn, record.subscription_arn) = (Some(arn("orders")), Some(arn("orders:1")));
+    (record.target_arn, record.target_url) = (Some(arn("billing")), Some("https://example.com".to_owned()));
+    record.retry = Some(RecordedRetry { number: 1, of: 2, ordered: true });
+    let (code, message) = ("AccessDenied".to_owned(), Some("no".to_owned()));
+    record.error =
+        Some(RecordedError { code: code.clone(), class: "permanent".to_owned(), message: message.clone() });
+    record.order = Some("order".to_owned());
+    record.cause = Some(RecordedCause { code: Some(code), message });
+    // Whoever adds a field is told here to give it a value.
+    let Record {
+        version: _,
+        archived_at: _,
+        reason: _,
+        detail: Some(_),
+        queue_arn: _,
+        dead_letter_queue_arn: Some(_),
+        letter_id: _,
+        origin: _,
+        topic_arn: Some(_),
+        subscription_arn: Some(_),
+        rule: _,
+        target_arn: Some(_),
+        target_url: Some(_),
+        retry: Some(_),
+        error: Some(_),
+        order: Some(_),
+        cause: Some(_),
+        message: _,
+    } = &record
+    else {
+        panic!("{record:?}")
+    };
+    line_of(&record)
+}
+
+/// The fields of a JSON object with their types as Hive names them, in lower case.
+fn fields_of(object: &Value) -> BTreeMap<String, String> {
+    let fields = object.as_object().unwrap().iter();
+    fields.map(|(name, value)| (name.to_lowercase(), type_of(name, value))).collect()
+}
+
+fn type_of(name: &str, value: &Value) -> String {
+    let struct_of = |fields: BTreeMap<String, String>| {
+        let fields: Vec<_> = fields.iter().map(|(name, kind)| format!("{name}:{kind}")).collect();
+        format!("struct<{}>", fields.join(","))
+    };
+    match (name, value) {
+        ("attributes", _) => "map<string,string>".to_owned(),
+        ("messageAttributes", Value::Object(values)) => {
+            // Together they have every field that one may have.
+            let fields = values.values().flat_map(fields_of).collect();
+            format!("map<string,{}>", struct_of(fields))
+        }
+        (_, Value::Object(_)) => struct_of(fields_of(value)),
+        (_, Value::Number(_)) => "int".to_owned(),
+        (_, Value::Bool(_)) => "boolean".to_owned(),
+        _ => "string".to_owned(),
+    }
+}
+
+/// The fields of a list of Hive's, `name type,name type`; structs have theirs in the order of their names.
+fn fields_of_type(list: &str, separator: char) -> BTreeMap<String, String> {
+    let (mut depth, mut start, mut fields) = (0, 0, Vec::new());
+    for (at, byte) in list.bytes().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth -= 1,
+            b',' if depth == 0 => {
+                fields.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    fields.push(&list[start..]);
+    let named = fields.into_iter().map(|field| field.trim().split_once(separator).unwrap());
+    named.map(|(name, kind)| (name.to_owned(), sorted(kind.trim()))).collect()
+}
+
+fn sorted(kind: &str) -> String {
+    let inner = |prefix| kind.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>'));
+    if let Some(fields) = inner("struct<") {
+        let fields = fields_of_type(fields, ':');
+        let fields: Vec<_> = fields.iter().map(|(name, kind)| format!("{name}:{kind}")).collect();
+        format!("struct<{}>", fields.join(","))
+    } else if let Some(value) = inner("map<string,") {
+        format!("map<string,{}>", sorted(value))
+    } else {
+        kind.to_owned()
+    }
 }
