@@ -24,7 +24,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::letter::BadEvent;
 use crate::notices::Notices;
 use crate::redrive::{Handled, Invocation, Parts, Redrive};
-use crate::replay::{At, Control, Manifest, Replay, ReplayError, Request, Source};
+use crate::replay::{At, Control, Replay, ReplayError, Source, State, Wish};
 use crate::settings::{ArchiveAt, ControlAt, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::telemetry::{self, Run};
@@ -54,7 +54,7 @@ pub enum Answer {
     /// Which messages Lambda must leave alone.
     Batch(SqsBatchResponse),
     /// How a replay stands.
-    Replay(Box<Manifest>),
+    Replay(Box<State>),
 }
 
 /// Why an invocation fails as a whole.
@@ -86,7 +86,7 @@ impl Function {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             ArchiveAt::Queue(queue) => Archive::Queue { dispatcher: Dispatcher::new(&clients, reach), queue },
         };
-        let replay = replay(requeue, &archive, &clients, &clock);
+        let replay = replay(requeue, &archive, settings.control.as_ref(), &clients, &clock);
         let parts = Parts {
             policy: settings.policy,
             archive,
@@ -137,9 +137,9 @@ impl Function {
         // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
         match event {
             Event { replay: Some(request), records: None } => {
-                let manifest = self.replay(request, request_id, deadline_ms).boxed_local().await;
-                let manifest = manifest.inspect_err(|error| telemetry::replay_failed(request_id, error))?;
-                Ok(Answer::Replay(Box::new(manifest)))
+                let state = self.replay(request, request_id, deadline_ms).boxed_local().await;
+                let state = state.inspect_err(|error| telemetry::replay_failed(request_id, error))?;
+                Ok(Answer::Replay(Box::new(state)))
             }
             Event { records: Some(records), replay: None } => {
                 let mut event = SqsEvent::default();
@@ -150,24 +150,27 @@ impl Function {
         }
     }
 
-    async fn replay(
-        &self,
-        request: Value,
-        request_id: &str,
-        deadline_ms: u64,
-    ) -> Result<Manifest, ReplayError> {
+    async fn replay(&self, request: Value, request_id: &str, deadline_ms: u64) -> Result<State, ReplayError> {
         let refused = |why: String| ReplayError::Request(vec![why]);
-        let request = Request::from_json(request).map_err(ReplayError::Request)?;
+        let wish = Wish::from_json(request).map_err(ReplayError::Request)?;
         let replay = self.replay.as_ref().map_err(|why| refused((*why).to_owned()))?;
-        if self.redrive.mode() == Mode::Observe && !request.dry_run {
+        let is_dry_run = matches!(&wish, Wish::Begin(request) if request.dry_run);
+        if self.redrive.mode() == Mode::Observe && !is_dry_run {
             return Err(refused("REDRIVE_MODE is observe: only dryRun is possible".to_owned()));
         }
         let left = self.left(deadline_ms);
         let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
         let control = Watch { request_id, until };
-        let manifest = replay.run(&request, &Source::Archive, Some(self.redrive.policy()), &control).await?;
-        telemetry::replay(request_id, &manifest);
-        Ok(manifest)
+        let (source, policy) = (Source::Archive, Some(self.redrive.policy()));
+        let state = match wish {
+            Wish::Begin(request) if request.dry_run => {
+                replay.dry_run(&request, &source, policy, &control).await
+            }
+            Wish::Begin(request) => replay.begin(&request, &source, policy, &control).await,
+            Wish::Resume(resume) => replay.resume(&resume, &source, policy, &control).await,
+        }?;
+        telemetry::replay(request_id, &state);
+        Ok(state)
     }
 
     /// The time until Lambda ends the invocation.
@@ -230,6 +233,7 @@ impl Function {
 fn replay(
     requeue: Option<Arn>,
     archive: &Archive,
+    control: Option<&ControlAt>,
     clients: &Clients,
     clock: &Clock,
 ) -> Result<Replay, &'static str> {
@@ -237,13 +241,17 @@ fn replay(
         return Err("ARCHIVE is a queue; letters are replayed from S3 only");
     };
     let requeue = requeue.ok_or("REQUEUE_ARN is not set, and replayed letters go there")?;
+    let control = control.ok_or("CONTROL is off, and replays keep there what they have sent")?;
     Ok(Replay::new(crate::replay::Parts {
         clients: clients.clone(),
         bucket: bucket.clone(),
         prefix: prefix.clone(),
+        control_bucket: control.bucket.clone(),
+        control_prefix: control.prefix.clone(),
         requeue,
         clock: clock.clone(),
-        owner: "the function".to_owned(),
+        by: "the function".to_owned(),
+        workers: 4,
     }))
 }
 
@@ -259,7 +267,7 @@ impl Control for Watch<'_> {
         Instant::now() >= self.until
     }
 
-    fn progress(&self, _: &Manifest) {}
+    fn progress(&self, _: &State) {}
 
     fn left_out(&self, at: &At, why: &str) {
         telemetry::left_out_of_replay(self.request_id, at, why);

@@ -83,6 +83,10 @@ pub(crate) enum Finished {
     Whole,
     /// Some of it could not be read or done.
     Partly,
+    /// Letters were left out.
+    LeftOut,
+    /// It was stopped, and can go on.
+    Stopped,
 }
 
 impl Finished {
@@ -101,6 +105,15 @@ pub(crate) enum Failed {
     /// The work could not be done.
     #[error("{0}")]
     Work(String),
+    /// It was stopped before anything was done.
+    #[error("{0}")]
+    Stopped(String),
+    /// Others are at work.
+    #[error("{0}")]
+    Busy(String),
+    /// AWS denied it.
+    #[error("{0}")]
+    Denied(String),
     /// The output could not be written.
     #[error("cannot write: {0}")]
     Output(#[from] std::io::Error),

@@ -17,6 +17,7 @@ mod explain;
 mod orders;
 mod plan;
 mod replay;
+mod replays;
 mod text;
 mod waiting;
 
@@ -29,7 +30,7 @@ pub use console::Console;
 use console::{Failed, Finished};
 
 /// Carries a command line out. The answer is the exit code: 0 done, 1 something failed, 2 bad usage or
-/// input.
+/// input, 3 letters were left out, 4 stopped, 5 others are at work, 6 AWS denied it.
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console) -> u8 {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -44,13 +45,27 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     match ended.and_then(|finished| Ok(console.out.flush().map(|()| finished)?)) {
         Ok(Finished::Whole) => 0,
         Ok(Finished::Partly) => 1,
+        Ok(Finished::LeftOut) => 3,
+        Ok(Finished::Stopped) => 4,
         // The reader has seen enough, as `head` does.
         Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(failed) => {
             for line in failed.to_string().lines() {
                 let _ = writeln!(console.err, "redrivectl: {}", text::harmless(line));
             }
-            if matches!(failed, Failed::Input(_)) { 2 } else { 1 }
+            let (code, name) = match failed {
+                Failed::Input(_) => (2, "input"),
+                Failed::Work(_) | Failed::Output(_) => (1, "failed"),
+                Failed::Stopped(_) => (4, "stopped"),
+                Failed::Busy(_) => (5, "busy"),
+                Failed::Denied(_) => (6, "denied"),
+            };
+            if cli.json {
+                // A script reads this in the place of what it asked for.
+                let error = serde_json::json!({ "error": failed.to_string(), "kind": name });
+                let _ = writeln!(console.out, "{error}");
+            }
+            code
         }
     }
 }
@@ -69,5 +84,6 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
             Some(command) => Box::pin(archive::run(command, cli.json, console)).await,
         },
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
+        args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }
 }

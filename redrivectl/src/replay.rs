@@ -9,14 +9,16 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::archive::{Place, place, selection};
-use crate::args::{self, When};
+use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
+use crate::control;
 use crate::text::{bar, count, harmless, table, thousands, utc};
 use sns_redrive::archive::Record;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
-    At, Control, Input, Manifest, Parts, Replay, ReplayError, Request, Select, Source, Status,
+    At, Control, DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State,
+    Status,
 };
 
 pub(super) async fn run(
@@ -24,7 +26,8 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.place, console)?;
+    let Place { bucket, prefix } = place(&args::Place { archive: args.place.archive.clone() }, console)?;
+    let (control_bucket, control_prefix) = control::place(&args.place, console)?;
     let requeue = requeue(args, console)?;
     let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
@@ -36,30 +39,83 @@ pub(super) async fn run(
         Some(file) => Source::Input(records(&read_file(file, console)?)?),
         None => Source::Archive,
     };
-    let clients = aws::clients(&args.connection, console).await?;
+    let (clients, sts) = aws::clients_and_sts(&args.connection, console).await?;
+    let by = who(args.by.as_deref(), &sts).await;
     let stop = (console.interrupts)()?;
-    if !request.dry_run {
-        tell_times(args, &request.select, console)?;
-    }
 
     let clock = console.clock.clone();
-    let owner = format!("redrivectl, process {}", std::process::id());
-    let replay = Replay::new(Parts { clients, bucket, prefix, requeue, clock, owner });
+    let workers = args.pace.workers.into();
+    let parts =
+        Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers };
+    let replay = Replay::new(parts);
+    replay.check_requeue().await.map_err(|error| failed(error, false))?;
+    let mut resume = args.resume.as_ref().map(|id| resumption(id, args));
+    if resume.is_none() && !request.dry_run && !args.new {
+        resume = ask(&replay, &request, &source, args, console).await?;
+    }
     let watch = Watch::new(console, stop);
-    let ended = replay.run(&request, &source, policy.as_ref(), &watch).await;
+    let policy = policy.as_ref();
+    let ended = match &resume {
+        Some(resume) => replay.resume(resume, &source, policy, &watch).await,
+        None if request.dry_run => replay.dry_run(&request, &source, policy, &watch).await,
+        None => replay.begin(&request, &source, policy, &watch).await,
+    };
     let interrupted = watch.end();
-    let manifest = ended.map_err(|error| failed(error, interrupted))?;
+    let state = ended.map_err(|error| failed(error, interrupted))?;
     if as_json {
-        let json = serde_json::to_string(&manifest);
+        let json = serde_json::to_string(&state);
         writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
     } else {
-        write!(console.out, "{}", summary(&manifest))?;
+        write!(console.out, "{}", summary(&state))?;
     }
-    Ok(if is_whole(&manifest) { Finished::Whole } else { Finished::Partly })
+    Ok(finished(&state))
 }
 
 fn bad<T>(problem: &str) -> Result<T, Failed> {
     Err(Failed::Input(vec![problem.to_owned()]))
+}
+
+/// Who replays, as it is kept.
+pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
+    if let Some(by) = by {
+        return by.to_owned();
+    }
+    let answer = sts.get_caller_identity().send().await.ok();
+    answer.and_then(|answer| answer.arn().map(str::to_owned)).unwrap_or_else(|| "(unknown)".to_owned())
+}
+
+fn resumption(id: &str, args: &args::Replay) -> Resume {
+    let args::Pace { rate, threshold, settle, .. } = &args.pace;
+    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle }
+}
+
+/// Says which replay of the same letters is not at its end, and asks whether to go on with it.
+async fn ask(
+    replay: &Replay,
+    request: &Request,
+    source: &Source,
+    args: &args::Replay,
+    console: &mut Console,
+) -> Result<Option<Resume>, Failed> {
+    let unfinished = replay.kept().unfinished(request, source).await;
+    let unfinished = unfinished.map_err(|error| failed(error, false))?;
+    let Some(state) = unfinished.first() else { return Ok(None) };
+    let (id, sent) = (harmless(&state.id), count(state.counts.sent, "letter"));
+    writeln!(
+        console.err,
+        "redrivectl: replay {id} of the same letters is {}, not at its end: begun {} UTC by {}, {sent} sent, \
+         letters archived before {} UTC",
+        state.status.name(),
+        utc(state.began),
+        harmless(&state.by),
+        utc(state.cut_off),
+    )?;
+    if !console.answers {
+        writeln!(console.err, "redrivectl: a new replay begins; --resume {id} goes on with that one")?;
+        return Ok(None);
+    }
+    let goes_on = console.confirms("Go on with it? Without, a new replay begins")?;
+    Ok(goes_on.then(|| resumption(&state.id, args)))
 }
 
 /// The requeue that is named on the command line, else by the function's own variable.
@@ -87,18 +143,25 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         targets: chosen.targets,
         pattern,
     };
+    let fresh = Request::default();
     let request = Request {
         select,
+        all: args.all,
         cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
         to: args.to.clone(),
         dry_run: args.dry_run,
-        rate: args.pace.rate,
-        ramp: args.pace.ramp.clone(),
-        threshold: args.pace.threshold,
-        settle_seconds: args.pace.settle,
+        rate: args.pace.rate.unwrap_or(fresh.rate),
+        ramp: args.pace.ramp.clone().unwrap_or_else(|| DEFAULT_RAMP.to_vec()),
+        threshold: args.pace.threshold.unwrap_or(fresh.threshold),
+        settle_seconds: args.pace.settle.unwrap_or(fresh.settle_seconds),
         again: args.again,
-        resume: args.pace.resume,
+        why: args.why.clone(),
     };
+    if args.resume.is_none() && args.from.is_none() && request.select == Select::default() && !args.all {
+        return bad(
+            "which letters? Give --topic, --since, --reason or others, or --all for the whole archive",
+        );
+    }
     request.check().map_err(Failed::Input)?;
     Ok(request)
 }
@@ -125,97 +188,69 @@ fn record(line: &str) -> Input {
     Ok((record, edited))
 }
 
-/// A replay is known by its selection, and "two days ago" is another one tomorrow.
-fn tell_times(args: &args::Replay, select: &Select, console: &mut Console) -> Result<(), Failed> {
-    let times =
-        [("--since", args.selection.since, select.from), ("--until", args.selection.until, select.to)];
-    for (option, when, at) in times {
-        if let (Some(When::Ago(_)), Some(at)) = (when, at) {
-            writeln!(console.err, "redrivectl: to go on with this replay later, give {option} {at}")?;
-        }
-    }
-    Ok(())
-}
-
-fn failed(error: ReplayError, interrupted: bool) -> Failed {
+pub(crate) fn failed(error: ReplayError, interrupted: bool) -> Failed {
     match error {
         ReplayError::Request(faults) => Failed::Input(faults),
-        ReplayError::NotCounted if interrupted => {
-            Failed::Work("interrupted while it counted; nothing was sent".to_owned())
+        ReplayError::NotPlanned if interrupted => {
+            Failed::Stopped("interrupted while it looked through the archive; nothing was sent".to_owned())
         }
-        ReplayError::Stopped { id, why } => {
-            Failed::Work(format!("replay {id} has stopped: {why}\nmend that, then go on with --resume"))
-        }
-        ReplayError::TooMany => {
-            Failed::Work(format!("{error}").replace("from and to", "--since and --until"))
-        }
+        ReplayError::Busy(_) | ReplayError::TakenUp(_) => Failed::Busy(error.to_string()),
+        error if error.is_denied() => Failed::Denied(error.to_string()),
         error => Failed::Work(error.to_string()),
     }
 }
 
-/// Whether every letter that was asked for is sent, or could be.
-fn is_whole(manifest: &Manifest) -> bool {
-    let counts = &manifest.counts;
-    let readable = counts.unreadable == 0 && counts.not_replayable.is_empty();
-    match manifest.status {
-        Status::DryRun => readable,
-        Status::Done => readable && manifest.sent >= counts.selected,
-        Status::Running | Status::Settling | Status::Stopped => false,
+/// How it ended: whether every letter that was asked for is sent, or could be.
+fn finished(state: &State) -> Finished {
+    match state.status {
+        Status::DryRun | Status::Done if state.counts.is_whole() => Finished::Whole,
+        Status::DryRun | Status::Done => Finished::LeftOut,
+        Status::Running | Status::Settling | Status::Stopped => Finished::Stopped,
     }
 }
 
-fn step(manifest: &Manifest) -> String {
-    let steps = manifest.request.ramp.len();
-    format!("step {} of {steps}", steps.min(manifest.step + 1))
+fn step(state: &State) -> String {
+    format!("step {} of {}", state.step, state.steps)
 }
 
-fn summary(manifest: &Manifest) -> String {
-    let Manifest { id, counts, .. } = manifest;
-    let ended = match manifest.status {
+/// A replay in some lines.
+pub(crate) fn summary(state: &State) -> String {
+    let State { id, counts, .. } = state;
+    let ended = match state.status {
         Status::DryRun => "a dry run, nothing was sent".to_owned(),
         Status::Done => "done".to_owned(),
-        Status::Stopped => format!("stopped in {}", step(manifest)),
-        Status::Running | Status::Settling => format!("interrupted in {}", step(manifest)),
+        Status::Stopped => format!("stopped in {}", step(state)),
+        Status::Running | Status::Settling => format!("not at its end, in {}", step(state)),
     };
     let mut rows = Vec::new();
     let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
-    say(
-        "selected",
-        format!("{}, archived before {} UTC", count(counts.selected, "letter"), utc(manifest.cut_off)),
-    );
-    if manifest.status != Status::DryRun {
-        say("sent", count(manifest.sent, "letter"));
-    }
-    let gone = counts.selected.saturating_sub(manifest.handled());
+    let most = if state.exact { "" } else { "at most " };
+    let cut_off = format!("archived before {} UTC", utc(state.cut_off));
+    say("selected", format!("{most}{}, {cut_off}", count(state.letters, "letter")));
+    let sent = if state.status == Status::DryRun { "to send" } else { "sent" };
+    say(sent, count(counts.sent, "letter"));
     for (what, number, noun, note) in [
-        ("perhaps twice", manifest.repeated, "letter", ""),
-        ("refused", manifest.refused, "letter", ", by SQS"),
-        (
-            "not found",
-            if manifest.status == Status::Done { gone } else { 0 },
-            "letter",
-            " in the archive any more",
-        ),
+        ("perhaps twice", counts.repeated, "letter", ""),
+        ("refused", counts.refused, "letter", ", by SQS"),
+        ("came back", state.came_back, "letter", ", since its last step began"),
         ("passed over", counts.already_replayed, "letter", ", replayed already"),
         ("doubles", counts.doubles, "record", ", stored twice after a crash"),
-        ("unreadable", counts.unreadable, "line or object", ""),
+        ("unreadable", counts.unreadable, "line", ""),
     ] {
         if number > 0 {
-            // The plural of "line or object".
-            let text = count(number, noun).replace("line or objects", "lines or objects");
-            say(what, format!("{text}{note}"));
+            say(what, format!("{}{note}", count(number, noun)));
         }
     }
     for (why, number) in &counts.not_replayable {
         say("left out", format!("{}: {}", count(*number, "letter"), harmless(why)));
     }
-    if let Some(why) = &manifest.why {
-        say("because", harmless(why));
+    if let Some(because) = &state.because {
+        say("because", harmless(because));
     }
-    let next = match manifest.status {
-        Status::Stopped => "\nMend that, then go on: the same command with --resume.\n",
-        Status::Running | Status::Settling => "\nTo go on, give the same command again.\n",
-        Status::DryRun | Status::Done => "",
+    let next = if state.is_unfinished() {
+        format!("\nTo go on: redrivectl replay --resume {}\n", harmless(id))
+    } else {
+        String::new()
     };
     format!("Replay {}: {ended}.\n{}{next}", harmless(id), table(&rows, &[]))
 }
@@ -237,7 +272,7 @@ impl<'a> Watch<'a> {
     fn new(console: &'a mut Console, stop: Arc<AtomicBool>) -> Self {
         let screen = Screen { err: &mut console.err, on_screen: false };
         let watch = Self { stop, progress: console.progress, screen: Mutex::new(screen) };
-        watch.show("counting");
+        watch.show("looking through the archive");
         watch
     }
 
@@ -276,13 +311,13 @@ impl Control for Watch<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn progress(&self, manifest: &Manifest) {
-        let (behind, all) = (manifest.handled(), manifest.counts.selected);
-        let bar = bar(behind, all);
+    fn progress(&self, state: &State) {
+        let (behind, all) = (state.counts.handled(), state.letters);
+        let bar = bar(behind.min(all), all);
         let judged = |at: Timestamp| format!("; judged at {} UTC", &utc(at)[11..]);
-        let judged = manifest.not_before.map_or(String::new(), judged);
+        let judged = state.not_before.map_or(String::new(), judged);
         let (behind, all) = (thousands(behind), count(all, "letter"));
-        self.show(&format!("{bar} {behind} of {all}, {}{judged}", step(manifest)));
+        self.show(&format!("{bar} {behind} of {all}, {}{judged}", step(state)));
     }
 
     fn left_out(&self, at: &At, why: &str) {

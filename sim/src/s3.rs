@@ -37,6 +37,17 @@ pub struct Object {
     pub content_type: Option<String>,
 }
 
+/// An object, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The number of bytes.
+    pub size: usize,
+    /// The entity tag, with its quotation marks.
+    pub etag: String,
+    /// The moment of the last write.
+    pub modified: Millis,
+}
+
 /// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`: a fault does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
@@ -64,8 +75,8 @@ pub struct List<'a> {
 /// A page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Keys with their objects, without the objects' bytes.
-    pub objects: Vec<(String, Object)>,
+    /// Keys with what a listing tells of their objects.
+    pub objects: Vec<(String, Listed)>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
     /// The last entry of the page, where another page follows.
@@ -169,7 +180,9 @@ impl S3 {
             if end.is_some() {
                 page.prefixes.push(entry.to_owned());
             } else {
-                page.objects.push((key.clone(), Object { bytes: Vec::new(), ..object.clone() }));
+                let Object { bytes, etag, modified, .. } = object;
+                let listed = Listed { size: bytes.len(), etag: etag.clone(), modified: *modified };
+                page.objects.push((key.clone(), listed));
             }
         }
         Ok(page)

@@ -9,7 +9,7 @@ use aws_lambda_events::sqs as wire;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -156,8 +156,29 @@ impl Record {
 
 /// What names a letter's place in its queue, queue ARN and SQS message id: a crash can archive it twice.
 /// Hashed, since an archive may hold millions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Identity([u8; 16]);
+
+/// A text that is no [`Identity`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is no identity of a letter")]
+pub struct BadIdentity;
+
+impl TryFrom<String> for Identity {
+    type Error = BadIdentity;
+
+    fn try_from(text: String) -> Result<Self, BadIdentity> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadIdentity)?;
+        bytes.try_into().map(Self).map_err(|_| BadIdentity)
+    }
+}
+
+impl From<Identity> for String {
+    fn from(identity: Identity) -> Self {
+        URL_SAFE_NO_PAD.encode(identity.0)
+    }
+}
 
 impl Identity {
     /// By queue ARN and SQS message id.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::select::Undecided;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,19 @@ pub enum WhyUnread {
     Call(Failure),
     /// The line is no record that can be used, or cannot be matched.
     Line(Undecided),
+}
+
+impl WhyUnread {
+    /// Whether it is the same when it is tried again.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Call(failure) => {
+                matches!(failure.class, FailureClass::Permanent | FailureClass::ActionRequired)
+            }
+            Self::Line(_) => true,
+        }
+    }
 }
 
 impl std::fmt::Display for WhyUnread {

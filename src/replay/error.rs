@@ -1,50 +1,55 @@
 //! The errors that end a replay.
 
-use jiff::Timestamp;
+use crate::failure::{Failure, FailureClass};
 
-use crate::failure::Failure;
-
-/// Identities are remembered at 16 bytes each, and a hash table around them.
-pub(super) const MAX_SELECTED: u64 = 2_000_000;
-
-/// Why a replay cannot go on at all.
+/// Why a replay cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The wish makes no sense.
     #[error("bad request: {}", .0.join("; "))]
     Request(Vec<String>),
-    /// There is another replay.
-    #[error("another replay is under way; if it has died, its lock ends at {0}")]
-    Busy(Timestamp),
-    /// The lock could not be kept, so another replay may have begun.
-    #[error("the lock was lost, perhaps to another replay; nothing is sent without it")]
-    LockLost,
+    /// There is no replay of this id.
+    #[error("there is no replay {0}")]
+    Unknown(String),
+    /// Another worker is at letters of the selection, and does not come to an end.
+    #[error("replay {0} is at work on letters of this selection; wait until it is through, or stop it")]
+    Busy(String),
+    /// Somebody else goes on with this replay.
+    #[error("replay {0} was taken up by somebody else, who goes on with it")]
+    TakenUp(String),
     /// It was told to stop before it knew what is selected.
     #[error(
-        "there was no time to count the selection, and nothing was sent: narrow it, or give it more time"
+        "there was no time to look through the archive, and nothing was sent: narrow the selection, or give it more time"
     )]
-    NotCounted,
-    /// The replay stopped since its last step came back.
-    #[error("replay {id} has stopped: {why}; ask for it with \"resume\" to go on")]
-    Stopped {
-        /// Its id.
-        id: String,
-        /// Why it stopped.
-        why: String,
-    },
-    /// Too many letters for one replay.
-    #[error("more than {MAX_SELECTED} letters are selected: narrow the selection by from and to")]
-    TooMany,
+    NotPlanned,
+    /// A newer version wrote what it needs.
+    #[error("{0} was written by a newer version of this software, and was left as it is: use that version")]
+    Newer(String),
+    /// What it needs cannot be read.
+    #[error("{0} is not what a replay keeps there, and was left as it is")]
+    Broken(String),
     /// A call failed.
     #[error("{what} failed: {} ({}){}", .failure.code, .failure.class.name(), .failure.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     Failed {
         /// What was tried.
-        what: &'static str,
+        what: String,
         /// How it failed.
         failure: Failure,
     },
 }
 
-pub(super) fn failed(what: &'static str) -> impl Fn(Failure) -> ReplayError {
-    move |failure| ReplayError::Failed { what, failure }
+impl ReplayError {
+    pub(super) fn failed(what: impl Into<String>, failure: Failure) -> Self {
+        Self::Failed { what: what.into(), failure }
+    }
+
+    /// Whether AWS refused for lack of permissions.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        let Self::Failed { failure, .. } = self else { return false };
+        failure.class == FailureClass::ActionRequired
+            && ["AccessDenied", "Forbidden", "Http403", "AuthorizationError"]
+                .iter()
+                .any(|code| failure.code.contains(code))
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::archive::Record;
+use crate::archive::Identity;
 use crate::letter::Letter;
 
 /// A place in the archive, or in what was given.
@@ -39,6 +39,8 @@ pub enum NotReplayable {
     InDoubt,
     /// Neither its rule nor the replay knows a target for it.
     NoTarget,
+    /// It was given, and is not in the archive.
+    NotArchived,
 }
 
 impl NotReplayable {
@@ -52,6 +54,7 @@ impl NotReplayable {
             Self::NotMoved => "notMoved",
             Self::InDoubt => "inDoubt",
             Self::NoTarget => "noTarget",
+            Self::NotArchived => "notArchived",
         }
     }
 
@@ -66,8 +69,9 @@ impl NotReplayable {
                 "lay in the requeue without having been moved there: is that a dead-letter queue?"
             }
             Self::InDoubt => {
-                "may have been sent by a replay that was cut off: go on with that one first, or replay it again"
+                "may have been sent by a replay that was cut off: go on with that one, or free its letters"
             }
+            Self::NotArchived => "is not in this archive",
             Self::NoTarget => "has no target: give its rule one, or name another for the replay",
         }
     }
@@ -77,7 +81,7 @@ impl NotReplayable {
 #[derive(Debug)]
 pub(super) struct Replayable {
     pub(super) at: At,
-    pub(super) record: Record,
+    pub(super) identity: Identity,
     pub(super) letter: Letter,
     pub(super) edited: bool,
 }

@@ -10,42 +10,57 @@
 //!                         └── manifest and ledger: what is under way, what was sent
 //! ```
 //!
-//! - **One at a time.** A lock in the archive keeps a second replay out.
-//! - **Resumable.** A ledger names the letters of each batch, before it is sent and after. Whoever starts the
-//!   same replay again goes on where it ended, be it after the 15 minutes of a Lambda, a Ctrl-C or a crash. A
-//!   crash can repeat the letters of one batch, and loses none.
-//! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back.
-//! - **Each letter once**, by queue ARN and SQS message id, also over several replays.
+//! - **Work is cut by what is stored.** A unit is a bounded run of archive objects of one queue and hour, cut alike by
+//!   every replay. One ledger a unit holds what any replay knows of its letters: no replay reads what others did
+//!   elsewhere, and memory grows neither with the archive nor with its history.
+//! - **Claimed.** A worker writes into the ledger which letters it sends, on the condition that nobody else has
+//!   written there since it read it. Its claim ends by S3's own clock.
+//! - **Resumable.** Whoever goes on with a replay goes on where it ended, be it after the 15 minutes of a Lambda, a
+//!   Ctrl-C or a crash. A crash can repeat the letters that were under way, which is counted, and loses none.
+//! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back. The last
+//!   step is watched as well.
+//! - **Each letter once**, by queue ARN and SQS message id, also over several replays at once.
 //!
 //! | file | does |
 //! |---|---|
 //! | `request` | what is asked for |
 //! | `run` | begins or goes on |
-//! | `steps` | goes through the steps, batch by batch |
-//! | `resources` | archive, requeue and clock, for both |
-//! | `letters`, `letter` | which letters, one after the other |
+//! | `kept` | shows, stops and frees |
+//! | `given` | finds records that are given in the archive |
+//! | `drive` | goes through the stages, several units at once |
+//! | `worker` | sends one unit |
+//! | `plan`, `cut` | which units hold the selection |
+//! | `ledger` | what is known of a unit's letters |
+//! | `ramp` | the arithmetic of steps |
+//! | `letters`, `letter` | which records become letters |
 //! | `requeue` | sends them |
-//! | `manifest` | how it stands, and the arithmetic of steps |
-//! | `lock`, `store` | what lies in the bucket |
+//! | `state`, `store`, `version` | what is kept |
 //! | `control`, `error` | who watches, and why it cannot go on |
 
 mod control;
+mod cut;
+mod drive;
 mod error;
+mod given;
+mod kept;
+mod ledger;
 mod letter;
 mod letters;
-mod lock;
-mod manifest;
+mod plan;
+mod ramp;
 mod request;
 mod requeue;
-mod resources;
 mod run;
-mod steps;
+mod state;
 mod store;
+mod version;
+mod worker;
 
 pub use control::Control;
 pub use error::ReplayError;
+pub use kept::Replays;
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
-pub use manifest::{Counts, Manifest, Status, StepResult};
-pub use request::{DEFAULT_RAMP, Request, Select};
+pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use run::{Parts, Replay};
+pub use state::{Counts, Freed, Place, State, Status};

@@ -88,14 +88,16 @@ impl Select {
     }
 }
 
-/// A wish for a replay.
+/// A wish that a replay begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Request {
     /// Which letters.
     pub select: Select,
-    /// Letters archived later are left out; the present, unless it is given. A replay that goes on keeps the one
-    /// that it began with.
+    /// The whole archive is meant, since nothing is selected.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+    /// Letters archived later are left out; the present, unless it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Timestamp>,
     /// Where they go, whatever their rules say.
@@ -113,14 +115,66 @@ pub struct Request {
     pub settle_seconds: u32,
     /// Letters that another replay has sent are sent once more.
     pub again: bool,
-    /// Goes on although the step before came back.
-    pub resume: bool,
+    /// The reason, which is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A wish that a replay goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resume {
+    /// Its id.
+    #[serde(rename = "resume")]
+    pub id: String,
+    /// Another rate.
+    #[serde(default)]
+    pub rate: Option<u32>,
+    /// Another threshold.
+    #[serde(default)]
+    pub threshold: Option<u32>,
+    /// Another time to settle.
+    #[serde(default)]
+    pub settle_seconds: Option<u32>,
+}
+
+/// What is asked for by an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// A replay begins.
+    Begin(Box<Request>),
+    /// One goes on.
+    Resume(Resume),
+}
+
+impl Wish {
+    /// Reads what stands in an event's `replay`: with `resume` a replay goes on.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words; a field that is unknown by its name.
+    pub fn from_json(json: Value) -> Result<Self, Vec<String>> {
+        if json.get("resume").is_none() {
+            return Request::from_json(json).map(|request| Self::Begin(Box::new(request)));
+        }
+        serde_json::from_value(json).map(Self::Resume).map_err(|error| vec![error.to_string()])
+    }
+}
+
+impl Resume {
+    /// The request of a replay, changed.
+    pub(super) fn change(&self, request: &mut Request) {
+        request.rate = self.rate.unwrap_or(request.rate);
+        request.threshold = self.threshold.unwrap_or(request.threshold);
+        request.settle_seconds = self.settle_seconds.unwrap_or(request.settle_seconds);
+    }
 }
 
 impl Default for Request {
     fn default() -> Self {
         Self {
             select: Select::default(),
+            all: false,
             cut_off: None,
             to: None,
             dry_run: false,
@@ -129,7 +183,7 @@ impl Default for Request {
             threshold: 10,
             settle_seconds: 60,
             again: false,
-            resume: false,
+            why: None,
         }
     }
 }
@@ -151,9 +205,9 @@ impl Request {
         serde_json::from_value(json).map_err(|error| vec![error.to_string()])
     }
 
-    /// The same for records that are given, which no selection chooses.
-    pub(super) fn of_given(&self) -> Self {
-        Self { select: Select::default(), cut_off: None, ..self.clone() }
+    /// Whether nothing limits it.
+    pub(super) fn selects_all(&self) -> bool {
+        self.select == Select::default()
     }
 
     /// Checks what types cannot.
@@ -165,14 +219,21 @@ impl Request {
         let rising = self.ramp.windows(2).all(|two| two[0] < two[1]);
         let ramp =
             rising && self.ramp.first().is_some_and(|first| *first > 0) && self.ramp.last() == Some(&100);
+        let ramp = (!ramp).then(|| "ramp: must be rising per cents, the last of them 100".to_owned());
+        let selection = self.select.selection(None).err().unwrap_or_default();
+        let pace = self.check_pace().err().unwrap_or_default();
+        let faults: Vec<_> = selection.into_iter().chain(ramp).chain(pace).collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// The same for what can be changed when a replay goes on.
+    pub(super) fn check_pace(&self) -> Result<(), Vec<String>> {
         let checks = [
             (!(1..=10_000).contains(&self.rate)).then(|| "rate: must be from 1 to 10000".to_owned()),
-            (!ramp).then(|| "ramp: must be rising per cents, the last of them 100".to_owned()),
             (self.threshold > 100).then(|| "threshold: must be from 0 to 100".to_owned()),
             (self.settle_seconds > 3600).then(|| "settleSeconds: must be from 0 to 3600".to_owned()),
         ];
-        let selection = self.select.selection(None).err().unwrap_or_default();
-        let faults: Vec<_> = selection.into_iter().chain(checks.into_iter().flatten()).collect();
+        let faults: Vec<_> = checks.into_iter().flatten().collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::letter::Replayable;
-use super::manifest::Manifest;
+use super::request::Request;
 use crate::arn::Arn;
 use crate::batch::{Order, Sent};
 use crate::clients::failure_of_call;
@@ -19,8 +19,11 @@ use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Tim
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 
-/// The time for one batch, with the SDK's own repetitions; less than what the lock holds.
-const SEND_TIME: Duration = Duration::from_secs(15);
+/// The time for one batch, with the SDK's own repetitions; less than what a claim holds.
+pub(super) const SEND_TIME: Duration = Duration::from_secs(15);
+
+/// The tag that tells a requeue from other queues, and its value.
+pub(super) const TAG: (&str, &str) = ("sns-redrive", "requeue");
 
 /// The queue that replayed letters go to.
 #[derive(Debug)]
@@ -28,6 +31,13 @@ pub(super) struct Requeue {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) dispatcher: Dispatcher,
     pub(super) arn: Arn,
+}
+
+/// The replay that letters are sent for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub(super) id: &'a str,
+    pub(super) request: &'a Request,
 }
 
 /// What became of the letters of a batch.
@@ -44,18 +54,18 @@ pub(super) struct Answers {
 }
 
 impl Requeue {
-    /// Sends a batch of letters for the replay of this manifest.
+    /// Sends a batch of letters for a replay.
     ///
     /// In a FIFO queue the letters of a group go one after the other, each when SQS has the one before, since
     /// requests under way together may arrive in any order.
-    pub(super) async fn send(&self, batch: Vec<Replayable>, manifest: &Manifest, now: Timestamp) -> Answers {
+    pub(super) async fn send(&self, batch: Vec<Replayable>, of: Of<'_>, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
         let mut order: Order = Order::new(batch.iter().map(|replayable| self.group(replayable)));
         let mut fates: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
         while let Some(mut round) = order.next_round() {
             round.retain(|index| order.blocked(*index).is_none());
             let letters: Vec<&Replayable> = round.iter().map(|index| &batch[*index]).collect();
-            let answers = self.send_at_once(&letters, manifest, now, until).await;
+            let answers = self.send_at_once(&letters, of, now, until).await;
             for (index, sent) in round.into_iter().zip(answers) {
                 if sent != Sent::Accepted && !is_refused(&sent) {
                     order.block(index, ());
@@ -78,24 +88,38 @@ impl Requeue {
     async fn send_at_once(
         &self,
         letters: &[&Replayable],
-        manifest: &Manifest,
+        of: Of<'_>,
         now: Timestamp,
         until: Instant,
     ) -> Vec<Sent> {
         let to = Endpoint::Queue(self.arn.clone());
         let mut payloads = Vec::with_capacity(letters.len());
         for replayable in letters {
-            let mark = replayable.letter.mark_for_replay(now, manifest.request.to.clone(), replayable.edited);
+            let mark = replayable.letter.mark_for_replay(now, of.request.to.clone(), replayable.edited);
             // Only what can be marked was selected.
             let Ok(message) = OutgoingMessage::for_requeue(&replayable.letter, &mark, &self.arn, 0) else {
                 return vec![Sent::Refused("cannot be marked"); letters.len()];
             };
             let deduplication_id =
-                message.deduplication_id.is_some().then(|| deduplication_id(manifest, replayable));
+                message.deduplication_id.is_some().then(|| deduplication_id(of.id, replayable));
             payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
         let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
         self.dispatcher.deliver(&pending, Time::until(until)).await
+    }
+
+    /// Whether the queue has the tag of a requeue.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ListQueueTags.html>
+    pub(super) async fn is_tagged(&self) -> Result<bool, Failure> {
+        let region = Region::new(self.arn.region().to_owned());
+        let asked = self.sqs.list_queue_tags().queue_url(self.arn.queue_url());
+        let answer = asked
+            .customize()
+            .config_override(aws_sdk_sqs::config::Builder::new().region(region))
+            .send()
+            .await
+            .map_err(|error| failure_of_call(&error))?;
+        Ok(answer.tags().and_then(|tags| tags.get(TAG.0)).is_some_and(|value| value == TAG.1))
     }
 
     /// Letters in a queue: visible, hidden, delayed. SQS says that the numbers are approximate.
@@ -154,11 +178,10 @@ fn is_refused(sent: &Sent) -> bool {
 
 /// A letter that is sent again after a crash is swallowed for five minutes; one of another replay is not, nor
 /// one that has the same letter id, as copies of one message at several subscribers have.
-fn deduplication_id(manifest: &Manifest, replayable: &Replayable) -> String {
+fn deduplication_id(replay: &str, replayable: &Replayable) -> String {
     let mut hash = Sha256::new();
-    for part in
-        [manifest.id.as_str(), replayable.record.queue_arn.as_str(), &replayable.record.message.message_id]
-    {
+    let sqs = &replayable.letter.sqs;
+    for part in [replay, sqs.queue.as_str(), &sqs.message_id] {
         hash.update(part);
         hash.update([0]);
     }

@@ -1,33 +1,30 @@
-//! The beginning of a replay, or its resumption, and its end.
+//! The beginning of a replay, its resumption, its end, and what operators ask of it meanwhile.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::HashMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest, Sha256};
 
-use super::control::{Control, Pace, watching};
-use super::error::{MAX_SELECTED, ReplayError, failed};
-use super::letter::At;
-use super::letters::{Found, Source};
-use super::lock::Lock;
-use super::manifest::{Counts, Manifest, Status};
-use super::request::Request;
+use super::control::{Control, Pace};
+use super::drive::Drive;
+use super::error::ReplayError;
+use super::given::Given;
+use super::kept::{Replays, digest, key_of};
+use super::letters::Source;
+use super::plan::{Plan, Unit, plan};
+use super::ramp::stages;
+use super::request::{Request, Resume};
 use super::requeue::Requeue;
-use super::resources::{Job, Resources};
-use super::steps::Run;
-use super::store::{State, Store};
-use crate::archive::WhyUnread;
+use super::state::{Counts, Place, State, Status};
+use super::store::{Condition, Found};
+use super::version::Versioned;
+use super::worker::{Bench, Met};
+use crate::archive::{Listing, Selection};
 use crate::arn::Arn;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::delivery::{Dispatcher, Reach};
 use crate::policy::Policy;
-
-/// Dead-letter queues of a selection that are watched; most have one.
-const MAX_QUEUES: usize = 20;
 
 /// How late a letter can appear in the archive after the time that stands in it.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
@@ -41,249 +38,306 @@ pub struct Parts {
     pub bucket: String,
     /// The archive's prefix.
     pub prefix: String,
+    /// The bucket in which replays keep what they know.
+    pub control_bucket: String,
+    /// The prefix of the same: that of orders.
+    pub control_prefix: String,
     /// The requeue.
     pub requeue: Arn,
     /// The time.
     pub clock: Clock,
-    /// Who this is, in the lock.
-    pub owner: String,
+    /// Who this is.
+    pub by: String,
+    /// Units that are worked on at once, from 1.
+    pub workers: usize,
 }
 
 /// Replays letters of one archive.
 #[derive(Debug)]
 pub struct Replay {
-    resources: Resources,
-    owner: String,
+    pub(super) s3: aws_sdk_s3::Client,
+    pub(super) bucket: String,
+    pub(super) prefix: String,
+    pub(super) kept: Replays,
+    pub(super) requeue: Requeue,
+    pub(super) workers: usize,
+}
+
+/// What a replay is run with.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) source: &'a Source,
+    pub(super) policy: Option<&'a Policy>,
+    pub(super) control: &'a dyn Control,
 }
 
 impl Replay {
     /// Joins the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { clients, bucket, prefix, requeue, clock, owner } = parts;
-        let prefix = prefix.trim_matches('/');
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
+            parts;
         let dispatcher = Dispatcher::new(&clients, Reach::Public);
-        let store = Store { s3: clients.s3, bucket, prefix };
+        let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
-        Self { resources: Resources { store, requeue, clock }, owner }
+        let prefix = prefix.trim_matches('/').to_owned();
+        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers: workers.max(1) }
     }
 
-    /// Begins a replay, or goes on with the one that was begun with the same request. Returns when all
-    /// is sent, when it must stop, or when `control` says so; the manifest tells which. Where the redrive
-    /// policy is known, letters without a target by it are left out.
+    /// What is kept of replays.
+    #[must_use]
+    pub fn kept(&self) -> &Replays {
+        &self.kept
+    }
+
+    /// Checks that the requeue is one, by its tag: any other queue would take every letter and deliver none.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; what happens to single letters is never one.
-    pub async fn run(
+    /// [`ReplayError::Request`] where it has no such tag; [`ReplayError::Failed`] where nobody can say.
+    pub async fn check_requeue(&self) -> Result<(), ReplayError> {
+        let failed = |failure| ReplayError::failed("reading the tags of the requeue", failure);
+        if self.requeue.is_tagged().await.map_err(failed)? {
+            return Ok(());
+        }
+        let (tag, url) = (super::requeue::TAG, self.requeue.arn.queue_url());
+        Err(ReplayError::Request(vec![format!(
+            "{} has no tag {}={}, so it may be no requeue of the function; if it is: \
+             aws sqs tag-queue --queue-url {url} --tags {}={}",
+            self.requeue.arn, tag.0, tag.1, tag.0, tag.1
+        )]))
+    }
+
+    /// Counts what a replay would send now, and writes nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn dry_run(
         &self,
         request: &Request,
         source: &Source,
         policy: Option<&Policy>,
         control: &dyn Control,
-    ) -> Result<Manifest, ReplayError> {
+    ) -> Result<State, ReplayError> {
+        let job = Job { source, policy, control };
+        let (mut state, plan, given) = Box::pin(self.planned(request, job, false)).await?;
+        let selection = selection(&state, &self.requeue.arn)?;
+        let pace = Pace::new(request.rate);
+        let given_units = given.as_ref().map(|given| &given.units);
+        let begun = state.clone();
+        let bench = self.bench(&begun, &selection, job, given_units, &pace, "");
+        let mut met = Met::default();
+        for (place, unit) in plan.units.iter().enumerate() {
+            if place == 0 || !unit.is_near(&plan.units[place - 1]) {
+                met = Met::default();
+            }
+            // What no replay has touched, and what the index alone decides, need not be read.
+            if unit.exact && given.is_none() && self.kept.store.text(&unit.key()).await?.is_none() {
+                state.counts.sent += unit.letters;
+                continue;
+            }
+            let Some(read) = bench.read(unit).await? else { return Err(ReplayError::NotPlanned) };
+            state.counts.add(&bench.count(read, &mut met));
+        }
+        state.status = Status::DryRun;
+        Ok(state)
+    }
+
+    /// Begins a replay. Returns when all is sent, when it must stop, or when `control` says so; the state tells which.
+    /// Where the redrive policy is known, letters without a target by it are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`]; what happens to single letters is never one.
+    pub async fn begin(
+        &self,
+        request: &Request,
+        source: &Source,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<State, ReplayError> {
+        let job = Job { source, policy, control };
+        let (mut state, plan, given) = Box::pin(self.planned(request, job, true)).await?;
+        for queue in &plan.queues {
+            self.watch(queue, &mut state, control).await;
+        }
+        let stages = stages(&state.request.ramp, state.letters);
+        state.step = stages.first().map_or(1, |stage| stage.step);
+        let lines: Result<Vec<_>, _> = plan.units.iter().map(serde_json::to_string).collect();
+        let lines = lines.map_err(|_| ReplayError::Broken(state.id.clone()))?;
+        let key = format!("{}/units.jsonl", state.id);
+        let text = lines.iter().map(|line| format!("{line}\n")).collect();
+        let taken = || ReplayError::TakenUp(state.id.clone());
+        self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
+        let key = key_of(&state.id);
+        let etag = self.kept.store.write(&key, &state, Condition::Absent).await?.ok_or_else(taken)?;
+        Box::pin(Drive::go(self, state, etag, plan.units, job, given)).await
+    }
+
+    /// Goes on with a replay where it ended. What it selects, and its steps, stay as they were.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn resume(
+        &self,
+        resume: &Resume,
+        source: &Source,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<State, ReplayError> {
+        let job = Job { source, policy, control };
+        let id = &resume.id;
+        let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
+        if !state.is_unfinished() {
+            let why = if state.freed.is_some() { "its letters in doubt were freed" } else { "it is done" };
+            return Err(ReplayError::Request(vec![format!("replay {id} does not go on: {why}")]));
+        }
+        resume.change(&mut state.request);
+        state.request.check_pace().map_err(ReplayError::Request)?;
+        if digest(source) != state.given {
+            let fault = "the records must be those with which the replay began";
+            return Err(ReplayError::Request(vec![fault.to_owned()]));
+        }
+        let text = self.kept.store.text(&format!("{id}/units.jsonl")).await?;
+        let units: Option<Result<Vec<Unit>, _>> =
+            text.map(|text| text.lines().map(serde_json::from_str).collect());
+        let units =
+            units.and_then(Result::ok).ok_or_else(|| ReplayError::Broken(format!("{id}/units.jsonl")))?;
+        let given = match source {
+            Source::Archive => None,
+            Source::Input(records) => Some(Box::pin(Given::find(self, records, false, control)).await?),
+        };
+        Box::pin(Drive::go(self, state, etag, units, job, given)).await
+    }
+
+    /// A replay that begins: how it stands, its units, and where records are given these by unit.
+    async fn planned(
+        &self,
+        request: &Request,
+        job: Job<'_>,
+        keep: bool,
+    ) -> Result<(State, Plan, Option<Given>), ReplayError> {
         request.check().map_err(ReplayError::Request)?;
         let wrong = |why: &str| Err(ReplayError::Request(vec![why.to_owned()]));
-        if request.cut_off.is_some_and(|cut_off| cut_off > self.resources.clock.now()) {
+        let now = self.kept.now().await?;
+        if request.cut_off.is_some_and(|cut_off| cut_off > now) {
             return wrong("cutOff: must not lie in the future");
         }
-        if matches!(source, Source::Input(_)) && *request != request.of_given() {
+        let of_input = matches!(job.source, Source::Input(_));
+        if of_input && (!request.selects_all() || request.cut_off.is_some()) {
             return wrong("select, cutOff: choose letters of the archive, but records are given");
         }
-        let job = Job { source, policy, control };
-        let beginning = self.id_of(request, source);
-        if request.dry_run {
-            return Box::pin(self.dry_run(request, beginning, job)).await;
+        if !of_input && request.selects_all() && !request.all {
+            return wrong("select: is empty, which is the whole archive; if that is meant, say all");
         }
-        let mut lock = Lock::take(&self.resources.store, &self.resources.clock, &self.owner).await?;
-        let done = Box::pin(self.locked(request, &beginning, job, &mut lock)).await;
-        lock.release().await;
-        done
-    }
-
-    /// Counts what a replay would send now, and writes nothing at all.
-    async fn dry_run(
-        &self,
-        request: &Request,
-        beginning: String,
-        job: Job<'_>,
-    ) -> Result<Manifest, ReplayError> {
-        let open = self.open(&beginning).await?.map(|(manifest, _)| manifest);
-        let now = self.resources.clock.now();
-        let cut_off = open.as_ref().map_or_else(|| cut_off(request, now), |manifest| manifest.cut_off);
-        let own = open.map(|manifest| manifest.id);
-        let (counts, _) = self.count(request, cut_off, own.as_deref(), job, None).await?;
-        let id = own.unwrap_or(beginning);
-        let manifest = Manifest::new(id, request.clone(), cut_off, counts, now);
-        Ok(Manifest { status: Status::DryRun, ..manifest })
-    }
-
-    async fn locked(
-        &self,
-        request: &Request,
-        beginning: &str,
-        job: Job<'_>,
-        lock: &mut Lock<'_>,
-    ) -> Result<Manifest, ReplayError> {
-        let (manifest, etag) = match self.open(beginning).await? {
-            Some((manifest, etag)) => (self.go_on(manifest, request).await?, Some(etag)),
-            None => (self.begin(request, beginning, job, lock).await?, None),
+        let cut_off = request.cut_off.unwrap_or_else(|| now.saturating_sub(ARCHIVE_LAG).unwrap_or(now));
+        let id = format!("{}-{}", compact(now), &token()[..6]);
+        let mut state = State {
+            version: State::VERSION,
+            id,
+            request: request.clone(),
+            given: digest(job.source),
+            by: self.kept.by.clone(),
+            began: now,
+            taken_up: now,
+            cut_off,
+            status: Status::Running,
+            because: None,
+            letters: 0,
+            exact: false,
+            units: 0,
+            counts: Counts::default(),
+            came_back: 0,
+            step: 1,
+            steps: request.ramp.len(),
+            queues: Vec::new(),
+            not_before: None,
+            freed: None,
+            place: Place::default(),
         };
-        let backlog = VecDeque::new();
-        let pace = Pace::new(manifest.request.rate);
-        let mut run = Run {
-            resources: &self.resources,
-            job,
-            lock,
-            manifest,
-            etag,
-            backlog,
-            trouble: 0,
-            unread: None,
+        let selection = selection(&state, &self.requeue.arn)?;
+        let (plan, given) = match job.source {
+            Source::Archive => {
+                let list = || Listing::new(self.s3.clone(), &self.bucket, &self.prefix, &selection);
+                (Box::pin(plan(&self.kept.store, list, &selection, keep, job.control)).await?, None)
+            }
+            Source::Input(records) => {
+                let given = Box::pin(Given::find(self, records, keep, job.control)).await?;
+                (given.plan(), Some(given))
+            }
+        };
+        state.counts = given.as_ref().map(|given| given.counts.clone()).unwrap_or_default();
+        (state.letters, state.exact, state.units) = (plan.letters, plan.exact, plan.units.len() as u64);
+        Ok((state, plan, given))
+    }
+
+    /// Watches a dead-letter queue, if it can be read.
+    async fn watch(&self, queue: &str, state: &mut State, control: &dyn Control) {
+        let requeue = &self.requeue.arn;
+        let arn = requeue.as_str().rsplit_once(':').map(|(account, _)| format!("{account}:{queue}"));
+        let Some(arn) = arn.and_then(|arn| arn.parse::<Arn>().ok()).filter(|arn| arn != requeue) else {
+            return;
+        };
+        match self.requeue.waiting(&arn).await {
+            Ok(_) => state.queues.push(arn),
+            Err(failure) => {
+                let why = format!("cannot be read, so no step is judged by it: {}", failure.code);
+                let at = super::letter::At { key: arn.as_str().to_owned(), line: None };
+                control.left_out(&at, &why);
+            }
+        }
+    }
+
+    /// The archive's prefix, with a slash at its end unless it is empty.
+    pub(super) fn folder(&self) -> String {
+        if self.prefix.is_empty() { String::new() } else { format!("{}/", self.prefix) }
+    }
+
+    /// Lists the objects of the archive from a key on, up to another.
+    pub(super) fn listing(&self, first: &str, before: &str) -> Listing {
+        Listing::between(self.s3.clone(), &self.bucket, &self.prefix, first, Some(before))
+    }
+
+    pub(super) fn bench<'r>(
+        &'r self,
+        state: &'r State,
+        selection: &'r Selection,
+        job: Job<'r>,
+        given: Option<&'r HashMap<String, super::given::Records>>,
+        pace: &'r Pace,
+        token: &'r str,
+    ) -> Bench<'r> {
+        Bench {
+            replay: self,
+            id: &state.id,
+            request: &state.request,
+            selection,
+            policy: job.policy,
+            given,
             pace,
-        };
-        run.save().await?;
-        job.control.progress(&run.manifest);
-        match run.go().await {
-            Ok(()) => run.save().await?,
-            // The manifest is somebody else's now.
-            Err(ReplayError::LockLost) => return Err(ReplayError::LockLost),
-            Err(error) => {
-                // What is not written is worked out from the ledgers.
-                let _ = run.save().await;
-                return Err(error);
-            }
+            control: job.control,
+            token,
+            freed: tokio::sync::Mutex::default(),
         }
-        job.control.progress(&run.manifest);
-        Ok(run.manifest)
-    }
-
-    /// The replay of this request that is not at its end, and its `ETag`.
-    async fn open(&self, beginning: &str) -> Result<Option<(Manifest, String)>, ReplayError> {
-        let latest = self.resources.store.latest(beginning).await.map_err(failed("reading the manifest"))?;
-        Ok(latest.filter(|(manifest, _)| manifest.status != Status::Done))
-    }
-
-    async fn begin(
-        &self,
-        request: &Request,
-        beginning: &str,
-        job: Job<'_>,
-        lock: &mut Lock<'_>,
-    ) -> Result<Manifest, ReplayError> {
-        let began = self.resources.clock.now();
-        let cut_off = cut_off(request, began);
-        let (counts, queues) = self.count(request, cut_off, None, job, Some(lock)).await?;
-        let id = format!("{beginning}-{}", compact(began));
-        let request = Request { resume: false, ..request.clone() };
-        let mut manifest = Manifest::new(id, request, cut_off, counts, began);
-        for queue in queues {
-            match self.resources.requeue.waiting(&queue).await {
-                Ok(_) => manifest.queues.push(queue),
-                Err(failure) => {
-                    let why = format!("cannot be read, so no step is judged by it: {}", failure.code);
-                    job.control.left_out(&At { key: queue.as_str().to_owned(), line: None }, &why);
-                }
-            }
-        }
-        manifest.begin_step(self.resources.clock.now(), self.resources.waiting(&manifest.queues).await?);
-        Ok(manifest)
-    }
-
-    /// Takes up a replay that was begun. What is selected, and the steps, stay as they were.
-    async fn go_on(&self, mut manifest: Manifest, request: &Request) -> Result<Manifest, ReplayError> {
-        if manifest.status == Status::Stopped && !request.resume {
-            let why = manifest.why.unwrap_or_default();
-            return Err(ReplayError::Stopped { id: manifest.id, why });
-        }
-        // The ledgers know best: a crash may have come before the manifest.
-        let recorded =
-            self.resources.store.recorded(&manifest.id, 0).await.map_err(failed("reading the ledgers"))?;
-        let (entries, batches) = recorded;
-        let count = |state| entries.iter().filter(|entry| entry.state == state).count() as u64;
-        manifest.sent = count(State::Sent);
-        manifest.refused = count(State::Refused);
-        manifest.repeated = count(State::Sending);
-        manifest.batches = batches;
-        let Request { rate, threshold, settle_seconds, .. } = *request;
-        manifest.request = Request { rate, threshold, settle_seconds, ..manifest.request };
-        if manifest.status == Status::Stopped {
-            // What waits now is no fault of what is sent from here on.
-            manifest.begin_step(self.resources.clock.now(), self.resources.waiting(&manifest.queues).await?);
-        }
-        Ok(manifest)
-    }
-
-    async fn count(
-        &self,
-        request: &Request,
-        cut_off: Timestamp,
-        own: Option<&str>,
-        job: Job<'_>,
-        mut lock: Option<&mut Lock<'_>>,
-    ) -> Result<(Counts, BTreeSet<Arn>), ReplayError> {
-        let mut selection = request.select.selection(Some(cut_off)).map_err(ReplayError::Request)?;
-        selection.requeue = Some(self.resources.requeue.arn.to_string());
-        let mut letters = self.resources.letters(request, own, job, &selection).await?;
-        let (mut counts, mut queues) = (Counts::default(), BTreeSet::new());
-        loop {
-            let found = watching(Box::pin(letters.next()), lock.as_deref_mut(), job.control).await?;
-            let Some(found) = found.ok_or(ReplayError::NotCounted)? else { break };
-            match found {
-                Found::Replayable(replayable) => {
-                    counts.selected += 1;
-                    if queues.len() < MAX_QUEUES {
-                        queues.insert(replayable.letter.dead_letter_queue().clone());
-                    }
-                }
-                Found::Double => counts.doubles += 1,
-                Found::AlreadyReplayed => counts.already_replayed += 1,
-                Found::Bad(at, why) => {
-                    counts.unreadable += 1;
-                    job.control.left_out(&at, &why);
-                }
-                Found::Unread(at, failure) => {
-                    counts.unreadable += 1;
-                    job.control.left_out(&at, &WhyUnread::Call(failure).to_string());
-                }
-                Found::NotReplayable(at, not_replayable) => {
-                    *counts.not_replayable.entry(not_replayable.name().to_owned()).or_default() += 1;
-                    job.control.left_out(&at, not_replayable.why());
-                }
-            }
-            if counts.selected > MAX_SELECTED {
-                return Err(ReplayError::TooMany);
-            }
-            if job.control.stop() {
-                return Err(ReplayError::NotCounted);
-            }
-            if let Some(lock) = &mut lock {
-                lock.keep().await?;
-            }
-        }
-        Ok((counts, queues))
-    }
-
-    /// How the id of every replay of this request begins.
-    fn id_of(&self, request: &Request, source: &Source) -> String {
-        let mut hash = Sha256::new();
-        let asked = (&request.select, &request.to, request.again, self.resources.requeue.arn.as_str());
-        hash.update(serde_json::to_string(&asked).unwrap_or_default());
-        if let Source::Input(records) = source {
-            for (record, _) in records.iter().flatten() {
-                hash.update(record.queue_arn.as_str());
-                hash.update(record.message.digest().unwrap_or_default());
-            }
-        }
-        URL_SAFE_NO_PAD.encode(&hash.finalize()[..9])
     }
 }
 
-fn cut_off(request: &Request, now: Timestamp) -> Timestamp {
-    request.cut_off.unwrap_or_else(|| now.saturating_sub(ARCHIVE_LAG).unwrap_or(now))
+/// What a replay selects.
+pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
+    let cut_off = state.given.is_none().then_some(state.cut_off);
+    let selection = state.request.select.selection(cut_off).map_err(ReplayError::Request)?;
+    Ok(Selection { requeue: Some(requeue.as_str().to_owned()), ..selection })
+}
+
+/// A random name.
+pub(super) fn token() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    // The keys of a hasher are the one source of randomness in the standard library.
+    format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
 }
 
 fn compact(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%3fZ").to_string()
+    at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
 }

@@ -24,7 +24,7 @@ use crate::arn::Arn;
 use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::notices::NotSent;
-use crate::replay::{At, Manifest, ReplayError};
+use crate::replay::{At, ReplayError, State};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,16 +193,16 @@ pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
 }
 
 /// A replay has ended, or stopped for now.
-pub(crate) fn replay(request_id: &str, manifest: &Manifest) {
+pub(crate) fn replay(request_id: &str, state: &State) {
     tracing::info!(
         request_id,
-        replay.id = manifest.id,
-        replay.status = manifest.status.name(),
-        replay.step = manifest.step + 1,
-        replay.selected = manifest.counts.selected,
-        replay.sent = manifest.sent,
-        replay.repeated = manifest.repeated,
-        detail = manifest.why,
+        replay.id = state.id,
+        replay.status = state.status.name(),
+        replay.step = state.step,
+        replay.selected = state.letters,
+        replay.sent = state.counts.sent,
+        replay.repeated = state.counts.repeated,
+        detail = state.because,
         "replay"
     );
 }

@@ -1,5 +1,7 @@
 //! The options of the commands about an archive, and the letters of one.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::connection::Connection;

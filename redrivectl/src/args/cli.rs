@@ -6,7 +6,7 @@ use super::archive::Archive;
 use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY};
 use super::orders::{Hold, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
-use super::replay::Replay;
+use super::replay::{Replay, Replays};
 
 /// Plans, explains and looks after redriven letters of SNS.
 #[derive(Debug, Parser)]
@@ -60,6 +60,9 @@ pub(crate) enum Command {
     /// Send letters of an archive on their way once more, by way of the requeue
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
     Replay(Box<Replay>),
+    /// Show the replays, and stop or free one
+    #[command(after_help = EXIT_CODES)]
+    Replays(Box<Replays>),
 }
 
 #[cfg(test)]

@@ -8,12 +8,16 @@ Exit codes:
   2  bad usage or bad input: nothing was done";
 
 pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
-A replay that was interrupted, or killed, goes on when the same command is given again.
+A replay that was interrupted, stopped or killed goes on with --resume and its id, which `replays` shows.
 
 Exit codes:
   0  every letter that was asked for is sent; in a dry run, could be
-  1  it stopped, was interrupted or failed, or letters were left out
-  2  bad usage or bad input: nothing was done";
+  1  it failed
+  2  bad usage or bad input: nothing was done
+  3  done, but letters were left out
+  4  it stopped or was interrupted: go on with --resume
+  5  another replay is at work on these letters
+  6  AWS denied a call: permissions are missing";
 
 pub(super) const EXIT_CODES_OF_ORDERS: &str = "\
 Exit codes:

@@ -10,7 +10,7 @@ mod plan;
 mod replay;
 mod values;
 
-pub(crate) use archive::{ArchiveCommand, ArchiveList, ArchiveShow, Place, Selection};
+pub(crate) use archive::{ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, By, Place, Selection};
 pub(crate) use cli::{Cli, Command};
 pub(crate) use connection::Connection;
 pub(crate) use orders::{
@@ -18,5 +18,4 @@ pub(crate) use orders::{
     WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::Replay;
-pub(crate) use values::When;
+pub(crate) use replay::{Pace, Replay, Replays, ReplaysCommand};

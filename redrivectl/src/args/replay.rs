@@ -1,18 +1,19 @@
-//! The options of `replay`.
+//! The options of `replay` and of `replays`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use super::archive::{Place, Selection};
+use super::archive::Selection;
 use super::connection::Connection;
+use super::orders::ControlPlace;
 use super::values::{When, settle, target, when};
 use sns_redrive::letter::ReplayTarget;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: ControlPlace,
     /// The function's requeue; without it that of the variable REQUEUE_ARN
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<String>,
@@ -26,16 +27,35 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Records of `archive show --json`, one a line, - for standard input, in place of a selection; they may be edited
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["Selection", "cut_off"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["Selection", "cut_off", "all"])]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Letters archived later are left out; without it the present. A replay that goes on keeps its own
+    /// The whole archive
+    #[arg(long, conflicts_with = "Selection", help_heading = "Which letters")]
+    pub(crate) all: bool,
+    /// Letters archived later are left out; without it the present
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
     pub(crate) cut_off: Option<When>,
     /// Also letters that a replay has sent already
     #[arg(long, help_heading = "Which letters")]
     pub(crate) again: bool,
+    /// Go on with the replay of this id, which `replays` shows; what it selects stays as it was
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["Selection", "cut_off", "all", "again", "to", "dry_run", "why", "new", "ramp"]
+    )]
+    pub(crate) resume: Option<String>,
+    /// Begin a new replay without asking, also where one of the same letters is not at its end
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// The reason, which is kept with the replay
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+    /// Who replays; without it AWS is asked who you are
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
     #[command(flatten)]
     pub(crate) pace: Pace,
     #[command(flatten)]
@@ -43,21 +63,61 @@ pub(crate) struct Replay {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Replays {
+    #[command(subcommand)]
+    pub(crate) command: Option<ReplaysCommand>,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReplaysCommand {
+    /// Show how a replay stands
+    Show(OneReplay),
+    /// Have a replay stop, wherever it runs; it can go on with `replay --resume`
+    Stop(OneReplay),
+    /// End a replay that will not go on: letters that it may have sent count as not sent
+    ///
+    /// A replay that was cut off leaves letters behind of which nobody knows whether they were sent. Others leave them alone.
+    /// Once they are freed, the next replay that selects them sends them, so subscribers can get them twice.
+    Free(OneReplay),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneReplay {
+    /// Its id, as `replays` shows it
+    pub(crate) id: String,
+    /// The reason, which is kept
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+    /// Who asks; without it AWS is asked who you are
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: ControlPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "How fast")]
 pub(crate) struct Pace {
-    /// Letters a second, 1 to 10000
-    #[arg(long, value_name = "LETTERS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) rate: u32,
-    /// Steps: per cents of the letters that are sent when each ends
-    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', default_value = "1,5,20,100")]
-    pub(crate) ramp: Vec<u32>,
-    /// Per cent of a step's letters that may fail; if more do, the replay stops
-    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=100))]
-    pub(crate) threshold: u32,
-    /// How long to wait after a step before it is judged, up to an hour: 60, 5m
-    #[arg(long, value_name = "TIME", default_value = "60", value_parser = settle)]
-    pub(crate) settle: u32,
-    /// Go on with a replay that has stopped since a step failed
-    #[arg(long)]
-    pub(crate) resume: bool,
+    /// Letters a second, 1 to 10000 [default: 100]
+    #[arg(long, value_name = "LETTERS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: Option<u32>,
+    /// Steps: per cents of the letters that are sent when each ends [default: 1,5,20,100]
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',')]
+    pub(crate) ramp: Option<Vec<u32>>,
+    /// Per cent of a step's letters that may fail; if more do, the replay stops [default: 10]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) threshold: Option<u32>,
+    /// How long to wait after a step before it is judged, up to an hour: 60, 5m [default: 60]
+    #[arg(long, value_name = "TIME", value_parser = settle)]
+    pub(crate) settle: Option<u32>,
+    /// Units of the archive that are worked on at once, 1 to 64
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: u8,
 }

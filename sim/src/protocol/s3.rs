@@ -75,7 +75,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             };
             let kind = call.parameter("content-type");
             let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;
-            Ok(Response::new(200, "").with("etag", &etag))
+            Ok(Response::new(200, "").with("etag", &etag).with("date", &http_date(cx.now)))
         }
         "GetObject" => {
             let object = services.s3.get_object(place, call.parameter("if-none-match"))?;
@@ -83,9 +83,10 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             Ok(Response::new(200, object.bytes.clone())
                 .with("etag", &object.etag)
                 .with("last-modified", &http_date(object.modified))
+                .with("date", &http_date(cx.now))
                 .with("content-type", kind))
         }
-        "ListObjectsV2" => list(services, call, place),
+        "ListObjectsV2" => Ok(list(services, call, place)?.with("date", &http_date(cx.now))),
         _ => Err(unknown(call)),
     }
 }
@@ -117,7 +118,7 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
             &element("Key", key),
             &element("LastModified", &modified),
             &element("ETag", &object.etag),
-            &element("Size", &object.bytes.len().to_string()),
+            &element("Size", &object.size.to_string()),
             "<StorageClass>STANDARD</StorageClass></Contents>",
         ]);
     }

@@ -23,7 +23,9 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let is_batch = call.operation.strip_suffix("Batch").is_some();
     call.entries = match entries {
         Some(entries) => entries.iter().map(entry).collect::<Result<_, _>>()?,
-        None if is_batch || call.operation == "GetQueueAttributes" => Vec::new(),
+        None if is_batch || ["GetQueueAttributes", "ListQueueTags"].contains(&call.operation.as_str()) => {
+            Vec::new()
+        }
         None => vec![entry(&body)?],
     };
     let list = |name: &str| {
@@ -116,6 +118,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             let names: Vec<_> = names.split(',').map(str::to_owned).collect();
             json!({ "Attributes": sqs.get_queue_attributes(cx.now, queue, &names)? })
         }
+        "ListQueueTags" => json!({ "Tags": sqs.list_queue_tags(queue)? }),
         _ => return Err(unknown(call)),
     };
     Ok(response(200, &answer))

@@ -49,4 +49,10 @@ impl Sqs {
         let attributes = attributes.into_iter().filter(|(name, _)| wanted(name));
         Ok(attributes.map(|(name, value)| (name.to_owned(), value)).collect())
     }
+
+    /// Carries out `ListQueueTags`.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ListQueueTags.html>
+    pub fn list_queue_tags(&mut self, queue: &str) -> Result<BTreeMap<String, String>, Error> {
+        Ok(self.find(queue)?.settings.tags.clone())
+    }
 }

@@ -47,6 +47,8 @@ pub struct QueueSettings {
     pub redrive: Option<Redrive>,
     /// `ContentBasedDeduplication`.
     pub content_based: bool,
+    /// The tags.
+    pub tags: BTreeMap<String, String>,
     /// Messages that may be in flight.
     pub in_flight: usize,
     /// Milliseconds that the approximate numbers of messages are old.
@@ -84,6 +86,7 @@ impl Default for QueueSettings {
             delay: 0,
             redrive: None,
             content_based: false,
+            tags: BTreeMap::new(),
             in_flight: MAX_IN_FLIGHT,
             lag: 0,
             whole_group: true,

@@ -1,46 +1,6 @@
+//! Whatever breaks off, and whoever goes on.
+
 use super::*;
-
-#[tokio::test]
-async fn a_batch_that_was_cut_off_goes_again_and_is_counted_as_repeated() {
-    let console = Console::with_letters(30);
-    // Steps of 3 and 27 letters. SQS takes the first request of the second step; then all is dark.
-    let request = json!({ "ramp": [10, 100], "settleSeconds": 0 });
-    let nth = calls_until(&request, 30, "SendMessageBatch", 2).await;
-    assert!(console.crash(nth, true, request.clone(), &Source::Archive).await);
-    assert_eq!(console.sent().len(), 3 + 10);
-    let done = console.run(request).await.unwrap();
-    assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 30, 27));
-    assert_eq!(console.sent().len(), 30 + 10);
-}
-
-/// How many calls a replay of so many letters makes before the `nth` one of an operation.
-async fn calls_until(request: &Value, letters: usize, op: &str, nth: usize) -> usize {
-    let console = Console::with_letters(letters);
-    console.run(request.clone()).await.unwrap();
-    let journal = console.cloud.journal();
-    let mut places = journal.iter().enumerate().filter(|(_, call)| call.operation == op);
-    places.nth(nth - 1).unwrap().0
-}
-
-#[tokio::test]
-async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_went_on() {
-    let console = Console::with_letters(5);
-    let request = json!({ "ramp": [100] });
-    let nth = calls_until(&request, 5, "SendMessageBatch", 1).await;
-    assert!(console.crash(nth, true, request.clone(), &Source::Archive).await);
-    let other = json!({ "select": { "queue": "orders-dlq" }, "ramp": [100] });
-    let operator = console.operator();
-    let done = console.run_by(&operator, other.clone()).await.unwrap();
-    assert_eq!((done.sent, done.counts.not_replayable["inDoubt"]), (0, 5));
-    let told = "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl:1 may have been sent by a replay that \
-                was cut off: go on with that one first, or replay it again";
-    assert_eq!(operator.left_out.into_inner().unwrap()[0], told);
-    let done = console.run(request).await.unwrap();
-    assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 5));
-    console.pass(1);
-    let done = console.run(other).await.unwrap();
-    assert_eq!((done.sent, done.counts.already_replayed), (0, 5));
-}
 
 /// A world of the property: what lies in the archive, and what goes wrong.
 #[derive(Debug, Clone)]
@@ -48,18 +8,21 @@ struct Plan {
     /// The letters of each object, by number; one number twice is a double.
     objects: Vec<Vec<u8>>,
     ramp: Vec<u32>,
-    /// Each time the replay begins it goes dark at this call, which may have been taken.
+    /// Each time the replay begins or goes on, its worker dies at this request, which may have been taken.
     crashes: Vec<(usize, bool)>,
+    /// Another replay of the same letters runs in between.
+    others: bool,
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
-    let objects = prop::collection::vec(prop::collection::vec(0..40_u8, 0..8), 0..6);
-    let ramp = prop::collection::btree_set(1..100_u32, 0..6);
-    let crashes = prop::collection::vec((0..90_usize, any::<bool>()), 0..5);
-    (objects, ramp, crashes).prop_map(|(objects, ramp, crashes)| Plan {
+    let objects = prop::collection::vec(prop::collection::vec(0..40_u8, 0..12), 0..8);
+    let ramp = prop::collection::btree_set(1..100_u32, 0..4);
+    let crashes = prop::collection::vec((0..70_usize, any::<bool>()), 0..5);
+    (objects, ramp, crashes, any::<bool>()).prop_map(|(objects, ramp, crashes, others)| Plan {
         objects,
         ramp: ramp.into_iter().chain([100]).collect(),
         crashes,
+        others,
     })
 }
 
@@ -72,15 +35,15 @@ fn post(number: u8) -> Post {
     }
 }
 
-fn set_up(plan: &Plan) -> (Console, BTreeSet<String>, Value) {
-    let console = Console::new();
+fn set_up(plan: &Plan) -> (World, BTreeSet<String>, Value) {
+    let world = World::new();
     for (number, letters) in plan.objects.iter().enumerate() {
         let posts: Vec<_> = letters.iter().map(|letter| post(*letter)).collect();
-        console.archive(&format!("object-{number}"), &posts);
+        world.archive(&format!("object-{number}"), &posts);
     }
     let selected = plan.objects.iter().flatten().filter(|letter| **letter < 30);
     let request = json!({ "select": { "origins": ["raw"] }, "ramp": plan.ramp, "settleSeconds": 0 });
-    (console, selected.map(ToString::to_string).collect(), request)
+    (world, selected.map(ToString::to_string).collect(), request)
 }
 
 fn times(bodies: Vec<String>) -> BTreeMap<String, u64> {
@@ -91,37 +54,55 @@ fn times(bodies: Vec<String>) -> BTreeMap<String, u64> {
     times
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// Begins the latest replay, or goes on with it, up to a crash; whether it came to the end.
+async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bool)) -> bool {
+    let unfinished = world.replay().kept().unfinished(&wish(request.clone()), source).await.unwrap();
+    let id = unfinished.first().map(|state| state.id.clone());
+    let run = async |replay: Replay| {
+        let operator = Operator::default();
+        match &id {
+            Some(id) => replay.resume(&resume(id), source, None, &operator).await,
+            None => replay.begin(&wish(request.clone()), source, None, &operator).await,
+        }
+    };
+    let ended = world.crash(|_| true, crash.0, crash.1, run).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ended.is_some()
 }
 
+/// No crash: the request is never reached.
+const NONE: (usize, bool) = (usize::MAX, false);
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_letter_is_sent_whatever_crashes_and_repeats_are_counted_and_within_a_batch_each(plan in plans()) {
+    fn every_letter_is_sent_whatever_crashes_and_repeats_are_counted(plan in plans()) {
         block_on(async {
-            let (console, selected, request) = set_up(&plan);
-            let mut crashed = 0;
-            for (nth, taken) in &plan.crashes {
-                crashed += u64::from(console.crash(*nth, *taken, request.clone(), &Source::Archive).await);
-                console.pass(1);
+            let (world, selected, request) = set_up(&plan);
+            let source = Source::Archive;
+            for crash in &plan.crashes {
+                turn(&world, &request, &source, *crash).await;
+                if plan.others {
+                    world.run(request.clone()).await.unwrap();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
             }
-            let done = console.run(request.clone()).await.unwrap();
-            let times = times(console.bodies());
+            // Whoever goes on with all that is not at its end.
+            for _ in 0..=plan.crashes.len() {
+                prop_assert!(turn(&world, &request, &source, NONE).await);
+            }
+            let times = times(world.bodies());
             let sent: BTreeSet<_> = times.keys().cloned().collect();
-            prop_assert_eq!(done.status, Status::Done);
             prop_assert_eq!(&sent, &selected, "each selected one, and nothing else");
+            let all = world.replay().kept().all().await.unwrap();
+            prop_assert!(all.iter().all(|state| state.status == Status::Done), "{:?}", all);
             let repeats = times.values().map(|times| times - 1).sum::<u64>();
-            // A crash may have come after the end, and then another replay has begun.
-            let manifests = console.kept("manifest.json").into_iter();
-            let manifests = manifests.map(|(_, text)| serde_json::from_str::<Manifest>(&text).unwrap());
-            let counted: u64 = manifests.map(|manifest| manifest.repeated).sum();
+            let counted: u64 = all.iter().map(|state| state.counts.repeated).sum();
             prop_assert!(repeats <= counted, "{} repeats, {} counted", repeats, counted);
-            let largest = largest_batch(&plan.ramp, selected.len() as u64);
-            prop_assert!(counted <= largest * crashed, "{} in {} crashes", counted, crashed);
-            console.pass(1);
-            prop_assert_eq!(console.run(request).await.unwrap().sent, 0, "nothing is left");
+            let booked: u64 = all.iter().map(|state| state.counts.sent).sum();
+            prop_assert_eq!(booked, selected.len() as u64, "each letter is booked once");
+            prop_assert_eq!(world.run(request).await.unwrap().counts.sent, 0, "nothing is left");
             Ok(())
         })?;
     }
@@ -132,30 +113,26 @@ proptest! {
     fn never_the_original_and_the_edited_letter(
         plan in plans(),
         edited in prop::collection::btree_set(0..30_u8, 1..15),
-        turns in prop::collection::vec((any::<bool>(), 0..9_usize, any::<bool>()), 1..6),
+        turns in prop::collection::vec((any::<bool>(), 0..70_usize, any::<bool>()), 1..6),
     ) {
         block_on(async {
-            let (console, _, request) = set_up(&plan);
+            let (world, _, request) = set_up(&plan);
             let edited: Vec<Input> = edited.iter().map(|letter| {
                 let mut record = record_at(&post(*letter), NOW);
                 record.message.body = format!("{letter} edited");
                 Ok((record, true))
             }).collect();
             let sources = [Source::Archive, Source::Input(edited)];
-            let requests = [request, json!({ "ramp": plan.ramp, "settleSeconds": 0 })];
-            let ends = [(false, 1000, false), (true, 1000, false)];
-            for (given, nth, taken) in turns.iter().chain(&ends) {
-                let which = usize::from(*given);
-                // Two out of three calls that count write a ledger, the others send.
-                let counts = |call: &support::Call| {
-                    let ledger = call.operation == "PutObject" && call.target.contains("/batches/");
-                    ledger || call.operation == "SendMessageBatch"
-                };
-                let (request, source) = (requests[which].clone(), &sources[which]);
-                console.crash_among(counts, *nth, *taken, request, source).await;
-                console.pass(1);
+            let mut given = json!({ "ramp": plan.ramp, "settleSeconds": 0 });
+            given["select"] = json!({});
+            let requests = [request, given];
+            let ends = [(false, NONE), (true, NONE)];
+            let turns = turns.iter().map(|(given, nth, taken)| (*given, (*nth, *taken)));
+            for (given, crash) in turns.chain(ends) {
+                let which = usize::from(given);
+                turn(&world, &requests[which], &sources[which], crash).await;
             }
-            let bodies: BTreeSet<_> = console.bodies().into_iter().collect();
+            let bodies: BTreeSet<_> = world.bodies().into_iter().collect();
             for body in &bodies {
                 let both = bodies.contains(&format!("{body} edited"));
                 prop_assert!(!both, "{} went out in both forms", body);
@@ -163,10 +140,4 @@ proptest! {
             Ok(())
         })?;
     }
-}
-
-fn largest_batch(ramp: &[u32], selected: u64) -> u64 {
-    let ends = ramp.iter().map(|percent| (selected * u64::from(*percent)).div_ceil(100));
-    let mut before = 0;
-    ends.map(|end| end - std::mem::replace(&mut before, end)).max().unwrap_or(0)
 }

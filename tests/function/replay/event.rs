@@ -1,20 +1,24 @@
+use sns_redrive::function::{Answer, Function};
+use sns_redrive::settings::Settings;
+
 use super::*;
 
 const ACTIVE: [(&str, &str); 2] = [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
 
-fn function(console: &Console, settings: &[(&str, &str)]) -> Function {
+fn function(world: &World, settings: &[(&str, &str)]) -> Function {
     let variable = |name: &str| {
         let given = settings.iter().find(|(variable, _)| *variable == name);
         given.map(|(_, value)| (*value).to_owned())
     };
-    let now = Arc::clone(&console.now);
-    let clock = Clock::from_fn(move || at(now.load(Ordering::Relaxed)));
-    Function::new(Settings::read(variable).unwrap(), console.cloud.clients(), clock, Arc::new(|_| {}))
+    let clock = world.aws.clock().clone();
+    let clock = Clock::from_fn(move || clock.now());
+    let clients = world.clients(&Caller::new("function"));
+    Function::new(Settings::read(variable).unwrap(), clients, clock, Arc::new(|_| {}))
 }
 
 /// The answer of an invocation that has so many seconds, or the error.
-async fn invoke(function: &Function, console: &Console, seconds: i64, event: Value) -> Result<Value, String> {
-    let deadline = console.now.load(Ordering::Relaxed) + seconds * 1000;
+async fn invoke(function: &Function, world: &World, seconds: i64, event: Value) -> Result<Value, String> {
+    let deadline = world.aws.clock().millis() + seconds * 1000;
     let event = serde_json::from_value(event).unwrap();
     let answer = function.answer(event, "req-1", deadline.try_into().unwrap()).await;
     let answer = answer.map_err(|error| error.to_string())?;
@@ -23,67 +27,66 @@ async fn invoke(function: &Function, console: &Console, seconds: i64, event: Val
 }
 
 async fn with(settings: &[(&str, &str)], event: Value) -> (Result<Value, String>, usize) {
-    let console = Console::with_letters(3);
-    let answer = invoke(&function(&console, settings), &console, 60, event).await;
-    (answer, console.sent().len())
+    let world = World::with_letters(3);
+    let answer = invoke(&function(&world, settings), &world, 60, event).await;
+    (answer, world.sent().len())
 }
 
-#[tokio::test]
-async fn the_answer_is_the_manifest_and_the_same_lies_in_the_archive() {
-    let console = Console::new();
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
+    let world = World::new();
     let policy = json!({ "default": { "target": BILLING } }).to_string();
     let settings = [ACTIVE[0], ACTIVE[1], ("REDRIVE_POLICY", policy.as_str())];
-    console.archive("a", &posts(3));
-    let request = json!({ "select": { "queue": "orders-dlq" }, "ramp": [100], "rate": 9000 });
+    world.archive("a", &posts(3));
+    let request =
+        json!({ "select": { "queue": "orders-dlq" }, "ramp": [100], "rate": 9000, "why": "mended" });
     let answer =
-        invoke(&function(&console, &settings), &console, 60, json!({ "replay": request })).await.unwrap();
-    let (key, manifest) = console.kept("manifest.json").remove(0);
-    assert_eq!(serde_json::from_str::<Value>(&manifest).unwrap(), answer);
+        invoke(&function(&world, &settings), &world, 60, json!({ "replay": request })).await.unwrap();
     let id = answer["id"].as_str().unwrap().to_owned();
-    assert_eq!(key, format!("graveyard/dead-letters/replays/{id}/manifest.json"));
-    let expected = json!({
-        "version": 1,
-        "id": id,
-        "request": { "select": { "queue": "orders-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
-            "threshold": 10, "settleSeconds": 60, "again": false, "resume": false },
-        "cutOff": "2026-11-01T12:59:55Z",
-        "status": "done",
-        "counts": { "selected": 3, "doubles": 0, "alreadyReplayed": 0, "unreadable": 0, "notReplayable": {} },
-        "sent": 3, "refused": 0, "repeated": 0,
-        "step": 0, "stepBegan": "2026-11-01T13:00:00Z", "batchesBeforeStep": 0, "waitingBeforeStep": 0,
-        "queues": [DLQ],
-        "batches": 1,
-    });
-    assert_eq!(answer, expected);
+    let kept = world.objects(&format!("{CONTROL}/replays/{id}/replay.json"));
+    assert_eq!(serde_json::from_str::<Value>(&kept[0].1).unwrap(), answer);
+    assert_eq!(answer["counts"], json!({ "sent": 3 }));
+    assert_eq!((&answer["status"], &answer["by"]), (&json!("done"), &json!("the function")));
+    assert_eq!(
+        answer["request"],
+        json!({ "select": { "queue": "orders-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
+            "threshold": 10, "settleSeconds": 60, "again": false, "why": "mended" })
+    );
+    // Nothing of it lies where letters do.
+    let archive: Vec<_> = world.objects(&format!("{ARCHIVE}/")).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(archive, [indexed("a", 3)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_counts_by_the_functions_own_policy() {
-    let (answer, sent) = with(&ACTIVE, json!({ "replay": { "dryRun": true } })).await;
+    let (answer, sent) =
+        with(&ACTIVE, json!({ "replay": { "all": true, "select": { "origins": ["raw"] }, "dryRun": true } }))
+            .await;
     let answer = answer.unwrap();
     assert_eq!((&answer["status"], sent), (&json!("dryRun"), 0));
-    assert_eq!(
-        answer["counts"]["notReplayable"],
-        json!({ "noTarget": 3 }),
-        "raw letters have no target by default"
-    );
-    let (answer, sent) = with(&ACTIVE, json!({ "replay": { "to": WORKER, "ramp": [100] } })).await;
-    assert_eq!((&answer.unwrap()["sent"], sent), (&json!(3), 3));
+    let counts = json!({ "notReplayable": { "noTarget": 3 } });
+    assert_eq!(answer["counts"], counts, "raw letters have no target by default");
+    let (answer, sent) =
+        with(&ACTIVE, json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } })).await;
+    assert_eq!((&answer.unwrap()["counts"]["sent"], sent), (&json!(3), 3));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_refused_and_says_why() {
     let observe = [ACTIVE[0], ACTIVE[1], ("REDRIVE_MODE", "observe")];
     let queue = [ACTIVE[0], ("ARCHIVE", BILLING)];
-    let go = json!({ "to": WORKER, "ramp": [100] });
+    let off = [ACTIVE[0], ACTIVE[1], ("CONTROL", "off")];
+    let go = json!({ "all": true, "to": WORKER, "ramp": [100] });
     for (settings, request, why) in [
         (&observe[..], &go, "REDRIVE_MODE is observe: only dryRun is possible"),
         (&queue, &go, "ARCHIVE is a queue; letters are replayed from S3 only"),
+        (&off, &go, "CONTROL is off, and replays keep there what they have sent"),
         (&ACTIVE[1..], &go, "REQUEUE_ARN is not set, and replayed letters go there"),
         (&ACTIVE, &json!({ "deliverTo": WORKER }), "unknown field `deliverTo`, expected one of"),
         (&ACTIVE, &json!({ "select": { "reason": ["expired"] } }), "unknown field `reason`, expected one of"),
         // An empty selection is the whole archive: nobody gets it by a slip.
         (&ACTIVE, &json!([]), "replay: must be an object"),
+        (&ACTIVE, &json!({}), "select: is empty, which is the whole archive; if that is meant, say all"),
         (&ACTIVE, &json!({ "select": [] }), "select: must be an object"),
         (&ACTIVE, &json!({ "select": { "reasons": ["tired"] } }), "select.reasons: \"tired\" is none of"),
         (&ACTIVE, &json!({ "select": { "match": { "x": 1 } } }), "select.match: "),
@@ -93,35 +96,37 @@ async fn what_cannot_be_is_refused_and_says_why() {
             "rate: must be from 1 to 10000; threshold: must be from 0 to 100",
         ),
         (&ACTIVE, &json!({ "ramp": [5, 5, 100] }), "ramp: must be rising per cents, the last of them 100"),
-        (&ACTIVE, &json!({ "cutOff": at(START + 1).to_string() }), "cutOff: must not lie in the future"),
+        (&ACTIVE, &json!({ "cutOff": at(START + 60_000).to_string() }), "cutOff: must not lie in the future"),
         (&ACTIVE, &json!({ "to": "nowhere" }), "must be topic, or the ARN of a topic, queue or function"),
+        (&ACTIVE, &json!({ "resume": "x", "select": {} }), "unknown field `select`, expected one of"),
     ] {
         let (answer, sent) = with(settings, json!({ "replay": request })).await;
         let error = answer.unwrap_err();
         assert!(error.starts_with(&format!("bad request: {why}")), "{request}: {error}");
         assert_eq!(sent, 0);
     }
-    let (answer, _) = with(&observe, json!({ "replay": { "dryRun": true, "to": WORKER } })).await;
-    assert_eq!(answer.unwrap()["counts"]["selected"], 3);
+    let (answer, _) =
+        with(&observe, json!({ "replay": { "all": true, "dryRun": true, "to": WORKER } })).await;
+    assert_eq!(answer.unwrap()["counts"]["sent"], 3);
     for event in [json!({}), json!({ "replay": {}, "Records": [] })] {
         let (answer, sent) = with(&ACTIVE, event).await;
         assert_eq!((answer.unwrap_err().as_str(), sent), ("the event must have either Records or replay", 0));
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
-    let console = Console::with_letters(30);
-    let function = function(&console, &ACTIVE);
-    let event = json!({ "replay": { "to": WORKER, "ramp": [10, 100], "rate": 10 } });
+    let world = World::with_letters(30);
+    let function = function(&world, &ACTIVE);
+    let begin = json!({ "replay": { "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 } });
     // Half of this is kept back for the end of the batch.
-    let settling = invoke(&function, &console, 1, event.clone()).await.unwrap();
-    assert_eq!((&settling["status"], &settling["sent"]), (&json!("settling"), &json!(3)));
-    assert_eq!(settling["notBefore"], at(START + 60_000).to_string());
-    console.pass(60);
-    let running = invoke(&function, &console, 2, event.clone()).await.unwrap();
-    assert_eq!((&running["status"], &running["sent"]), (&json!("running"), &json!(13)));
-    let done = invoke(&function, &console, 60, event).await.unwrap();
-    assert_eq!((&done["status"], &done["sent"], &done["id"]), (&json!("done"), &json!(30), &running["id"]));
-    assert_eq!(console.bodies(), numbers(0..30));
+    let settling = invoke(&function, &world, 1, begin).await.unwrap();
+    assert_eq!((&settling["status"], &settling["counts"]["sent"]), (&json!("settling"), &json!(3)));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let resume = json!({ "replay": { "resume": settling["id"] } });
+    let running = invoke(&function, &world, 2, resume.clone()).await.unwrap();
+    assert_eq!(running["status"], json!("running"), "{running}");
+    let done = invoke(&function, &world, 60, resume).await.unwrap();
+    assert_eq!((&done["status"], &done["counts"]["sent"]), (&json!("done"), &json!(30)));
+    assert_eq!(world.numbers(), numbers(0..30));
 }

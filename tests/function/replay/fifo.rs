@@ -4,84 +4,87 @@ fn post(id: &str, group: &str) -> Post {
     plain(id).queue(FIFO_DLQ).group(group)
 }
 
-fn of_group(console: &Console, group: &str) -> Vec<String> {
-    let sent = console.sent().into_iter().filter(|entry| entry.group.as_deref() == Some(group));
-    sent.map(|entry| entry.body).collect()
+fn fifo_object(minute: usize) -> String {
+    format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl")
 }
 
-#[tokio::test]
-async fn letters_of_a_group_go_one_after_the_other_and_groups_together() {
-    let console = Console::fifo();
-    let posts: Vec<_> = (0..45).map(|n| post(&n.to_string(), &format!("g{}", n % 3))).collect();
-    console.archive("a", &posts);
+fn of_group(world: &World, group: &str) -> Vec<String> {
+    let sent = world.sent().into_iter().filter(|entry| entry.group.as_deref() == Some(group));
+    sent.map(|entry| entry.body.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_of_a_group_go_one_after_the_other_by_time_over_all_units() {
+    let world = World::fifo();
+    // Objects of three hours and several units, with a requeue's letters among them.
+    for object in 0..30 {
+        let (hour, minute) = (9 + object / 10, object % 10);
+        let key = format!(
+            "{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00Z-r.jsonl"
+        );
+        let mark = json!({ "v": 2, "spent": 3, "id": object.to_string(), "first": 7, "gen": 0, "passes": 1, "dlq": FIFO_DLQ });
+        let posts = (0..100).map(|n| {
+            let post = post(&(object * 100 + n).to_string(), &format!("g{}", n % 3));
+            if object % 2 == 0 { post } else { post.queue(FIFO_REQUEUE).sqs_mark(&mark) }
+        });
+        world.put(&key, &posts.map(|post| line(&post)).collect::<String>(), NOW);
+    }
     // The later a request begins, the sooner it is answered: together they would overtake each other.
     let calls = AtomicUsize::new(0);
-    console.cloud.script(move |call| match call.operation.as_str() {
-        "SendMessageBatch" => {
-            let before = u64::try_from(calls.fetch_add(1, Ordering::Relaxed)).unwrap();
-            Fault::Pass.after(Duration::from_millis(20_u64.saturating_sub(before * 2)))
-        }
-        _ => Fault::Pass,
+    world.faults(move |_| {
+        let before = calls.fetch_add(1, Ordering::Relaxed) as u64 % 20;
+        Fault::Pass.after(Duration::from_millis(20 - before))
     });
-    console.run(json!({ "ramp": [100] })).await.unwrap();
+    let done =
+        world.run(json!({ "ramp": [20, 60, 100], "settleSeconds": 0, "threshold": 100 })).await.unwrap();
+    assert_eq!(done.counts.sent, 3000);
     for group in 0..3 {
-        let expected: Vec<_> = (0..15).map(|n| (n * 3 + group).to_string()).collect();
-        assert_eq!(of_group(&console, &format!("g{group}")), expected);
+        let expected: Vec<_> = (0..3000).filter(|n| n % 100 % 3 == group).map(|n| n.to_string()).collect();
+        assert_eq!(of_group(&world, &format!("g{group}")), expected);
     }
-    for call in console.cloud.calls("SendMessageBatch") {
-        let groups: BTreeSet<_> = call.entries.iter().map(|entry| entry.group.clone()).collect();
-        assert_eq!((groups.len(), call.entries.len()), (3, 3), "one letter of a group at a time");
-    }
-    assert_eq!(console.cloud.peak(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
-    let console = Console::fifo();
-    console
-        .archive("a", &[post("a0", "a"), post("b0", "b"), post("a1", "a"), post("b1", "b"), post("a2", "a")]);
+    let world = World::fifo();
+    let posts = [post("a0", "a"), post("b0", "b"), post("a1", "a"), post("b1", "b"), post("a2", "a")];
+    world.put(&fifo_object(0), &posts.iter().map(line).collect::<String>(), NOW);
     let calls = AtomicUsize::new(0);
-    console.cloud.script(move |call| {
+    world.faults(move |call| {
         let first = call.operation == "SendMessageBatch" && calls.fetch_add(1, Ordering::Relaxed) == 0;
-        let throttled = EntryFault::service("RequestThrottled", "slow");
-        if first { Fault::except(call, "a0", throttled) } else { Fault::Pass }
+        let throttled = sim::EntryFault::service("RequestThrottled", "slow");
+        let entries = call.entries.iter().position(|entry| entry.body == "a0");
+        if first { Fault::Entries(vec![(entries.unwrap(), throttled)]) } else { Fault::Pass }
     });
-    let done = console.run(json!({ "ramp": [100] })).await.unwrap();
-    assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 5, 0));
-    assert_eq!(of_group(&console, "a"), ["a0", "a1", "a2"]);
-    assert_eq!(of_group(&console, "b"), ["b0", "b1"]);
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 5, 0));
+    assert_eq!(of_group(&world, "a"), ["a0", "a1", "a2"]);
+    assert_eq!(of_group(&world, "b"), ["b0", "b1"]);
 }
 
 /// SQS swallows a deduplication id for five minutes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
-    let console = Console::fifo();
+    let world = World::fifo();
     // A message that was published again, at two subscribers: two letters of one id.
     let mark = json!({ "v": 1, "spent": 1, "id": "both/of-them", "first": NOW, "gen": 0 });
-    console.archive("a", &[post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)]);
-    let ids = |console: &Console| -> Vec<_> {
-        let asked = console.cloud.entries("SendMessageBatch").into_iter();
-        asked.map(|entry| entry.deduplication.unwrap()).collect()
-    };
+    let posts = [post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)];
+    world.put(&fifo_object(0), &posts.iter().map(line).collect::<String>(), NOW);
     let request = json!({ "ramp": [100] });
-    let ledgers = AtomicUsize::new(0);
-    console.cloud.script(move |call| {
-        let after = call.target.ends_with("00000001.jsonl") && ledgers.fetch_add(1, Ordering::Relaxed) > 0;
-        if after { Fault::refuse(503, "SlowDown", "slow") } else { Fault::Pass }
+    let writes = AtomicUsize::new(0);
+    world.faults(move |call| {
+        let ledger = call.operation == "PutObject" && call.target.ends_with("000000.json");
+        let after = ledger && writes.fetch_add(1, Ordering::Relaxed) > 0;
+        if after { Fault::Unavailable } else { Fault::Pass }
     });
-    console.run(request.clone()).await.unwrap_err();
-    let first = ids(&console);
-    assert_eq!(first.len(), 2);
-    assert_ne!(first[0], first[1]);
-    console.cloud.script(|_| Fault::Pass);
-    console.cloud.forget();
-    console.run(request).await.unwrap();
-    assert_eq!(ids(&console), first, "the same replay");
-    assert_eq!(console.sent(), [], "SQS took neither a second time");
-    console.cloud.forget();
-    console.pass(1);
-    console.run(json!({ "ramp": [100], "again": true })).await.unwrap();
-    let second = ids(&console);
-    assert_eq!((second.len(), console.sent().len()), (2, 2));
-    assert!(second.iter().all(|id| !first.contains(id)), "another replay");
+    world.run(request.clone()).await.unwrap_err();
+    assert_eq!(world.bodies(), ["a", "b"]);
+    world.no_faults();
+    let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+    let done = world.resume(&id).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.repeated), (2, 2));
+    assert_eq!(world.bodies(), ["a", "b"], "the same replay");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.run(json!({ "ramp": [100], "again": true })).await.unwrap();
+    assert_eq!(world.bodies(), ["a", "b", "a", "b"], "another replay");
 }

@@ -9,39 +9,74 @@ fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Input> {
     ids.map(edit).into()
 }
 
-#[tokio::test]
+async fn run_given(world: &World, given: Vec<Input>, operator: &Operator) -> Result<State, ReplayError> {
+    let request = Request { ramp: vec![100], rate: 10_000, ..Request::default() };
+    world.replay().begin(&request, &Source::Input(given), None, operator).await
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
-    let console = Console::new();
+    let world = World::new();
+    world.archive("a", &["a", "b", "c"].map(plain));
     let mut given = edited(["a"]);
     given.push(Ok((record_at(&plain("b"), NOW), false)));
     given.push(Err("is not JSON".to_owned()));
-    let operator = console.operator();
-    let done = console.replay().run(&wish(json!({})), &Source::Input(given), None, &operator).await.unwrap();
-    assert_eq!((done.sent, done.counts.unreadable), (2, 1));
-    assert_eq!(console.bodies(), ["a, edited", "b"]);
-    let marks: Vec<_> = console.sent().iter().map(|entry| mark_of(entry)["edited"].clone()).collect();
+    given.push(Ok((record_at(&plain("stranger"), NOW), false)));
+    let operator = Operator::default();
+    let done = run_given(&world, given, &operator).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.unreadable), (2, 1));
+    assert_eq!(done.counts.not_replayable, [("notArchived".to_owned(), 1)].into());
+    assert_eq!(world.bodies(), ["a, edited", "b"]);
+    let marks: Vec<_> = world.sent().iter().map(|entry| mark_of(entry)["edited"].clone()).collect();
     assert_eq!(marks, [json!(true), Value::Null]);
-    assert_eq!(operator.left_out.into_inner().unwrap(), ["line 3 is not JSON"]);
+    let told = operator.left_out.into_inner().unwrap();
+    assert_eq!(told, ["line 3 is not JSON", "line 4 is not in this archive"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn never_both_in_either_order() {
-    let console = Console::with_letters(2);
-    console.run_given(edited(["0"]), json!({})).await.unwrap();
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.sent, done.counts.already_replayed), (1, 1));
-    let done = console.run_given(edited(["1", "2", "2"]), json!({})).await.unwrap();
-    assert_eq!((done.sent, done.counts.already_replayed, done.counts.doubles), (1, 1, 1));
-    assert_eq!(console.bodies(), ["0, edited", "1", "2, edited"]);
+    let world = World::with_letters(2);
+    run_given(&world, edited(["0"]), &Operator::default()).await.unwrap();
+    let done = world.run(json!({})).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed), (1, 1));
+    let world = World::with_letters(2);
+    world.run(json!({ "select": { "match": { "message": [0] } } })).await.unwrap();
+    let done = run_given(&world, edited(["0", "1", "1"]), &Operator::default()).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed, done.counts.doubles), (1, 1, 1));
+    assert_eq!(world.bodies(), ["0", "1, edited"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn they_go_on_with_the_same_records_only() {
+    let world = World::with_letters(30);
+    let ids: [String; 30] = std::array::from_fn(|id| id.to_string());
+    let given = edited(std::array::from_fn::<_, 30, _>(|id| ids[id].as_str()));
+    let operator = Operator { stop_at: Some(10), ..Operator::default() };
+    let request = Request { ramp: vec![100], rate: 10, ..Request::default() };
+    let source = Source::Input(given);
+    let replay = world.replay();
+    let paused = replay.begin(&request, &source, None, &operator).await.unwrap();
+    assert_eq!(paused.status, Status::Running);
+    let go_on =
+        async |source: &Source| replay.resume(&resume(&paused.id), source, None, &Operator::default()).await;
+    let why = "bad request: the records must be those with which the replay began";
+    assert_eq!(go_on(&Source::Archive).await.unwrap_err().to_string(), why);
+    assert_eq!(go_on(&Source::Input(edited(["0"]))).await.unwrap_err().to_string(), why);
+    let done = go_on(&source).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 30));
+    assert!(world.bodies().iter().all(|body| body.ends_with(", edited")));
+    assert_eq!(world.sent().len(), 30);
+}
+
+#[tokio::test(start_paused = true)]
 async fn they_are_not_selected_from() {
     for request in [json!({ "select": { "origins": ["raw"] } }), json!({ "cutOff": "2026-11-01T12:00:00Z" })]
     {
-        let console = Console::new();
-        let refused = console.run_given(edited(["a"]), request).await.unwrap_err().to_string();
+        let world = World::new();
+        let request = Request::from_json(request).unwrap();
+        let source = Source::Input(edited(["a"]));
+        let refused = world.replay().begin(&request, &source, None, &Operator::default()).await;
         let expected = "bad request: select, cutOff: choose letters of the archive, but records are given";
-        assert_eq!((refused.as_str(), console.cloud.journal().len()), (expected, 0));
+        assert_eq!(refused.unwrap_err().to_string(), expected);
     }
 }

@@ -1,94 +1,116 @@
 use super::*;
 
-#[tokio::test]
-async fn whoever_asks_for_the_same_goes_on_with_the_cut_off_that_it_began_with() {
-    let console = Console::with_letters(100);
-    let operator = Operator { stop_at: Some(20), ..console.operator() };
-    let paused = console.run_by(&operator, json!({})).await.unwrap();
-    assert_eq!((paused.status, paused.sent), (Status::Settling, 20));
-    let late = record_at(&plain("late"), START + 1000).to_line().unwrap();
-    console.archive_lines("b", &late);
-    console.pass(600);
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((&done.id, done.status, done.sent), (&paused.id, Status::Done, 100));
-    assert_eq!(done.cut_off, paused.cut_off);
-    assert_eq!(console.bodies(), numbers(0..100));
-    console.pass(1);
-    let next = console.run(json!({})).await.unwrap();
-    assert_ne!(next.id, done.id, "then a new one begins");
-    assert_eq!((next.sent, next.counts.already_replayed), (1, 100));
-    assert_eq!(console.bodies().last().unwrap(), "late");
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_was_interrupted_goes_on_by_its_id_and_sends_nothing_twice() {
+    let world = World::with_letters(600);
+    let operator = Operator { stop_at: Some(100), ..Operator::default() };
+    let paused = world.run_by(&operator, json!({ "rate": 100, "ramp": [20, 100] })).await.unwrap();
+    assert_eq!(paused.status, Status::Running);
+    let again = world.resume(&paused.id).await.unwrap();
+    assert_eq!((again.status, again.counts.sent, again.counts.repeated), (Status::Done, 600, 0));
+    assert_eq!(world.numbers(), numbers(0..600));
+    let done = world.resume(&paused.id).await.unwrap_err();
+    assert_eq!(done.to_string(), format!("bad request: replay {} does not go on: it is done", paused.id));
+    assert_eq!(
+        world.resume("20260101T000000Z-nobody").await.unwrap_err().to_string(),
+        "there is no replay 20260101T000000Z-nobody"
+    );
 }
 
-#[tokio::test]
-async fn rate_threshold_and_time_can_change_and_steps_stay_as_they_were() {
-    let console = Console::with_letters(100);
-    let operator = Operator { stop_at: Some(10), ..console.operator() };
-    console.run_by(&operator, json!({ "ramp": [10, 50, 100] })).await.unwrap();
-    let other = json!({ "ramp": [100], "rate": 9000, "threshold": 50, "settleSeconds": 5 });
-    let operator = console.operator();
-    let done = console.run_by(&operator, other).await.unwrap();
-    assert_eq!(done.request.ramp, [10, 50, 100]);
-    assert_eq!((done.request.rate, done.request.threshold, done.request.settle_seconds), (9000, 50, 5));
-    let seen = operator.seen.into_inner().unwrap();
-    assert!(seen.contains(&(Status::Settling, 50)), "{seen:?}");
-    assert_eq!(console.bodies(), numbers(0..100));
+/// One that was begun weeks ago is not taken up by whoever asks for the same letters.
+#[tokio::test(start_paused = true)]
+async fn a_new_replay_is_a_new_one_and_the_other_is_shown() {
+    let world = World::with_letters(50);
+    let operator = Operator { stop_at: Some(10), ..Operator::default() };
+    let old =
+        world.run_by(&operator, json!({ "ramp": [20, 100], "why": "the outage of May" })).await.unwrap();
+    tokio::time::sleep(Duration::from_hours(300)).await;
+    let today = world.aws.clock().now();
+    let late = record_at(&plain("today"), today.as_millisecond() - 60_000);
+    let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-14/20261114T000000Z-b.jsonl");
+    world.put(&key, &late.to_line().unwrap(), today.as_millisecond() - 60_000);
+    let replay = world.replay();
+    let request = wish(json!({ "ramp": [20, 100] }));
+    let unfinished = replay.kept().unfinished(&request, &Source::Archive).await.unwrap();
+    assert_eq!(unfinished.iter().map(|state| &state.id).collect::<Vec<_>>(), [&old.id]);
+    let new = replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    assert_ne!(new.id, old.id);
+    assert_eq!((new.counts.sent, new.counts.already_replayed), (41, 10));
+    let all = replay.kept().all().await.unwrap();
+    let shown: Vec<_> =
+        all.iter().map(|state| (&state.id, state.status, state.request.why.as_deref())).collect();
+    assert_eq!(shown, [(&new.id, Status::Done, None), (&old.id, Status::Running, Some("the outage of May"))]);
+    // The old one finds nothing left of its letters.
+    let old = world.resume(&old.id).await.unwrap();
+    assert_eq!((old.status, old.counts.sent, old.counts.already_replayed), (Status::Done, 10, 40));
+    assert_eq!(world.sent().len(), 51);
 }
 
-#[tokio::test]
-async fn a_letter_is_replayed_once_by_whatever_selection_unless_again_is_said() {
-    let console = Console::with_letters(3);
-    console.run(json!({ "select": { "reasons": ["exhausted"] } })).await.unwrap();
-    console.archive("b", &[plain("3")]);
-    let other = json!({ "select": { "queue": "orders-dlq" } });
-    let done = console.run(other.clone()).await.unwrap();
-    assert_eq!((done.sent, done.counts.already_replayed), (1, 3));
-    let mut again = other;
-    again["again"] = true.into();
-    assert_eq!(console.run(again).await.unwrap().sent, 4);
+/// What goes on costs what is left, not what was done.
+#[tokio::test(start_paused = true)]
+async fn going_on_reads_no_object_of_units_that_are_behind_it() {
+    let world = World::new();
+    for hour in 10..20 {
+        for part in 0..3 {
+            let name =
+                format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-{part}.jsonl");
+            let ids = (0..100).map(|letter| plain(&format!("{hour}{part}{letter:02}")));
+            world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
+        }
+    }
+    let world = World { workers: 1, ..world };
+    let operator = Operator { stop_at: Some(2700), ..Operator::default() };
+    let request = json!({ "ramp": [100], "select": { "queue": "orders-dlq" } });
+    let paused = world.run_by(&operator, request).await.unwrap();
+    assert_eq!(paused.status, Status::Running);
+    assert!(paused.counts.sent >= 2700 && paused.counts.sent < 3000, "{}", paused.counts.sent);
+    let _ = world.aws.take_journal();
+    let done = world.resume(&paused.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 3000));
+    let read = world.calls("GetObject").iter().filter(|call| call.target.contains("date=")).count();
+    assert!(read <= 3, "{read} objects were read");
+    assert_eq!(world.sent().len(), 3000);
 }
 
-/// Else the second would write over the first one's ledgers, and a third would send all once more.
-#[tokio::test]
-async fn two_replays_with_one_cut_off_keep_their_ledgers_apart() {
-    let console = Console::with_letters(3);
-    let request = json!({ "cutOff": at(START - 60_000).to_string(), "ramp": [100] });
-    console.run(request.clone()).await.unwrap();
-    console.archive("b", &[plain("3")]);
-    console.pass(1);
-    assert_eq!(console.run(request.clone()).await.unwrap().sent, 1);
-    console.pass(1);
-    assert_eq!(console.run(request).await.unwrap().sent, 0);
-    assert_eq!(console.sent().len(), 4);
-}
-
-#[tokio::test]
-async fn a_dry_run_counts_what_would_then_be_sent_and_writes_nothing() {
-    let console = Console::with_letters(40);
-    console.archive("b", &[plain("1"), plain("fifo").queue(FIFO_DLQ)]);
-    let dry = console.run(json!({ "dryRun": true })).await.unwrap();
-    assert_eq!(dry.status, Status::DryRun);
-    assert_eq!((dry.counts.selected, dry.counts.doubles), (40, 1));
-    let written = |console: &Console| {
-        console.cloud.calls("PutObject").len() + console.cloud.calls("SendMessageBatch").len()
+#[tokio::test(start_paused = true)]
+async fn somebody_elsewhere_can_stop_it_and_says_why() {
+    let world = World::with_letters(1000);
+    let request = wish(json!({ "rate": 50, "ramp": [100], "select": { "queue": "orders-dlq" } }));
+    let (replay, other) = (world.replay(), world.replay_by(&Caller::new("jo")));
+    let operator = Operator::default();
+    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let stopping = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let id = other.kept().all().await.unwrap()[0].id.clone();
+        other.kept().stop(&id, Some("the shop complains")).await.unwrap()
     };
-    assert_eq!(written(&console), 0);
-    let operator = Operator { stop_at: Some(8), ..console.operator() };
-    let paused = console.run_by(&operator, json!({})).await.unwrap();
-    assert_eq!(paused.counts, dry.counts);
-    let before = written(&console);
-    let rest = console.run(json!({ "dryRun": true })).await.unwrap();
-    assert_eq!((rest.counts.selected, written(&console)), (32, before));
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.sent, console.sent().len()), (40, 40));
+    let (stopped, state) = tokio::join!(running, stopping);
+    let stopped = stopped.unwrap();
+    assert_eq!((stopped.id.clone(), stopped.status), (state.id, Status::Stopped));
+    assert_eq!(stopped.because.as_deref(), Some("jo stopped it: the shop complains"));
+    assert!(stopped.counts.sent < 700, "{}", stopped.counts.sent);
+    // The wish is not meant for whoever goes on.
+    let done = world.resume(&stopped.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 1000));
+    assert_eq!(world.numbers(), numbers(0..1000));
 }
 
-#[tokio::test]
-async fn one_that_is_stopped_before_it_knows_what_is_selected_sends_nothing() {
-    let console = Console::with_letters(3);
-    let operator = console.operator();
-    operator.stopped.store(true, Ordering::Relaxed);
-    assert_eq!(console.run_by(&operator, json!({})).await.unwrap_err(), ReplayError::NotCounted);
-    assert_eq!(console.sent(), []);
-    assert_eq!(console.run(json!({})).await.unwrap().sent, 3);
+/// A replay that is over is read by no other: what it knows stands with the letters.
+#[tokio::test(start_paused = true)]
+async fn what_a_replay_costs_does_not_grow_with_those_before_it() {
+    let world = World::new();
+    let mut costs = Vec::new();
+    for hour in 10..16 {
+        let archived = at(NOW - 86_400_000 + (hour - 12) * 3_600_000);
+        let name = archived.strftime("%Y%m%dT%H%M%SZ-a");
+        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/{name}.jsonl");
+        let record = record_at(&plain(&hour.to_string()), archived.as_millisecond());
+        world.put(&key, &record.to_line().unwrap(), archived.as_millisecond());
+        let _ = world.aws.take_journal();
+        let select = json!({ "from": archived, "to": archived + Duration::from_mins(1) });
+        let done = world.run(json!({ "ramp": [100], "select": select })).await.unwrap();
+        assert_eq!(done.counts.sent, 1);
+        costs.push(world.aws.calls().len());
+    }
+    assert_eq!(costs, vec![costs[0]; 6]);
 }

@@ -1,35 +1,40 @@
+use support::{Cloud, Reply, World as Redriving};
+
 use super::*;
 
 /// The message that SQS makes of what a replay has sent.
-fn received(entry: &Entry) -> Post {
-    let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(START);
-    for (name, it) in &entry.attributes {
-        post = post.attribute(name, &it.kind, &it.value.text());
+fn received(payload: &Payload) -> Post {
+    let mut post = Post::raw("moved", &payload.body).queue(REQUEUE).sent(START);
+    for (name, attribute) in &payload.attributes {
+        post = post.attribute(name, &attribute.kind, &attribute.value.text());
     }
     post
 }
 
+fn mark_in(entry: &support::Entry) -> Value {
+    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].1).unwrap()
+}
+
 /// A function that meets a letter which was exhausted, archived and replayed.
-async fn replayed(request: Value, policy: &Value) -> (World, Post) {
-    let console = Console::new();
+async fn replayed(request: Value, policy: &Value) -> (Redriving, Post) {
+    let archive = World::new();
     let mark = json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
-    console.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
-    console.run(request).await.unwrap();
-    let post = received(&console.sent()[0]);
+    archive.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
+    archive.run(request).await.unwrap();
+    let post = received(&archive.sent()[0]);
     let policy = policy.to_string();
-    console.cloud.forget();
-    let world = World::on(console.cloud.clone(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
-    world.set_now(START);
+    let world = Redriving::on(Cloud::new(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
+    world.set_now(START + 60_000);
     (world, post)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     let schedule = json!({ "healthyRetryPolicy": { "numRetries": 2, "numNoDelayRetries": 1, "minDelayTarget": 60,
         "maxDelayTarget": 60 } });
     let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": schedule } });
     let (world, post) = replayed(json!({}), &policy).await;
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
+    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
     let ran = world.run([&post]).await;
     let line = ran.letter("moved");
     assert_eq!(
@@ -38,34 +43,35 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     );
     let metrics = ran.metrics();
     assert_eq!((&metrics["LettersArrived"], &metrics["LettersDeferred"]), (&json!(0), &json!(1)));
-    world.cloud.script(|_| Fault::Pass);
+    world.cloud.script(|_| Reply::Accept);
     world.cloud.forget();
     world.pass(60);
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
     let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
-    assert_eq!(call.target, "orders-worker", "nothing goes to the dead-letter queue");
-    let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": START, "gen": 3, "passes": 1 });
+    assert_eq!(call.to, "orders-worker", "nothing goes to the dead-letter queue");
+    let first = mark_in(&call.entries[0])["first"].clone();
+    let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": first, "gen": 3, "passes": 1 });
     assert_eq!(
-        mark_of(&call.entries[0]),
+        mark_in(&call.entries[0]),
         made_for("message of a", mark),
         "what only the requeue says stays there"
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_target_of_the_replay_goes_before_the_rules_within_allow_targets() {
     let policy = |allowed: &[&str]| json!({ "default": { "allowTargets": allowed } });
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[BILLING, WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-billing");
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved archived refused"]);
     let (world, post) = replayed(json!({ "to": "topic" }), &policy(&[TOPIC])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("PublishBatch")[0].target, "orders");
+    assert_eq!(world.cloud.calls("PublishBatch")[0].to, "orders");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rule_that_archives_or_holds_still_does() {
     for (action, outcome) in [("archive", "moved archived rule"), ("hold", "moved deferred hold")] {
         let policy = json!({ "rules": [{ "name": "r", "match": { "origin": ["sns"] }, "action": action }] });
@@ -76,9 +82,9 @@ async fn a_rule_that_archives_or_holds_still_does() {
 }
 
 /// Anybody may send to a dead-letter queue; a mark there names no target.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
     let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;
     assert_eq!(world.run([&post.queue(DLQ)]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-worker");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-worker");
 }

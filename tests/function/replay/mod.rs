@@ -1,6 +1,6 @@
 //! Replay: archived letters go back into delivery, each once, in steps, whatever breaks off on the way.
 
-mod a_long_way_without_a_letter;
+mod claims;
 mod crashes;
 mod event;
 mod failures;
@@ -8,48 +8,59 @@ mod fifo;
 mod given_letters;
 mod going_on;
 mod in_the_requeue;
-mod lock;
+mod plan;
 mod steps;
 mod what_is_sent;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use aws_config::retry::RetryConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, Region, SharedCredentialsProvider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sim::sqs::QueueSettings;
+use sim::{Attribute, Aws, Call, Caller, Data, Fault, Faults, Payload};
 use sns_redrive::archive::Record;
 use sns_redrive::batch::ArchiveContext;
+use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::function::{Answer, Function};
 use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
-    At, Control, Input, Manifest, Parts, Replay, ReplayError, Request, Source, Status,
+    At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status,
 };
-use sns_redrive::settings::Settings;
 use support::{
-    Account, BILLING, DLQ, Entry, EntryFault, FIFO_DLQ, FIFO_REQUEUE, Fault, NOW, Post, REQUEUE, TOPIC,
-    WORKER, World, arn, at, attribute, digest, letter_id, made_for,
+    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
+    made_for,
 };
-use tokio::sync::Notify;
 
 /// The present of these tests: an hour after the letters were archived.
 const START: i64 = NOW + 3_600_000;
 
-/// An archive, a requeue, a clock that a test moves.
-struct Console {
-    cloud: Account,
-    now: Arc<AtomicI64>,
+/// The prefix of the archive, and of what replays keep.
+const ARCHIVE: &str = "dead-letters";
+const CONTROL: &str = "dead-letters-control";
+
+/// An account with an archive and a requeue, on tokio's clock, which stands still but for sleeps.
+#[derive(Clone)]
+struct World {
+    aws: Aws,
     requeue: &'static str,
+    /// By how much the clock of whoever replays is ahead, milliseconds.
+    skew: i64,
+    workers: usize,
+    /// Whether letters stay in the requeue. Else queues say that they are empty, as if the function had them all.
+    stay: bool,
 }
 
 /// Whoever runs a replay.
 #[derive(Default)]
 struct Operator {
-    /// Lets the time of settling pass.
-    clock: Option<Arc<AtomicI64>>,
     /// Stops when so many letters are sent.
     stop_at: Option<u64>,
     stopped: AtomicBool,
@@ -62,12 +73,10 @@ impl Control for Operator {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn progress(&self, manifest: &Manifest) {
-        self.seen.lock().unwrap().push((manifest.status, manifest.sent));
-        if self.stop_at.is_some_and(|at| manifest.sent >= at) {
+    fn progress(&self, state: &State) {
+        self.seen.lock().unwrap().push((state.status, state.counts.sent));
+        if self.stop_at.is_some_and(|at| state.counts.sent >= at) {
             self.stopped.store(true, Ordering::Relaxed);
-        } else if let (Some(clock), Some(then)) = (&self.clock, manifest.not_before) {
-            clock.fetch_max(then.as_millisecond(), Ordering::Relaxed);
         }
     }
 
@@ -76,13 +85,23 @@ impl Control for Operator {
     }
 }
 
-impl Console {
+impl World {
     fn new() -> Self {
-        let cloud = Account::new();
-        for name in ["orders-requeue", "orders-requeue.fifo", "orders-dlq"] {
-            cloud.drained(name);
-        }
-        Self { cloud, now: Arc::new(AtomicI64::new(START)), requeue: REQUEUE }
+        let aws = Aws::new(sim::Clock::tokio(at(START)), 1);
+        aws.act("operator", |services, _| {
+            services.s3.create("graveyard");
+            let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
+            let requeue = QueueSettings { tags, retention: 1_209_600, ..QueueSettings::default() };
+            for name in ["orders-requeue", "orders-requeue.fifo"] {
+                services.sqs.create(name, requeue.clone());
+            }
+            for name in ["orders-dlq", "orders-dlq.fifo", "orders-billing"] {
+                services.sqs.create(name, QueueSettings::default());
+            }
+        });
+        let world = Self { aws, requeue: REQUEUE, skew: 0, workers: 3, stay: false };
+        world.no_faults();
+        world
     }
 
     fn fifo() -> Self {
@@ -91,108 +110,154 @@ impl Console {
 
     /// An archive with so many letters, `0`, `1` ..., in one object.
     fn with_letters(count: usize) -> Self {
-        let console = Self::new();
-        console.archive("a", &posts(count));
-        console
+        let world = Self::new();
+        world.archive("a", &posts(count));
+        world
     }
 
     /// An object of the archive.
     fn archive(&self, name: &str, posts: &[Post]) {
-        self.archive_lines(name, &posts.iter().map(line).collect::<String>());
+        self.put(&indexed(name, posts.len()), &posts.iter().map(line).collect::<String>(), NOW);
     }
 
     fn archive_lines(&self, name: &str, lines: &str) {
-        self.cloud.put(&object(name), lines);
+        self.put(&object(name), lines, NOW);
     }
 
-    fn pass(&self, seconds: i64) {
-        self.now.fetch_add(seconds * 1000, Ordering::Relaxed);
+    /// An object, stored at a moment of its own.
+    fn put(&self, key: &str, text: &str, stored: i64) {
+        self.aws.act("operator", |services, _| {
+            services.s3.place(("graveyard", key), text.as_bytes(), stored);
+        });
     }
 
-    fn replay(&self) -> Replay {
-        let now = Arc::clone(&self.now);
-        Replay::new(Parts {
-            clients: self.cloud.clients(),
-            bucket: "graveyard".to_owned(),
-            prefix: "dead-letters".to_owned(),
-            requeue: arn(self.requeue),
-            clock: Clock::from_fn(move || at(now.load(Ordering::Relaxed))),
-            owner: "a test".to_owned(),
+    fn remove(&self, key: &str) {
+        self.aws.act("operator", |services, _| services.s3.remove(("graveyard", key)));
+    }
+
+    /// The objects whose keys begin so.
+    fn objects(&self, beginning: &str) -> Vec<(String, String)> {
+        self.aws.act("operator", |services, _| {
+            let objects = services.s3.objects("graveyard").into_iter().flatten();
+            let objects = objects.filter(|(key, _)| key.starts_with(beginning));
+            objects.map(|(key, it)| (key.clone(), String::from_utf8(it.bytes.clone()).unwrap())).collect()
         })
     }
 
-    fn operator(&self) -> Operator {
-        Operator { clock: Some(Arc::clone(&self.now)), ..Operator::default() }
+    fn faults(&self, faults: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
+        let stay = self.stay;
+        self.aws.set_faults(Faults::new(move |call| match faults(call) {
+            Fault::Pass if !stay && call.operation == "GetQueueAttributes" => {
+                let empty = json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } });
+                Fault::Nonsense(200, empty.to_string())
+            }
+            fault => fault,
+        }));
     }
 
-    async fn run(&self, request: Value) -> Result<Manifest, ReplayError> {
-        self.run_by(&self.operator(), request).await
+    fn no_faults(&self) {
+        self.faults(|_| Fault::Pass);
     }
 
-    async fn run_by(&self, operator: &Operator, request: Value) -> Result<Manifest, ReplayError> {
-        self.replay().run(&wish(request), &Source::Archive, None, operator).await
+    fn clients(&self, caller: &Caller) -> Clients {
+        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(sim::REGION))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .http_client(self.aws.connector(caller))
+            .retry_config(RetryConfig::disabled())
+            .build();
+        Clients::from_config(&config, false)
     }
 
-    async fn run_given(&self, given: Vec<Input>, request: Value) -> Result<Manifest, ReplayError> {
-        self.replay().run(&wish(request), &Source::Input(given), None, &self.operator()).await
+    fn replay_by(&self, caller: &Caller) -> Replay {
+        let (clock, skew) = (self.aws.clock().clone(), self.skew);
+        Replay::new(Parts {
+            clients: self.clients(caller),
+            bucket: "graveyard".to_owned(),
+            prefix: ARCHIVE.to_owned(),
+            control_bucket: "graveyard".to_owned(),
+            control_prefix: CONTROL.to_owned(),
+            requeue: arn(self.requeue),
+            clock: Clock::from_fn(move || at(clock.now().as_millisecond() + skew)),
+            by: caller.id.to_string(),
+            workers: self.workers,
+        })
     }
 
-    /// What the requeue has taken.
-    fn sent(&self) -> Vec<Entry> {
-        let queue = self.requeue.rsplit(':').next().unwrap();
-        self.cloud.messages(queue)
+    fn replay(&self) -> Replay {
+        self.replay_by(&Caller::new("somebody"))
     }
 
-    /// The bodies that the requeue has taken, in order, each with the number of times.
-    fn bodies(&self) -> Vec<String> {
-        self.sent().into_iter().map(|entry| entry.body).collect()
+    async fn run(&self, request: Value) -> Result<State, ReplayError> {
+        self.run_by(&Operator::default(), request).await
     }
 
-    /// The objects below `replays/` whose key ends so.
-    fn kept(&self, end: &str) -> Vec<(String, String)> {
-        let objects = self.cloud.objects().into_iter();
-        objects.filter(|(key, _)| key.contains("/replays/") && key.ends_with(end)).collect()
+    async fn run_by(&self, operator: &Operator, request: Value) -> Result<State, ReplayError> {
+        self.replay().begin(&wish(request), &Source::Archive, None, operator).await
     }
 
-    /// Everything below `replays/` goes away at the `nth` call from now, or its answer does: like a crash.
+    async fn resume(&self, id: &str) -> Result<State, ReplayError> {
+        self.replay().resume(&resume(id), &Source::Archive, None, &Operator::default()).await
+    }
+
+    /// Begins a replay, whose worker is cut off at the `nth` request of certain ones, before or after its effect.
     /// Answers whether it came to that.
-    async fn crash(&self, nth: usize, taken: bool, request: Value, source: &Source) -> bool {
-        self.crash_among(|_| true, nth, taken, request, source).await
-    }
-
-    /// The same at the `nth` of certain calls.
-    async fn crash_among(
+    async fn crash(
         &self,
-        which: fn(&support::Call) -> bool,
+        which: fn(&Call) -> bool,
         nth: usize,
         taken: bool,
-        request: Value,
-        source: &Source,
-    ) -> bool {
-        let (calls, crashed) = (AtomicUsize::new(0), Arc::new(Notify::new()));
-        let notify = Arc::clone(&crashed);
-        self.cloud.script(move |call| {
-            if !which(call) && calls.load(Ordering::Relaxed) <= nth {
-                return Fault::Pass;
+        run: impl AsyncFnOnce(Replay) -> Result<State, ReplayError>,
+    ) -> Option<Result<State, ReplayError>> {
+        let caller = Caller::new("crashing");
+        let calls = AtomicUsize::new(0);
+        self.faults(move |call| {
+            let counts = &*call.caller == "crashing" && which(call);
+            match counts && calls.fetch_add(1, Ordering::Relaxed) == nth {
+                false => Fault::Pass,
+                true if taken => Fault::CutAfter,
+                true => Fault::CutBefore,
             }
-            let call = calls.fetch_add(1, Ordering::Relaxed);
-            if call < nth {
-                return Fault::Pass;
-            }
-            notify.notify_one();
-            if call == nth && taken { Fault::HangAfter } else { Fault::HangBefore }
         });
-        let (replay, operator, request) = (self.replay(), self.operator(), wish(request));
-        let came_to_an_end = tokio::select! {
+        let replay = self.replay_by(&caller);
+        let ended = tokio::select! {
             biased;
-            ended = replay.run(&request, source, None, &operator) => { ended.unwrap(); true }
-            () = crashed.notified() => false,
+            ended = run(replay) => Some(ended),
+            () = caller.gone() => None,
         };
-        self.cloud.script(|_| Fault::Pass);
-        // The lock that it has left behind ends.
-        self.pass(31);
-        !came_to_an_end
+        self.no_faults();
+        ended
     }
+
+    /// What the requeue has, in the order in which it came.
+    fn sent(&self) -> Vec<Arc<Payload>> {
+        let queue = self.requeue.rsplit(':').next().unwrap();
+        self.aws.act("operator", |services, _| {
+            let queue = services.sqs.queue(queue).unwrap();
+            queue.contents().map(|(_, payload)| Arc::clone(payload)).collect()
+        })
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        self.sent().iter().map(|payload| payload.body.clone()).collect()
+    }
+
+    /// The same, in the order of their numbers.
+    fn numbers(&self) -> Vec<String> {
+        let mut bodies = self.bodies();
+        bodies.sort_by_key(|body| body.parse::<usize>().unwrap());
+        bodies
+    }
+
+    fn calls(&self, operation: &str) -> Vec<Arc<Call>> {
+        self.aws.calls().into_iter().filter(|call| call.operation == operation).collect()
+    }
+}
+
+fn resume(id: &str) -> Resume {
+    Resume { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None }
 }
 
 /// A request without waiting.
@@ -200,11 +265,20 @@ fn wish(mut request: Value) -> Request {
     if request.get("rate").is_none() {
         request["rate"] = 10_000.into();
     }
+    if request.get("select").is_none() {
+        request["all"] = true.into();
+    }
     Request::from_json(request).unwrap()
 }
 
+/// The key of an object that was archived an hour ago.
 fn object(name: &str) -> String {
-    format!("graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/{name}.jsonl")
+    format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T120000Z-{name}.jsonl")
+}
+
+/// The same with so many letters, and an index that tells it.
+fn indexed(name: &str, letters: usize) -> String {
+    object(&format!("{name}.2-n{letters}-r0"))
 }
 
 fn posts(count: usize) -> Vec<Post> {
@@ -240,10 +314,15 @@ fn line(post: &Post) -> String {
     record_at(post, NOW).to_line().unwrap()
 }
 
-fn mark_of(entry: &Entry) -> Value {
-    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
+fn mark_of(payload: &Payload) -> Value {
+    serde_json::from_str(&payload.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap().block_on(future)
 }

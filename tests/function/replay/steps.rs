@@ -1,165 +1,189 @@
 use super::*;
 
-/// Letters come back to the archive as long as the replay settles.
-fn coming_back(console: &Console, letters: &[&'static str]) {
-    let (cloud, letters) = (console.cloud.clone(), letters.to_vec());
-    let now = Arc::clone(&console.now);
-    console.cloud.script(move |call| {
-        if call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
-            return Fault::Pass;
-        }
+/// Letters come back to the archive as soon as they are sent.
+fn coming_back(world: &World, letters: &[&'static str]) {
+    let (aws, letters) = (world.aws.clone(), letters.to_vec());
+    world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
             for letter in letters.iter().filter(|id| call.entries.iter().any(|it| it.body == **id)) {
-                let mark = json!({ "v": 1, "spent": 12, "id": letter, "first": START, "gen": 1, "dlq": DLQ });
-                let post = Post::raw(&format!("back-{letter}"), letter).queue(REQUEUE).sqs_mark(&mark);
-                let archived = now.load(Ordering::Relaxed) + 2000;
-                let line = record_at(&post, archived).to_line().unwrap();
-                let key = format!("queue=orders-requeue/date=2026-11-01/{letter}.jsonl");
-                let stored = at(archived).to_string();
-                cloud.put_at(&format!("graveyard/dead-letters/{key}"), &line, &stored);
+                let now = aws.clock().millis() + 1;
+                let name = at(now).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+                let index = "2-n1-r1.exhausted.none.1";
+                let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-{letter}.{index}.jsonl");
+                aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
             }
         }
         Fault::Pass
     });
 }
 
-#[tokio::test]
-async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
-    let console = Console::with_letters(250);
-    let operator = console.operator();
-    let done = console.run_by(&operator, json!({ "settleSeconds": 120 })).await.unwrap();
-    let settling: Vec<_> = operator
-        .seen
-        .into_inner()
-        .unwrap()
-        .into_iter()
-        .filter(|(status, _)| *status == Status::Settling)
-        .map(|(_, sent)| sent)
-        .collect();
-    assert_eq!(settling, [3, 13, 50]);
-    assert_eq!((done.status, done.sent, done.repeated), (Status::Done, 250, 0));
-    assert_eq!(console.now.load(Ordering::Relaxed), START + 3 * 120_000);
-    assert_eq!(console.bodies(), numbers(0..250));
+fn settled(operator: Operator) -> Vec<u64> {
+    let seen = operator.seen.into_inner().unwrap().into_iter();
+    let mut settled: Vec<_> =
+        seen.filter(|(status, _)| *status == Status::Settling).map(|(_, sent)| sent).collect();
+    settled.dedup();
+    settled
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
+    let world = World::with_letters(250);
+    let operator = Operator::default();
+    let request = json!({ "settleSeconds": 120, "threshold": 100 });
+    let done = world.run_by(&operator, request).await.unwrap();
+    assert_eq!(settled(operator), [3, 13, 50]);
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 250, 0));
+    let took = world.aws.clock().now().duration_since(at(START)).as_secs();
+    assert!((360..365).contains(&took), "{took} s");
+    assert_eq!(world.bodies(), numbers(0..250));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_selection_of_none_and_of_one_are_done_at_once() {
     for letters in [0, 1] {
-        let console = Console::with_letters(letters);
-        let done = console.run(json!({})).await.unwrap();
-        assert_eq!((done.status, done.sent), (Status::Done, letters as u64));
-        assert_eq!(console.now.load(Ordering::Relaxed), START, "nothing to wait for");
+        let world = World::with_letters(letters);
+        let done = world.run(json!({})).await.unwrap();
+        assert_eq!((done.status, done.counts.sent), (Status::Done, letters as u64));
+        assert!(world.aws.clock().now().duration_since(at(START)).as_secs() < 2, "nothing to wait for");
     }
 }
 
-#[tokio::test]
+/// By the keys of what is archived meanwhile: nothing of it is read.
+#[tokio::test(start_paused = true)]
 async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archive() {
-    // Steps of 10, 40 and 50 letters.
-    let request = json!({ "ramp": [10, 50, 100], "threshold": 10 });
-    let console = Console::with_letters(100);
-    coming_back(&console, &["0", "10", "11", "12", "13"]);
-    let stopped = console.run(request.clone()).await.unwrap();
-    assert_eq!((stopped.status, stopped.sent), (Status::Done, 100), "10 per cent of each step may");
-
-    let console = Console::with_letters(100);
-    coming_back(&console, &["0", "10", "11", "12", "13", "14"]);
-    let stopped = console.run(request.clone()).await.unwrap();
-    assert_eq!((stopped.status, stopped.sent), (Status::Stopped, 50));
-    let why = "of 40 letters of step 2: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
-    assert_eq!(stopped.why.as_deref(), Some(why));
-
-    let refused = console.run(request.clone()).await.unwrap_err();
-    assert_eq!(refused, ReplayError::Stopped { id: stopped.id.clone(), why: why.to_owned() });
-    assert_eq!(console.sent().len(), 50);
-    let resumed = json!({ "ramp": [10, 50, 100], "threshold": 10, "resume": true });
-    let done = console.run(resumed).await.unwrap();
-    assert_eq!((done.status, done.sent, &done.id), (Status::Done, 100, &stopped.id));
-    assert_eq!(console.bodies(), numbers(0..100), "those that came back are for another replay");
+    for (back, step, sent, all, came) in [
+        // Steps of 10, 40 and 50 letters.
+        (&["0", "10", "11", "12", "13"][..], 0, 100, 0, 0),
+        (&["0", "1"], 1, 10, 10, 2),
+        (&["0", "10", "11", "12", "13", "14"], 2, 50, 40, 5),
+    ] {
+        let world = World::with_letters(100);
+        coming_back(&world, back);
+        let stopped = world.run(json!({ "ramp": [10, 50, 100], "threshold": 10 })).await.unwrap();
+        assert_eq!(stopped.counts.sent, sent, "{back:?}");
+        let why = format!(
+            "of {all} letters of step {step}: 0 refused by SQS, {came} back in the archive, \
+             0 more than before wait in the queues"
+        );
+        let because = (step > 0).then_some(why);
+        assert_eq!(stopped.because, because, "{back:?}");
+        let read = world.calls("GetObject").iter().filter(|call| call.target.contains("-r1.")).count();
+        assert_eq!(read, 0);
+        if step > 0 {
+            assert_eq!(stopped.status, Status::Stopped);
+            world.no_faults();
+            let done = world.resume(&stopped.id).await.unwrap();
+            assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+            assert_eq!(world.bodies(), numbers(0..100), "those that came back are for another replay");
+        }
+    }
 }
 
-/// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that
-/// was republished to a topic and fails again.
-#[tokio::test]
+/// The last step is four fifths of all by default: it is not sent blindly.
+#[tokio::test(start_paused = true)]
+async fn the_last_step_goes_on_being_watched() {
+    let world = World::with_letters(1000);
+    // Nothing of the first steps comes back, and everything from the 400th letter on.
+    let ids: Vec<&'static str> = (400..1000).map(|id| &*id.to_string().leak()).collect();
+    coming_back(&world, &ids);
+    let stopped = world.run(json!({ "ramp": [1, 5, 20, 100] })).await.unwrap();
+    assert_eq!((stopped.status, stopped.step), (Status::Stopped, 4));
+    assert!((400..=500).contains(&stopped.counts.sent), "{} were sent", stopped.counts.sent);
+    assert!(stopped.because.unwrap().contains("back in the archive"));
+}
+
+/// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that was
+/// republished to a topic and fails again.
+#[tokio::test(start_paused = true)]
 async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_letters_again() {
-    for queue in ["orders-requeue", "orders-dlq"] {
-        let console = Console::with_letters(100);
-        let waiting = |number: u64| {
-            let (visible, hidden, delayed) = (number / 2, number - number / 2 - 1, 1);
-            console.cloud.queue(
-                queue,
-                &[
-                    ("ApproximateNumberOfMessages", &visible.to_string()),
-                    ("ApproximateNumberOfMessagesNotVisible", &hidden.to_string()),
-                    ("ApproximateNumberOfMessagesDelayed", &delayed.to_string()),
-                ],
-            );
-        };
-        waiting(50);
-        let operator = Operator { stop_at: Some(10), ..console.operator() };
-        let request = json!({ "ramp": [10, 100] });
-        assert_eq!(console.run_by(&operator, request.clone()).await.unwrap().sent, 10);
-        waiting(52);
-        console.pass(60);
-        let stopped = console.run(request).await.unwrap();
+    // A dead-letter queue is read once more, when it is seen whether it can be.
+    for (queue, before) in [("orders-requeue", 1), ("orders-dlq", 2)] {
+        let world = World { stay: true, ..World::with_letters(100) };
+        // The function takes what is sent, but two letters are in a queue when the step has settled.
+        let reads = AtomicUsize::new(0);
+        world.faults(move |call| {
+            if call.operation != "GetQueueAttributes" {
+                return Fault::Pass;
+            }
+            let is_there = call.target == queue && reads.fetch_add(1, Ordering::Relaxed) >= before;
+            let number = if is_there { "2" } else { "0" };
+            let hidden = json!({ "Attributes": { "ApproximateNumberOfMessagesNotVisible": number } });
+            Fault::Nonsense(200, hidden.to_string())
+        });
+        let stopped = world.run(json!({ "ramp": [10, 100] })).await.unwrap();
+        assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{queue}");
         let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
-        assert_eq!((stopped.status, stopped.why.as_deref()), (Status::Stopped, Some(why)), "{queue}");
-        let done = console.run(json!({ "ramp": [10, 100], "resume": true })).await.unwrap();
-        assert_eq!((done.status, done.sent), (Status::Done, 100));
+        assert_eq!(stopped.because.as_deref(), Some(why));
+        let done = world.resume(&stopped.id).await.unwrap();
+        assert_eq!(
+            (done.status, done.counts.sent),
+            (Status::Done, 100),
+            "what waited before is no fault of the rest"
+        );
     }
 }
 
 /// Then nobody can say whether letters fall back into it, and the operator hears of that.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
-    let console = Console::with_letters(100);
-    console.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "orders-dlq") => Fault::refuse(403, "AccessDenied", "no"),
-        _ => Fault::Pass,
+    let world = World::with_letters(100);
+    world.faults(|call| {
+        let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+        if denied { Fault::Denied } else { Fault::Pass }
     });
-    let operator = Operator { stop_at: Some(10), ..console.operator() };
-    let begun = console.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
-    assert_eq!((begun.sent, begun.queues), (10, vec![]));
+    let operator = Operator::default();
+    let done = world.run_by(&operator, json!({ "ramp": [10, 100], "threshold": 100 })).await.unwrap();
+    assert_eq!((done.counts.sent, done.queues), (100, vec![]));
     let told = operator.left_out.lock().unwrap().clone();
     assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
 }
 
 /// Else a replay that cannot see what came back would go on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement() {
-    let console = Console::with_letters(100);
-    let lists = AtomicUsize::new(0);
-    console.cloud.script(move |call| {
-        let archive = call.operation == "ListObjectsV2" && call.target.contains("queue=");
-        let judging = archive && lists.fetch_add(1, Ordering::Relaxed) >= 4;
-        if judging { Fault::refuse(503, "SlowDown", "slow") } else { Fault::Pass }
+    let world = World::with_letters(100);
+    let sends = AtomicUsize::new(0);
+    world.faults(move |call| {
+        let sent = sends.fetch_add(usize::from(call.operation == "SendMessageBatch"), Ordering::Relaxed) > 0;
+        let judging = sent && call.operation == "ListObjectsV2" && call.target.contains("queue=orders-dlq");
+        if judging { Fault::Unavailable } else { Fault::Pass }
     });
-    let failed = console.run(json!({})).await.unwrap_err().to_string();
-    assert_eq!(failed, "listing the archive failed: SlowDown (throttling)");
-    assert_eq!(console.sent().len(), 1);
-    console.cloud.script(|_| Fault::Pass);
-    assert_eq!(console.run(json!({})).await.unwrap().sent, 100);
+    let failed = world.run(json!({ "threshold": 99 })).await.unwrap_err().to_string();
+    assert!(failed.starts_with("reading dead-letters/queue=orders-dlq/ failed"), "{failed}");
+    assert_eq!(world.sent().len(), 1);
+    world.no_faults();
+    let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+    let mut goes_on = resume(&id);
+    goes_on.threshold = Some(100);
+    let done = world.replay().resume(&goes_on, &Source::Archive, None, &Operator::default()).await.unwrap();
+    assert_eq!(done.counts.sent, 100);
 }
 
 /// What settling or a slow archive cost is not made up for afterwards.
-#[tokio::test]
-async fn no_more_letters_a_second_than_the_rate_also_after_a_pause() {
-    let console = Console::with_letters(24);
+#[tokio::test(start_paused = true)]
+async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
+    let world = World::new();
+    for hour in 10..16 {
+        let name = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.jsonl");
+        let ids = (0..40).map(|letter| plain(&format!("{hour}{letter:02}")));
+        world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
+    }
     let moments = Arc::new(Mutex::new(Vec::new()));
-    let (seen, began) = (Arc::clone(&moments), Instant::now());
-    console.cloud.script(move |call| {
+    let (seen, clock) = (Arc::clone(&moments), world.aws.clock().clone());
+    world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
-            seen.lock().unwrap().push((began.elapsed(), call.entries.len()));
+            seen.lock().unwrap().push((clock.millis(), call.entries.len()));
         }
-        let judging = call.operation == "GetQueueAttributes";
-        if judging { Fault::Pass.after(Duration::from_millis(600)) } else { Fault::Pass }
+        Fault::Pass.after(Duration::from_millis(20))
     });
-    console.run(json!({ "rate": 10, "ramp": [10, 100], "settleSeconds": 0 })).await.unwrap();
+    let done = world.run(json!({ "rate": 10, "ramp": [100] })).await.unwrap();
+    assert_eq!(done.counts.sent, 240);
     let moments = moments.lock().unwrap();
-    assert_eq!(moments.iter().map(|(_, letters)| *letters).collect::<Vec<_>>(), [3, 10, 10, 1]);
-    for two in moments.windows(2) {
-        let ((before, letters), (after, _)) = (two[0], two[1]);
-        let least = Duration::from_millis(letters as u64 * 100);
-        // A request can be late, and the next one then is nearer.
-        assert!(after + Duration::from_millis(300) >= before + least, "{moments:?}");
+    let (first, last) = (moments[0].0, moments[moments.len() - 1].0);
+    assert!(last - first >= 22_500, "240 letters in {} ms", last - first);
+    for (begin, _) in moments.iter() {
+        let within = moments.iter().filter(|(at, _)| (*begin..*begin + 1000).contains(at));
+        let letters: usize = within.map(|(_, letters)| letters).sum();
+        assert!(letters <= 20, "{letters} within a second");
     }
 }

@@ -1,99 +1,106 @@
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
-    let console = Console::new();
+    let world = World::new();
     let post = Post::envelope("a")
         .attribute("note", "Binary", "AAH/")
         .system("AWSTraceHeader", "Root=1-2-3")
         .group("tenant-1")
         .sqs_mark(&json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 0 }));
-    console.archive("a", std::slice::from_ref(&post));
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.status, done.sent, done.counts.selected), (Status::Done, 1, 1));
-    let mark = format!(
-        r#"{{"v":2,"spent":0,"id":"{}","first":{START},"gen":1,"msg":"{}","passes":0,"dlq":"{DLQ}"}}"#,
-        letter_id("a"),
-        digest("message of a"),
-    );
-    let expected = Entry {
-        body: post.body(),
-        attributes: BTreeMap::from([
-            ("note".to_owned(), attribute("Binary", "AAH/")),
-            (MARK_ATTRIBUTE.to_owned(), attribute("String", &mark)),
-        ]),
-        group: Some("tenant-1".to_owned()),
-        trace: Some("Root=1-2-3".to_owned()),
-        ..Entry::new("0", "")
-    };
-    assert_eq!(console.sent(), [expected]);
+    world.archive("a", std::slice::from_ref(&post));
+    let done = world.run(json!({})).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 1));
+    let [sent] = &world.sent()[..] else { panic!("one letter") };
+    let mut mark = mark_of(sent);
+    let first = mark["first"].take();
+    let expected = json!({ "v": 2, "spent": 0, "id": letter_id("a"), "first": null, "gen": 1,
+        "msg": digest("message of a"), "passes": 0, "dlq": DLQ });
+    assert_eq!(mark, expected);
+    assert!(first.as_i64().unwrap() >= START, "it arrives anew: {first}");
+    assert_eq!(sent.body, post.body());
+    let note = Attribute { kind: "Binary".to_owned(), value: Data::Bytes(vec![0, 1, 255]) };
+    assert_eq!((sent.attributes.len(), &sent.attributes["note"]), (2, &note));
+    assert_eq!(sent.group.as_deref(), Some("tenant-1"));
+    assert_eq!(sent.trace.as_deref(), Some("Root=1-2-3"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_sqs_had_moved_keeps_its_source() {
-    let console = Console::new();
-    console.archive("a", &[plain("a").moved_from(BILLING)]);
-    console.run(json!({})).await.unwrap();
-    assert_eq!(mark_of(&console.sent()[0])["source"], BILLING);
+    let world = World::new();
+    world.archive("a", &[plain("a").moved_from(BILLING)]);
+    world.run(json!({})).await.unwrap();
+    assert_eq!(mark_of(&world.sent()[0])["source"], BILLING);
 }
 
 /// What is archived out of the requeue lay in another queue before, and its mark says in which.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_not_where_it_was_sent() {
-    let console = Console::new();
+    let world = World::new();
     let mark = json!({ "v": 1, "spent": 3, "id": "life-long", "first": 7, "gen": 4, "dlq": DLQ,
         "source": BILLING, "due": 9, "to": "topic", "edited": true });
-    console.archive("a", &[plain("a").queue(REQUEUE).sqs_mark(&mark)]);
-    console.run(json!({})).await.unwrap();
-    let expected = json!({ "v": 2, "spent": 0, "id": "life-long", "first": START, "gen": 5, "passes": 0,
+    world.archive("a", &[plain("a").queue(REQUEUE).sqs_mark(&mark)]);
+    world.run(json!({})).await.unwrap();
+    let mut mark = mark_of(&world.sent()[0]);
+    mark["first"] = 0.into();
+    let expected = json!({ "v": 2, "spent": 0, "id": "life-long", "first": 0, "gen": 5, "passes": 0,
         "dlq": DLQ, "source": BILLING, "edited": true });
-    assert_eq!(mark_of(&console.sent()[0]), made_for("a", expected));
+    assert_eq!(mark, made_for("a", expected));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replay_can_name_the_target() {
-    let console = Console::with_letters(1);
-    console.run(json!({ "to": WORKER })).await.unwrap();
-    assert_eq!(mark_of(&console.sent()[0])["to"], WORKER);
+    let world = World::with_letters(1);
+    world.run(json!({ "to": WORKER })).await.unwrap();
+    assert_eq!(mark_of(&world.sent()[0])["to"], WORKER);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_a_crash_has_archived_twice_goes_once() {
-    let console = Console::with_letters(2);
-    console.archive("b", &[plain("1"), plain("2")]);
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.counts.selected, done.counts.doubles, done.sent), (3, 1, 3));
-    assert_eq!(console.bodies(), ["0", "1", "2"]);
+    let world = World::with_letters(2);
+    world.archive("b", &[plain("1"), plain("2")]);
+    let done = world.run(json!({})).await.unwrap();
+    assert_eq!((done.letters, done.counts.doubles, done.counts.sent), (4, 1, 3));
+    assert_eq!(world.bodies(), ["0", "1", "2"]);
     // The same message id in another queue is another message.
-    console.archive("c", &[plain("1").queue(BILLING)]);
-    console.pass(1);
-    assert_eq!(console.run(json!({})).await.unwrap().sent, 1);
+    world.archive("c", &[plain("1").queue(BILLING)]);
+    assert_eq!(world.run(json!({})).await.unwrap().counts.sent, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_what_is_selected_and_not_what_is_archived_or_stored_after_the_cut_off() {
-    let console = Console::new();
-    console.archive("a", &[plain("raw"), Post::envelope("sns")]);
+    let world = World::new();
+    world.archive("a", &[plain("raw"), Post::envelope("sns")]);
     let late = record_at(&plain("archived later"), START - 1000).to_line().unwrap();
-    console.archive_lines("b", &late);
-    console.cloud.put_at(&object("c"), &line(&plain("stored later")), "2026-11-01T13:00:00.000Z");
-    let done = console.run(json!({ "select": { "origins": ["raw"] } })).await.unwrap();
-    assert_eq!(console.bodies(), ["raw"]);
-    assert_eq!((done.counts.selected, done.cut_off), (1, at(START - 5000)));
+    world.archive_lines("b", &late);
+    world.put(&object("c"), &line(&plain("stored later")), START);
+    let done = world.run(json!({ "select": { "origins": ["raw"] } })).await.unwrap();
+    assert_eq!(world.bodies(), ["raw"]);
+    assert_eq!(done.cut_off, at(START - 5000));
 }
 
 /// Somebody named the dead-letter queue as the requeue. Nothing is ever sent there.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
-    let console = Console { requeue: DLQ, ..Console::with_letters(3) };
-    let done = console.run(json!({})).await.unwrap();
-    assert_eq!((done.sent, done.counts.not_replayable), (0, [("notMoved".to_owned(), 3)].into()));
-    assert_eq!(console.cloud.calls("SendMessageBatch"), []);
+    let world = World { requeue: DLQ, ..World::with_letters(3) };
+    let done = world.run(json!({})).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.not_replayable), (0, [("notMoved".to_owned(), 3)].into()));
+    assert_eq!(world.calls("SendMessageBatch"), []);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn a_queue_without_the_tag_of_a_requeue_is_refused() {
+    let world = World { requeue: BILLING, ..World::new() };
+    let said = world.replay().check_requeue().await.unwrap_err().to_string();
+    let expected = "arn:aws:sqs:eu-central-1:123456789012:orders-billing has no tag sns-redrive=requeue, so it may be \
+                    no requeue of the function; if it is: aws sqs tag-queue --queue-url";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(World::new().replay().check_requeue().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_and_do_not_stop_the_rest() {
-    let console = Console::new();
+    let world = World::new();
     let mut full = plain("full");
     for number in 0..10 {
         full = full.attribute(&format!("a{number}"), "String", "x");
@@ -102,19 +109,20 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     let large = Post::raw("large", &"x".repeat(1024 * 1024 - 50));
     let fifo = plain("fifo").queue(FIFO_DLQ).group("g");
     let lines = [full, large, fifo, plain("good")].iter().map(line).collect::<String>();
-    console.archive_lines("a", &format!("{lines}no json\n"));
-    let operator = console.operator();
-    let done = console.run_by(&operator, json!({})).await.unwrap();
-    assert_eq!(console.bodies(), ["good"]);
-    assert_eq!((done.status, done.sent, done.counts.unreadable), (Status::Done, 1, 1));
+    world.archive_lines("a", &format!("{lines}no json\n"));
+    let operator = Operator::default();
+    let done = world.run_by(&operator, json!({})).await.unwrap();
+    assert_eq!(world.bodies(), ["good"]);
+    assert_eq!((done.status, done.counts.sent, done.counts.unreadable), (Status::Done, 1, 1));
+    assert!(!done.counts.is_whole());
     let not_replayable = [("otherKind", 1), ("tooLarge", 1), ("unmarkable", 1)];
+    let not_replayable = not_replayable.map(|(name, count)| (name.to_owned(), count)).into();
+    assert_eq!(done.counts.not_replayable, not_replayable);
+    let key = object("a");
+    let mut told = operator.left_out.into_inner().unwrap();
+    told.sort();
     assert_eq!(
-        done.counts.not_replayable,
-        not_replayable.map(|(name, count)| (name.to_owned(), count)).into()
-    );
-    let key = "dead-letters/queue=orders-dlq/date=2026-11-01/a.jsonl";
-    assert_eq!(
-        operator.left_out.into_inner().unwrap(),
+        told,
         [
             format!("{key}:1 carries ten attributes already, so the mark does not fit"),
             format!("{key}:2 is too large with the mark"),
@@ -124,7 +132,7 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
     let policy = json!({ "rules": [
         { "name": "to-billing", "match": { "message": [{ "prefix": "b" }] }, "target": BILLING },
@@ -137,18 +145,29 @@ async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
         (json!("topic"), &["kept", "sns"], 2),
         (json!(WORKER), &["billing", "kept", "raw", "sns"], 0),
     ] {
-        let console = Console::new();
+        let world = World::new();
         let posts = [plain("billing"), plain("kept"), plain("raw"), Post::envelope("sns")];
-        console.archive("a", &posts);
+        world.archive("a", &posts);
         let request = wish(json!({ "to": to }));
-        let replay = console.replay();
-        let done = replay.run(&request, &Source::Archive, Some(&policy), &console.operator()).await.unwrap();
-        let bodies = console.bodies();
-        let sent_ids: Vec<_> =
+        let operator = Operator::default();
+        let done = world.replay().begin(&request, &Source::Archive, Some(&policy), &operator).await.unwrap();
+        let bodies = world.bodies();
+        let mut sent_ids: Vec<_> =
             posts.iter().filter(|post| bodies.contains(&post.body())).map(|post| post.id.as_str()).collect();
-        let mut expected = sent.to_vec();
-        expected.sort_unstable();
-        assert_eq!(sent_ids, expected, "to {to}");
+        sent_ids.sort_unstable();
+        assert_eq!(sent_ids, sent, "to {to}");
         assert_eq!(done.counts.not_replayable.values().sum::<u64>(), without_target, "to {to}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_archive_goes_only_where_that_is_said() {
+    let world = World::with_letters(2);
+    let request = Request::from_json(json!({ "dryRun": true })).unwrap();
+    let refused = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
+    let why = "select: is empty, which is the whole archive; if that is meant, say all";
+    assert_eq!(refused, Err(ReplayError::Request(vec![why.to_owned()])));
+    let request = Request::from_json(json!({ "dryRun": true, "all": true })).unwrap();
+    let counted = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
+    assert_eq!(counted.unwrap().counts.sent, 2);
 }

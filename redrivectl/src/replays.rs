@@ -1,0 +1,99 @@
+//! `redrivectl replays`: the replays that are kept, and what is asked of one from anywhere.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::args;
+use crate::aws;
+use crate::console::{Console, Failed, Finished};
+use crate::control;
+use crate::replay::{failed, summary, who};
+use crate::text::{count, harmless, table, thousands, utc};
+use sns_redrive::replay::{Replays, State};
+
+pub(super) async fn run(
+    args: &args::Replays,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let Some(command) = &args.command else {
+        let replays = kept(&args.place, &args.connection, None, console).await?;
+        let all = replays.all().await.map_err(|error| failed(error, false))?;
+        if as_json {
+            writeln!(console.out, "{}", json!({ "replays": all }))?;
+        } else {
+            write!(console.out, "{}", list(&all))?;
+        }
+        return Ok(Finished::Whole);
+    };
+    let (args::ReplaysCommand::Show(one) | args::ReplaysCommand::Stop(one) | args::ReplaysCommand::Free(one)) =
+        command;
+    let replays = kept(&one.place, &one.connection, one.by.as_deref(), console).await?;
+    let (id, why) = (one.id.as_str(), one.why.as_deref());
+    let (state, said) = match command {
+        args::ReplaysCommand::Show(_) => (replays.show(id).await, String::new()),
+        args::ReplaysCommand::Stop(_) => (
+            replays.stop(id, why).await,
+            "\nIt stops within seconds, wherever it runs.\n".to_owned(),
+        ),
+        args::ReplaysCommand::Free(_) => (
+            replays.free(id, why).await,
+            "\nIt is over. What it may have sent counts as not sent: the next replay of these letters sends it.\n".to_owned(),
+        ),
+    };
+    let state = state.map_err(|error| failed(error, false))?;
+    if as_json {
+        writeln!(console.out, "{}", json!(state))?;
+    } else {
+        write!(console.out, "{}{}{said}", summary(&state), who_and_why(&state))?;
+    }
+    Ok(Finished::Whole)
+}
+
+async fn kept(
+    place: &args::ControlPlace,
+    connection: &args::Connection,
+    by: Option<&str>,
+    console: &Console,
+) -> Result<Replays, Failed> {
+    let (bucket, prefix) = control::place(place, console)?;
+    let (clients, sts) = aws::clients_and_sts(connection, console).await?;
+    let by = who(by, &sts).await;
+    Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))
+}
+
+fn who_and_why(state: &State) -> String {
+    let mut rows =
+        vec![vec!["  begun".to_owned(), format!("{} UTC by {}", utc(state.began), harmless(&state.by))]];
+    if let Some(why) = &state.request.why {
+        rows.push(vec!["  why".to_owned(), harmless(why)]);
+    }
+    if let Some(freed) = &state.freed {
+        let why = freed.why.as_ref().map_or(String::new(), |why| format!(": {}", harmless(why)));
+        rows.push(vec![
+            "  freed".to_owned(),
+            format!("{} UTC by {}{why}", utc(freed.at), harmless(&freed.by)),
+        ]);
+    }
+    table(&rows, &[])
+}
+
+fn list(all: &[State]) -> String {
+    if all.is_empty() {
+        return "No replays.\n".to_owned();
+    }
+    let mut rows = vec![["id", "status", "sent", "of", "begun (UTC)", "by"].map(str::to_owned).to_vec()];
+    rows.extend(all.iter().map(|state| {
+        let status = if state.freed.is_some() { "freed" } else { state.status.name() };
+        vec![
+            harmless(&state.id),
+            status.to_owned(),
+            thousands(state.counts.sent),
+            thousands(state.letters),
+            utc(state.began),
+            harmless(&state.by),
+        ]
+    }));
+    format!("{}\n{}.\n", table(&rows, &[2, 3]), count(all.len() as u64, "replay"))
+}

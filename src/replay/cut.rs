@@ -1,0 +1,208 @@
+//! The cut of an archive into units: a unit is a bounded run of objects, with one ledger.
+//!
+//! Every replay must cut alike, or a letter would be looked up in the wrong ledger. So the cut of an hour of a queue is
+//! written down once, and only ever grows at its end: what comes later is cut behind the last key that was cut before,
+//! and an object that shows up late, with an earlier time in its key, belongs to the unit in whose range its key lies.
+//! Objects that are deleted change nothing. All of it is pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::version::Versioned;
+
+/// Objects of a unit: one page of a listing.
+const MAX_OBJECTS: u64 = 1000;
+
+/// Letters of a unit, as far as its objects are not larger by themselves.
+const MAX_LETTERS: u64 = 1000;
+
+/// Bytes of a unit, as far as its objects are not larger by themselves. A unit is held in memory.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The cut of an hour of a queue, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cuts {
+    version: u8,
+    /// The name of the first object of each unit; the first unit holds what comes before it, too.
+    firsts: Vec<String>,
+    /// The last name that was cut.
+    end: String,
+}
+
+impl Versioned for Cuts {
+    const VERSION: u8 = 1;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
+}
+
+/// What a unit holds of an hour: names from `first` on, and before `before`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Range {
+    /// None for the hour's first unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) first: Option<String>,
+    /// None for the hour's last unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<String>,
+}
+
+/// Cuts the objects of an hour, which are handed to it in the order of their names.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    cuts: Cuts,
+    /// The unit of the last object.
+    unit: usize,
+    /// What lies in the last unit so far.
+    fill: Fill,
+    is_changed: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Fill {
+    objects: u64,
+    letters: u64,
+    bytes: u64,
+}
+
+impl Cutter {
+    /// Goes on with a cut; with none it is the hour's first.
+    pub(super) fn new(cuts: Option<Cuts>) -> Self {
+        let cuts = cuts.unwrap_or_else(|| Cuts { version: Cuts::VERSION, ..Cuts::default() });
+        Self { cuts, unit: 0, fill: Fill::default(), is_changed: false }
+    }
+
+    /// Returns the number of the unit that holds the next object, from 0.
+    pub(super) fn push(&mut self, name: &str, bytes: u64, letters: u64) -> usize {
+        let before = self.unit;
+        if name > self.cuts.end.as_str() {
+            self.unit = self.cuts.firsts.len().saturating_sub(1);
+            if self.unit != before {
+                self.fill = Fill::default();
+            }
+            if self.cuts.firsts.is_empty() || self.fill.is_full_with(bytes, letters) {
+                self.unit = self.cuts.firsts.len();
+                self.fill = Fill::default();
+                self.cuts.firsts.push(name.to_owned());
+            }
+            name.clone_into(&mut self.cuts.end);
+            self.is_changed = true;
+        } else {
+            self.unit = self.cuts.firsts.partition_point(|first| first.as_str() <= name).saturating_sub(1);
+            if self.unit != before {
+                self.fill = Fill::default();
+            }
+        }
+        self.fill.objects += 1;
+        self.fill.bytes += bytes;
+        self.fill.letters += letters;
+        self.unit
+    }
+
+    /// Returns the range of a unit.
+    pub(super) fn range(&self, unit: usize) -> Range {
+        let first = (unit > 0).then(|| self.cuts.firsts.get(unit).cloned()).flatten();
+        Range { first, before: self.cuts.firsts.get(unit + 1).cloned() }
+    }
+
+    /// Returns the cut where it has grown.
+    pub(super) fn changed(&self) -> Option<&Cuts> {
+        self.is_changed.then_some(&self.cuts)
+    }
+}
+
+impl Fill {
+    fn is_full_with(self, bytes: u64, letters: u64) -> bool {
+        self.objects > 0
+            && (self.objects >= MAX_OBJECTS
+                || self.letters + letters > MAX_LETTERS
+                || self.bytes + bytes > MAX_BYTES)
+    }
+}
+
+impl Range {
+    /// Whether a name lies in it.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.first.as_deref().is_none_or(|first| first <= name)
+            && self.before.as_deref().is_none_or(|before| name < before)
+    }
+}
+
+/// The hour of an object by its name, `yyyymmddThh`; where the name does not begin with a time the whole day, `yyyymmdd`.
+/// `day` is the date in its key, `yyyy-mm-dd`.
+pub(super) fn hour_of(day: &str, name: &str) -> String {
+    let day = day.replace('-', "");
+    let is_time = name.as_bytes().get(..16).is_some_and(|time| {
+        time.iter().enumerate().all(|(place, byte)| match place {
+            8 => *byte == b'T',
+            15 => matches!(byte, b'Z' | b'.'),
+            _ => byte.is_ascii_digit(),
+        })
+    });
+    if is_time && name.starts_with(&day) { name[..11].to_owned() } else { day }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cut(cuts: Option<Cuts>, names: &[&str], letters: u64) -> (Cuts, Vec<usize>) {
+        let mut cutter = Cutter::new(cuts);
+        let units = names.iter().map(|name| cutter.push(name, 10, letters)).collect();
+        (cutter.cuts, units)
+    }
+
+    #[test]
+    fn a_unit_ends_before_it_holds_too_much_and_a_large_object_is_one_by_itself() {
+        assert_eq!(cut(None, &["a", "b", "c", "d", "e"], 400).1, [0, 0, 1, 1, 2]);
+        assert_eq!(cut(None, &["a", "b", "c"], 5000).1, [0, 1, 2]);
+        let mut cutter = Cutter::new(None);
+        let units: Vec<_> = (0..4).map(|name| cutter.push(&name.to_string(), MAX_BYTES / 2, 1)).collect();
+        assert_eq!(units, [0, 0, 1, 1]);
+        let names: Vec<_> = (1000..3500).map(|name| name.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let units = cut(None, &names, 0).1;
+        assert_eq!((units[999], units[1000], units[2499]), (0, 1, 2));
+    }
+
+    #[test]
+    fn what_comes_later_fills_the_last_unit_first_and_what_comes_late_moves_no_boundary() {
+        let (cuts, _) = cut(None, &["b", "d", "f"], 400);
+        let (cuts, units) = cut(Some(cuts), &["a", "b", "c", "d", "e", "f", "g", "h"], 400);
+        assert_eq!(units, [0, 0, 0, 0, 0, 1, 1, 2]);
+        // What is deleted moves none either.
+        assert_eq!(cut(Some(cuts), &["a", "e", "g", "h", "i"], 400).1, [0, 0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn hours_come_from_the_name_and_days_where_it_has_none() {
+        assert_eq!(hour_of("2026-11-01", "20261101T120000Z-r.jsonl"), "20261101T12");
+        assert_eq!(hour_of("2026-11-01", "20261101T125959.999Z-r.2-n1-r0.jsonl"), "20261101T12");
+        for name in ["a.jsonl", "", "20261101T12", "20261102T120000Z-r.jsonl", "2026110éT120000Z"] {
+            assert_eq!(hour_of("2026-11-01", name), "20261101", "{name}");
+        }
+    }
+
+    proptest! {
+        /// Whatever comes, goes and comes late: a name that was in a unit once is in that unit for ever.
+        #[test]
+        fn a_name_never_changes_its_unit(
+            rounds in prop::collection::vec(prop::collection::btree_map(0..500_u32, 1..900_u64, 0..60), 1..6),
+        ) {
+            let (mut cuts, mut known) = (None, std::collections::BTreeMap::new());
+            for round in rounds {
+                let mut cutter = Cutter::new(cuts);
+                for (name, letters) in round {
+                    let name = format!("{name:03}");
+                    let unit = cutter.push(&name, 1, letters);
+                    prop_assert_eq!(*known.entry(name.clone()).or_insert(unit), unit, "{}", name);
+                }
+                for (name, unit) in &known {
+                    prop_assert!(cutter.range(*unit).holds(name), "{} is not in {:?}", name, cutter.range(*unit));
+                }
+                cuts = Some(cutter.cuts);
+            }
+        }
+    }
+}

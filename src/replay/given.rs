@@ -1,0 +1,152 @@
+//! Records that are given to a replay, by the units in which the archive holds them.
+//!
+//! What a replay knows of a letter is in the ledger of its unit, whether the letter was found in the archive or given,
+//! edited perhaps. So each record is looked for in the archive, by the second in which it was archived.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::tz::TimeZone;
+
+use super::control::Control;
+use super::error::ReplayError;
+use super::letter::{At, NotReplayable};
+use super::letters::Input;
+use super::plan::{Plan, Unit, plan};
+use super::run::Replay;
+use super::state::Counts;
+use super::worker::unread;
+use crate::archive::{Found, Identity, Record, Selection, Walk};
+
+/// Records with their places, and whether they were edited.
+pub(super) type Records = Vec<(At, Record, bool)>;
+
+/// Records that were given, by unit.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// By the key of the unit's ledger.
+    pub(super) units: HashMap<String, Records>,
+    /// The units, in order.
+    plan: BTreeMap<String, Unit>,
+    /// What could not be found or read.
+    pub(super) counts: Counts,
+}
+
+/// The archive, as far as it was looked at.
+struct Searched<'r> {
+    replay: &'r Replay,
+    keep: bool,
+    control: &'r dyn Control,
+    /// The units of an hour of a queue, by the folder and the hour.
+    hours: HashMap<String, Vec<Unit>>,
+    /// The letters of a second of a queue, by the folder and the second.
+    seconds: HashMap<String, HashMap<Identity, Unit>>,
+}
+
+impl Given {
+    /// Finds the units of records. What is no record, or is not in the archive, is told and left out.
+    pub(super) async fn find(
+        replay: &Replay,
+        records: &[Input],
+        keep: bool,
+        control: &dyn Control,
+    ) -> Result<Self, ReplayError> {
+        let mut searched = Searched { replay, keep, control, hours: HashMap::new(), seconds: HashMap::new() };
+        let mut given = Self::default();
+        for (input, line) in records.iter().zip(1..) {
+            let at = At { key: String::new(), line: Some(line) };
+            let (record, edited) = match input {
+                Ok(record) => record,
+                Err(problem) => {
+                    given.counts.unreadable += 1;
+                    control.left_out(&at, problem);
+                    continue;
+                }
+            };
+            if control.stop() {
+                return Err(ReplayError::NotPlanned);
+            }
+            let Some(unit) = searched.unit(record).await? else {
+                let why = NotReplayable::NotArchived;
+                *given.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
+                control.left_out(&at, why.why());
+                continue;
+            };
+            let key = unit.key();
+            let planned = given.plan.entry(key.clone()).or_insert(Unit { letters: 0, exact: true, ..unit });
+            planned.letters += 1;
+            given.units.entry(key).or_default().push((at, record.clone(), *edited));
+        }
+        Ok(given)
+    }
+
+    /// The plan of a replay of them.
+    pub(super) fn plan(&self) -> Plan {
+        let units: Vec<_> = self.plan.values().cloned().collect();
+        Plan {
+            letters: units.iter().map(|unit| unit.letters).sum(),
+            queues: units.iter().map(|unit| unit.queue.clone()).collect(),
+            exact: true,
+            units,
+        }
+    }
+}
+
+impl Searched<'_> {
+    /// The unit that holds a record; none where none does. In layout 1 it may lie in the folder of the requeue.
+    async fn unit(&mut self, record: &Record) -> Result<Option<Unit>, ReplayError> {
+        let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
+        queues.push(record.queue_arn.resource().to_owned());
+        queues.dedup();
+        let utc = record.archived().to_zoned(TimeZone::UTC);
+        let (date, second) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S").to_string());
+        for queue in queues {
+            let folder = format!("{}queue={queue}/date={date}/", self.replay.folder());
+            let key = format!("{folder}{second}");
+            if !self.seconds.contains_key(&key) {
+                let letters = self.letters(&folder, &second).await?;
+                self.seconds.insert(key.clone(), letters);
+            }
+            let unit = self.seconds.get(&key).and_then(|letters| letters.get(&record.identity()));
+            if unit.is_some() {
+                return Ok(unit.cloned());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The letters that were archived in a second, each with its unit.
+    async fn letters(&mut self, folder: &str, second: &str) -> Result<HashMap<Identity, Unit>, ReplayError> {
+        let mut listing = self.replay.listing(&format!("{folder}{second}"), &format!("{folder}{second}~"));
+        let mut objects = Vec::new();
+        while let Some(object) = listing.next().await {
+            objects.push(object.map_err(unread)?);
+        }
+        let mut letters = HashMap::new();
+        if objects.is_empty() {
+            return Ok(letters);
+        }
+        let hour = format!("{folder}{}", &second[..11]);
+        if !self.hours.contains_key(&hour) {
+            let list = || self.replay.listing(&hour, &format!("{hour}~"));
+            let all = Selection::default();
+            let plan = Box::pin(plan(&self.replay.kept.store, list, &all, self.keep, self.control)).await?;
+            self.hours.insert(hour.clone(), plan.units);
+        }
+        let units = self.hours.get(&hour).map(Vec::as_slice).unwrap_or_default();
+        let by_key: HashMap<_, _> = objects
+            .iter()
+            .filter_map(|object| Some((object.key.clone(), units.iter().find(|unit| unit.holds(object))?)))
+            .collect();
+        let all = Selection::default();
+        let mut walk = Walk::over(self.replay.s3.clone(), &self.replay.bucket, objects.clone(), &all);
+        while let Some(found) = walk.next().await {
+            // What cannot be read is not what was given.
+            if let Found::Letter(archived) = found
+                && let Some(unit) = by_key.get(&archived.key)
+            {
+                letters.entry(archived.record.identity()).or_insert_with(|| (*unit).clone());
+            }
+        }
+        Ok(letters)
+    }
+}

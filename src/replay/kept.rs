@@ -1,0 +1,181 @@
+//! The replays that are kept, and what operators ask of them from anywhere.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::stream::{self, StreamExt};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::error::ReplayError;
+use super::letters::Source;
+use super::request::Request;
+use super::state::{Freed, State};
+use super::store::{Condition, Found, Store};
+use super::version::Versioned;
+use crate::clock::Clock;
+
+/// Replays that are read at once.
+const AHEAD: usize = 16;
+
+/// How often a wish to stop is written anew, since somebody else has written one meanwhile.
+const TRIES: u32 = 3;
+
+/// The replays that are kept in one place.
+#[derive(Debug)]
+pub struct Replays {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) by: String,
+}
+
+/// Who stopped a replay: the object `replays/<id>/stop.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Stop {
+    version: u8,
+    by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// The resumption that it is meant for: another is not stopped by it.
+    pub(super) began: Timestamp,
+}
+
+impl Versioned for Stop {
+    const VERSION: u8 = 1;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
+}
+
+impl Stop {
+    pub(super) fn because(&self) -> String {
+        let why = self.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        format!("{} stopped it{why}", self.by)
+    }
+}
+
+impl Replays {
+    /// The replays below the prefix of orders. `by` is who asks.
+    #[must_use]
+    pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, clock: Clock, by: String) -> Self {
+        Self { store: Store::new(s3, bucket, prefix), clock, by }
+    }
+
+    /// The replays that are kept, the latest first.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn all(&self) -> Result<Vec<State>, ReplayError> {
+        let folders = self.store.list("", Some("/")).await?;
+        let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
+        let ids = ids.filter(|id| *id != "queues").map(str::to_owned);
+        let read = stream::iter(ids).map(|id| async move { self.store.read::<State>(&key_of(&id)).await });
+        let all: Vec<_> = read.buffered(AHEAD).collect().await;
+        let all: Result<Vec<_>, _> = all.into_iter().collect();
+        Ok(all?.into_iter().flatten().map(|found| found.document).collect())
+    }
+
+    /// The replays of the same selection that are not at their end.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn unfinished(&self, request: &Request, source: &Source) -> Result<Vec<State>, ReplayError> {
+        let given = digest(source);
+        let is_same = |state: &State| {
+            let other = &state.request;
+            (&other.select, &other.to, other.again) == (&request.select, &request.to, request.again)
+                && state.given == given
+        };
+        let all = self.all().await?;
+        Ok(all.into_iter().filter(|state| state.is_unfinished() && is_same(state)).collect())
+    }
+
+    /// How a replay stands.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Unknown`] where there is none of this id.
+    pub async fn show(&self, id: &str) -> Result<State, ReplayError> {
+        Ok(self.found(id).await?.document)
+    }
+
+    /// Has a replay stop, wherever it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn stop(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
+        let state = self.found(id).await?.document;
+        let key = stop_key(id);
+        let stop = Stop {
+            version: Stop::VERSION,
+            by: self.by.clone(),
+            why: why.map(str::to_owned),
+            began: state.taken_up,
+        };
+        for _ in 0..TRIES {
+            let there = self.store.read::<Stop>(&key).await?;
+            let etag = there.map(|found| found.etag);
+            if self.store.write(&key, &stop, Condition::of(etag.as_deref())).await?.is_some() {
+                return Ok(state);
+            }
+        }
+        Err(ReplayError::Busy(id.to_owned()))
+    }
+
+    /// Ends a replay that will not go on: of the letters that it may have sent and does not know of, other replays take
+    /// those that they select for not sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn free(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
+        let Found { document: mut state, etag, .. } = self.found(id).await?;
+        if !state.is_unfinished() {
+            return Ok(state);
+        }
+        let at = self.now().await?;
+        state.freed = Some(Freed { at, by: self.by.clone(), why: why.map(str::to_owned) });
+        // Whoever runs it finds that it was written since, and stops.
+        let written = self.store.write(&key_of(id), &state, Condition::Is(&etag)).await?;
+        written.map(|_| state).ok_or_else(|| ReplayError::Busy(id.to_owned()))
+    }
+
+    pub(super) async fn found(&self, id: &str) -> Result<Found<State>, ReplayError> {
+        let is_id = !id.is_empty()
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        let unknown = || ReplayError::Unknown(id.to_owned());
+        if !is_id {
+            return Err(unknown());
+        }
+        self.store.read::<State>(&key_of(id)).await?.ok_or_else(unknown)
+    }
+
+    /// The present by the clock of S3.
+    pub(super) async fn now(&self) -> Result<Timestamp, ReplayError> {
+        self.store.list("now", None).await?;
+        Ok(self.store.time().unwrap_or_else(|| self.clock.now()))
+    }
+}
+
+pub(super) fn key_of(id: &str) -> String {
+    format!("{id}/replay.json")
+}
+
+pub(super) fn stop_key(id: &str) -> String {
+    format!("{id}/stop.json")
+}
+
+/// Tells records that are given from others; none where the archive is read.
+pub(super) fn digest(source: &Source) -> Option<String> {
+    let Source::Input(records) = source else { return None };
+    let mut hash = Sha256::new();
+    for (record, _) in records.iter().flatten() {
+        hash.update(record.queue_arn.as_str());
+        hash.update(record.message.digest().unwrap_or_default());
+    }
+    Some(URL_SAFE_NO_PAD.encode(hash.finalize()))
+}

@@ -1,0 +1,243 @@
+//! The ledger of a unit: what any replay knows of its letters, in one object.
+//!
+//! It is written before letters are sent, which it then names as `sending`, and once more after that. So a crash leaves
+//! behind which letters may have been sent. Each write has the condition that nobody else has written since: two
+//! workers never send letters of one unit at once. All of it is pure.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::state::Counts;
+use super::version::Versioned;
+use crate::archive::Identity;
+
+/// What is kept of a unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ledger {
+    version: u8,
+    /// Whoever is at work on it, or died over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) claim: Option<Claim>,
+    /// What each replay did with its letters.
+    entries: Vec<Entry>,
+}
+
+/// Who works on a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Claim {
+    /// The replay's id.
+    pub(super) replay: String,
+    /// Tells two workers of one replay apart.
+    pub(super) worker: String,
+    /// Makes each write another object, so that its `ETag` tells who wrote last.
+    pub(super) number: u64,
+}
+
+/// What one replay did with the letters of a unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) replay: String,
+    /// SQS has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sent: Vec<Identity>,
+    /// SQS would not have them. This replay does not try again; another one may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) refused: Vec<Identity>,
+    /// SQS may have them. This replay sends them again; others leave them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sending: Vec<Identity>,
+    /// Letters that were sent as they lie in another unit of the hour, and lie here too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) doubles: Vec<Identity>,
+    /// What came of the unit, where the replay is through with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) done: Option<Counts>,
+    /// Letters that may have been sent twice.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) repeated: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What is known of a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// SQS has it, or this replay found that SQS would not have it.
+    Done,
+    /// This replay may have sent it.
+    Again,
+    /// Another replay was cut off while it sent it.
+    InDoubt,
+}
+
+impl Versioned for Ledger {
+    const VERSION: u8 = 1;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
+}
+
+impl Ledger {
+    /// A ledger that knows nothing.
+    pub(super) fn new() -> Self {
+        Self { version: Self::VERSION, ..Self::default() }
+    }
+
+    /// What a replay did here.
+    pub(super) fn entry(&self, replay: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.replay == replay)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn entry_mut(&mut self, replay: &str) -> &mut Entry {
+        let place = self.entries.iter().position(|entry| entry.replay == replay).unwrap_or_else(|| {
+            self.entries.push(Entry { replay: replay.to_owned(), ..Entry::default() });
+            self.entries.len() - 1
+        });
+        &mut self.entries[place]
+    }
+
+    /// The other replays that may have sent letters without knowing it.
+    pub(super) fn in_doubt_of(&self, own: &str) -> impl Iterator<Item = &str> {
+        let others = self.entries.iter().filter(move |entry| entry.replay != own);
+        others.filter(|entry| !entry.sending.is_empty()).map(|entry| entry.replay.as_str())
+    }
+
+    /// What is known of its letters to a replay. One that sends letters `again` looks at its own entry only; letters in
+    /// doubt of a replay that was freed count as not sent.
+    pub(super) fn known(&self, own: &str, again: bool, freed: &HashSet<String>) -> HashMap<Identity, Known> {
+        let mut known = HashMap::new();
+        for entry in &self.entries {
+            let is_own = entry.replay == own;
+            if again && !is_own {
+                continue;
+            }
+            // What is sent by one replay is sent, whatever another does not know.
+            let doubt = if is_own { Known::Again } else { Known::InDoubt };
+            if is_own || !freed.contains(&entry.replay) {
+                for letter in &entry.sending {
+                    known.entry(*letter).or_insert(doubt);
+                }
+            }
+            let refused = entry.refused.iter().filter(|_| is_own);
+            for letter in entry.sent.iter().chain(&entry.doubles).chain(refused) {
+                known.insert(*letter, Known::Done);
+            }
+        }
+        known
+    }
+
+    /// The letters that some replay has sent.
+    pub(super) fn sent(&self) -> impl Iterator<Item = &Identity> {
+        self.entries.iter().flat_map(|entry| entry.sent.iter().chain(&entry.doubles))
+    }
+
+    /// Takes it for a worker.
+    pub(super) fn claim(&mut self, replay: &str, worker: &str) {
+        let number = self.claim.as_ref().map_or(0, |claim| claim.number) + 1;
+        self.claim = Some(Claim { replay: replay.to_owned(), worker: worker.to_owned(), number });
+    }
+}
+
+impl Entry {
+    /// Notes that these letters are being sent.
+    pub(super) fn begin(&mut self, letters: Vec<Identity>) {
+        let doubtful: HashSet<_> = self.sending.iter().copied().collect();
+        self.repeated += letters.iter().filter(|letter| doubtful.contains(letter)).count() as u64;
+        // Those in doubt that are not sent now stay so.
+        let now: HashSet<_> = letters.iter().copied().collect();
+        self.sending.retain(|letter| !now.contains(letter));
+        self.sending.extend(letters);
+    }
+
+    /// Notes what became of letters; those of which nobody knows stay as they are, and the others were not sent.
+    pub(super) fn end(&mut self, sent: &[Identity], refused: &[Identity], not_sent: &[Identity]) {
+        let settled: HashSet<_> = sent.iter().chain(refused).chain(not_sent).collect();
+        self.sending.retain(|letter| !settled.contains(letter));
+        self.sent.extend(sent);
+        self.refused.extend(refused);
+    }
+
+    /// Letters that are behind this replay.
+    pub(super) fn handled(&self) -> u64 {
+        (self.sent.len() + self.refused.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> Identity {
+        Identity::of("queue", name)
+    }
+
+    fn freed(replays: &[&str]) -> HashSet<String> {
+        replays.iter().map(|&replay| replay.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_one_replay_sent_no_other_sends_unless_it_sends_again() {
+        let mut ledger = Ledger::new();
+        let entry = ledger.entry_mut("one");
+        entry.begin(vec![id("a"), id("b"), id("c"), id("d")]);
+        entry.end(&[id("a")], &[id("b")], &[id("d")]);
+        let none = freed(&[]);
+        let known = ledger.known("two", false, &none);
+        assert_eq!(known, HashMap::from([(id("a"), Known::Done), (id("c"), Known::InDoubt)]));
+        assert_eq!(ledger.known("two", true, &none), HashMap::new());
+        let own = [(id("a"), Known::Done), (id("b"), Known::Done), (id("c"), Known::Again)];
+        assert_eq!(ledger.known("one", false, &none), HashMap::from(own));
+        assert_eq!(ledger.known("one", true, &none), HashMap::from(own));
+        assert_eq!(ledger.in_doubt_of("two").collect::<Vec<_>>(), ["one"]);
+        // Freed, exactly the one in doubt is sent.
+        let known = ledger.known("two", false, &freed(&["one"]));
+        assert_eq!(known, HashMap::from([(id("a"), Known::Done)]));
+        assert_eq!(ledger.known("one", false, &freed(&["one"])), HashMap::from(own));
+    }
+
+    #[test]
+    fn sent_by_one_outweighs_in_doubt_by_another_in_either_order() {
+        for order in [["one", "two"], ["two", "one"]] {
+            let mut ledger = Ledger::new();
+            for replay in order {
+                let entry = ledger.entry_mut(replay);
+                entry.begin(vec![id("a")]);
+                if replay == "one" {
+                    entry.end(&[id("a")], &[], &[]);
+                }
+            }
+            let known = ledger.known("three", false, &freed(&[]));
+            assert_eq!(known, HashMap::from([(id("a"), Known::Done)]), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn letters_that_are_sent_once_more_are_counted() {
+        let mut entry = Entry::default();
+        entry.begin(vec![id("a"), id("b")]);
+        entry.begin(vec![id("b"), id("c")]);
+        assert_eq!((entry.repeated, entry.sending.clone()), (1, vec![id("a"), id("b"), id("c")]));
+        entry.end(&[id("b"), id("c")], &[], &[]);
+        assert_eq!((entry.handled(), entry.sending), (2, vec![id("a")]));
+    }
+
+    #[test]
+    fn it_reads_back_as_written_and_a_newer_one_is_refused() {
+        let mut ledger = Ledger::new();
+        ledger.claim("one", "worker");
+        ledger.entry_mut("one").begin(vec![id("a")]);
+        let text = serde_json::to_string(&ledger).unwrap();
+        assert_eq!(super::super::version::read::<Ledger>(&text), Ok(ledger));
+        let newer = text.replace("\"version\":1", "\"version\":2");
+        let unusable = super::super::version::read::<Ledger>(&newer);
+        assert_eq!(unusable, Err(super::super::version::Unusable::Newer));
+        let other = super::super::version::read::<Ledger>("{\"version\":2,\"other\":[]}");
+        assert_eq!(other, Err(super::super::version::Unusable::Newer), "whatever its form");
+    }
+}

@@ -1,0 +1,204 @@
+//! The plan of a replay: the units that may hold letters of its selection, in order.
+//!
+//! A plan is made from listings alone: what an object holds stands in its key. An hour of a queue is held in memory at a
+//! time, and of that only its cut.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::control::Control;
+use super::cut::{Cuts, Cutter, Range, hour_of};
+use super::error::ReplayError;
+use super::store::{Condition, Store};
+use crate::archive::{Holds, Listing, Object, Selection, Unread, WhyUnread};
+use crate::failure::{Failure, FailureClass};
+
+/// How often a cut is written anew, since another replay has written it meanwhile.
+const TRIES: u32 = 5;
+
+/// A run of objects of one queue and hour, with one ledger; a line of `units.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Unit {
+    /// The name of the queue in the archive.
+    pub(super) queue: String,
+    /// `yyyymmddThh`, or `yyyymmdd` for objects without a time in their name.
+    pub(super) hour: String,
+    /// Its number within the hour, from 0.
+    pub(super) number: usize,
+    /// The names of its objects.
+    #[serde(flatten)]
+    pub(super) range: Range,
+    /// Letters of the selection in it, by the index: at most so many.
+    pub(super) letters: u64,
+    /// Whether it is exactly so many records.
+    pub(super) exact: bool,
+}
+
+/// The units of a replay.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) units: Vec<Unit>,
+    pub(super) queues: BTreeSet<String>,
+    pub(super) letters: u64,
+    pub(super) exact: bool,
+}
+
+impl Unit {
+    /// The folder of its hour below `replays/`.
+    pub(super) fn folder(queue: &str, hour: &str) -> String {
+        format!("queues/queue={queue}/hour={hour}/")
+    }
+
+    /// The key of its ledger below `replays/`.
+    pub(super) fn key(&self) -> String {
+        format!("{}{:06}.json", Self::folder(&self.queue, &self.hour), self.number)
+    }
+
+    /// What the keys of its objects begin with, below the archive's prefix.
+    pub(super) fn objects(&self) -> String {
+        let (year, month, day) = (&self.hour[..4], &self.hour[4..6], &self.hour[6..8]);
+        format!("queue={}/date={year}-{month}-{day}/", self.queue)
+    }
+
+    /// Whether an object of its queue and day is one of it.
+    pub(super) fn holds(&self, object: &Object) -> bool {
+        place(object).is_some_and(|(_, hour, name)| hour == self.hour && self.range.holds(name))
+    }
+
+    /// Whether it is of the same queue and hour.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        (&self.queue, &self.hour) == (&other.queue, &other.hour)
+    }
+}
+
+/// The queue, the hour and the name of an object.
+fn place(object: &Object) -> Option<(&str, String, &str)> {
+    let (folder, name) = object.key.rsplit_once('/')?;
+    let day = folder.rsplit_once("/date=")?.1;
+    // A date is one: other keys are not listed.
+    (day.len() == 10).then(|| (object.queue(), hour_of(day, name), name))
+}
+
+/// An hour of a queue whose objects are being listed.
+struct Hour {
+    queue: String,
+    hour: String,
+    etag: Option<String>,
+    cutter: Cutter,
+    /// Letters of the selection by unit, and whether their number is exact.
+    units: BTreeMap<usize, (u64, bool)>,
+}
+
+/// Makes a plan. With `keep` the cut is written down, as it must be before anything is sent.
+pub(super) async fn plan(
+    store: &Store,
+    listing: impl Fn() -> Listing,
+    selection: &Selection,
+    keep: bool,
+    control: &dyn Control,
+) -> Result<Plan, ReplayError> {
+    for _ in 0..TRIES {
+        if let Some(plan) = Box::pin(plan_once(store, listing(), selection, keep, control)).await? {
+            return Ok(plan);
+        }
+    }
+    Err(ReplayError::Busy("(of another selection)".to_owned()))
+}
+
+/// The same; none where another replay has cut the archive meanwhile.
+async fn plan_once(
+    store: &Store,
+    mut listing: Listing,
+    selection: &Selection,
+    keep: bool,
+    control: &dyn Control,
+) -> Result<Option<Plan>, ReplayError> {
+    let mut plan = Plan { exact: true, ..Plan::default() };
+    let mut hours: Vec<Hour> = Vec::new();
+    while let Some(object) = listing.next().await {
+        let object = object.map_err(unlisted)?;
+        let Some((queue, hour, name)) = place(&object) else { continue };
+        if control.stop() {
+            return Err(ReplayError::NotPlanned);
+        }
+        if !hours.iter().any(|open| open.queue == queue && open.hour == hour) {
+            for over in hours.extract_if(.., |open| open.is_over(queue, &hour)).collect::<Vec<_>>() {
+                if !over.end(store, keep, &mut plan).await? {
+                    return Ok(None);
+                }
+            }
+            hours.push(Hour::begin(store, queue, &hour).await?);
+        }
+        let open = hours.iter_mut().find(|open| open.queue == queue && open.hour == hour);
+        if let Some(open) = open {
+            open.take(&object, name, selection);
+        }
+    }
+    for over in hours {
+        if !over.end(store, keep, &mut plan).await? {
+            return Ok(None);
+        }
+    }
+    plan.letters = plan.units.iter().map(|unit| unit.letters).sum();
+    plan.exact = plan.units.iter().all(|unit| unit.exact);
+    plan.queues = plan.units.iter().map(|unit| unit.queue.clone()).collect();
+    Ok(Some(plan))
+}
+
+fn unlisted(unread: Unread) -> ReplayError {
+    let failure = match unread.why {
+        WhyUnread::Call(failure) => failure,
+        WhyUnread::Line(_) => Failure::ours(FailureClass::Transient, "Unlisted"),
+    };
+    ReplayError::failed(format!("listing {}", unread.key), failure)
+}
+
+impl Hour {
+    async fn begin(store: &Store, queue: &str, hour: &str) -> Result<Self, ReplayError> {
+        let found = store.read::<Cuts>(&cuts_key(queue, hour)).await?;
+        let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));
+        let (queue, hour) = (queue.to_owned(), hour.to_owned());
+        Ok(Self { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
+    }
+
+    fn take(&mut self, object: &Object, name: &str, selection: &Selection) {
+        let all = object.index.as_ref().map_or(1 + object.bytes / 1024, |index| index.letters);
+        let unit = self.cutter.push(name, object.bytes, all);
+        let (letters, exact) = match selection.holds(object) {
+            Holds::None => return,
+            Holds::AtMost(letters) => (letters, false),
+            Holds::Exactly(letters) => (letters, true),
+        };
+        let (sum, all_exact) = self.units.entry(unit).or_insert((0, true));
+        *sum += letters;
+        *all_exact &= exact;
+    }
+
+    /// Whether nothing more comes of it when an object of this queue and hour comes. Names without a time may stand
+    /// between those of the hours of their day.
+    fn is_over(&self, queue: &str, hour: &str) -> bool {
+        let day = &hour[..8];
+        self.queue != queue || !self.hour.starts_with(day) || (self.hour != day && hour != day)
+    }
+
+    /// Adds its units to a plan; whether its cut is written, where it must be.
+    async fn end(self, store: &Store, keep: bool, plan: &mut Plan) -> Result<bool, ReplayError> {
+        if keep && let Some(cuts) = self.cutter.changed() {
+            let key = cuts_key(&self.queue, &self.hour);
+            let condition = Condition::of(self.etag.as_deref());
+            if store.write(&key, cuts, condition).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        for (number, (letters, exact)) in self.units {
+            let (queue, hour) = (self.queue.clone(), self.hour.clone());
+            plan.units.push(Unit { queue, hour, number, range: self.cutter.range(number), letters, exact });
+        }
+        Ok(true)
+    }
+}
+
+fn cuts_key(queue: &str, hour: &str) -> String {
+    format!("{}cuts.json", Unit::folder(queue, hour))
+}

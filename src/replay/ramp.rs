@@ -1,0 +1,128 @@
+//! The stages of a replay: its steps, and the slices of its last step. All of it is pure.
+//!
+//! A selection goes out in steps that end at given per cents of it. After each but the last the replay waits, and goes on
+//! only if not too much came back. The last step, four fifths by default, is watched too: it goes out in slices, and
+//! after each it is looked at what has come back so far, without waiting.
+
+/// Letters of a slice at least, and its smallest share of a selection.
+const LEAST_SLICE: u64 = 100;
+const LEAST_SHARE: u64 = 20;
+
+/// A part of a selection that goes out without a look at what came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stage {
+    /// The step, from 1.
+    pub(super) step: usize,
+    /// Letters of the selection, by the index, that are behind the replay when it ends.
+    pub(super) end: u64,
+    /// Whether the replay waits after it.
+    pub(super) settles: bool,
+}
+
+/// Returns the stages of a selection of so many letters; steps without a letter are passed over.
+pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = Vec::new();
+    let (mut end, mut size) = (0, letters.div_ceil(5));
+    for (percent, step) in ramp.iter().zip(1..) {
+        let next = letters.saturating_mul(u64::from(*percent)).div_ceil(100);
+        if next == end {
+            continue;
+        }
+        if step < ramp.len() {
+            size = next - end;
+            end = next;
+            stages.push(Stage { step, end, settles: true });
+            continue;
+        }
+        let slice = size.max(LEAST_SLICE).max(letters / LEAST_SHARE);
+        while end < letters {
+            end = letters.min(end + slice);
+            stages.push(Stage { step, end, settles: false });
+        }
+    }
+    // After the last letter nothing is left to be kept back.
+    if let Some(last) = stages.last_mut() {
+        last.settles = false;
+    }
+    stages
+}
+
+/// What came of the letters of a stage, and of those before it in its step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StageResult {
+    /// Letters that the requeue has taken.
+    pub(super) sent: u64,
+    /// Letters that SQS would not have.
+    pub(super) refused: u64,
+    /// Letters that were replayed, and archived again.
+    pub(super) came_back: u64,
+    /// Letters that wait in the requeue and in their dead-letter queues, more than before and longer than the time that
+    /// they are given.
+    pub(super) waiting: u64,
+}
+
+impl StageResult {
+    /// Why the replay should not go on, if it should not: too many letters were refused, came back or wait. A
+    /// threshold of 100 per cent never stops.
+    pub(super) fn failed(self, step: usize, threshold: u32) -> Option<String> {
+        let Self { sent, refused, came_back, waiting } = self;
+        let (failing, all) = (refused + came_back + waiting, sent + refused);
+        let threshold = u64::from(threshold);
+        (threshold < 100 && failing.saturating_mul(100) > all.saturating_mul(threshold)).then(|| {
+            format!(
+                "of {all} letters of step {step}: {refused} refused by SQS, {came_back} back in the archive, \
+                 {waiting} more than before wait in the queues"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(ramp: &[u32], letters: u64) -> Vec<(usize, u64, bool)> {
+        stages(ramp, letters).into_iter().map(|stage| (stage.step, stage.end, stage.settles)).collect()
+    }
+
+    #[test]
+    fn steps_end_at_their_per_cents_rounded_up_and_empty_ones_are_passed_over() {
+        assert_eq!(
+            ends(&[1, 5, 20, 100], 250),
+            [(1, 3, true), (2, 13, true), (3, 50, true), (4, 150, false), (4, 250, false)]
+        );
+        assert_eq!(ends(&[1, 5, 20, 100], 3), [(1, 1, true), (4, 3, false)]);
+        assert_eq!(ends(&[1, 5, 20, 100], 1), [(1, 1, false)]);
+        assert_eq!(ends(&[1, 5, 20, 100], 0), []);
+        assert_eq!(ends(&[100], 7), [(1, 7, false)]);
+    }
+
+    #[test]
+    fn the_last_step_goes_out_in_slices_of_the_step_before_but_not_in_too_many() {
+        let slices = |ramp: &[u32], letters| {
+            let last = ramp.len();
+            stages(ramp, letters).into_iter().filter(|stage| stage.step == last).count()
+        };
+        assert_eq!(slices(&[1, 5, 20, 100], 10_000), 6);
+        assert_eq!(slices(&[1, 100], 1_000_000), 20);
+        assert_eq!(slices(&[100], 1_000_000), 5);
+        assert_eq!(stages(&[1, 5, 20, 100], 10_000).last().unwrap().end, 10_000);
+    }
+
+    #[test]
+    fn a_stage_fails_where_more_than_the_threshold_was_refused_came_back_or_waits() {
+        let result = StageResult { sent: 20, refused: 0, came_back: 2, waiting: 0 };
+        assert_eq!(result.failed(1, 10), None, "10 per cent may");
+        let why = "of 20 letters of step 1: 0 refused by SQS, 2 back in the archive, \
+                   1 more than before wait in the queues";
+        assert_eq!(StageResult { waiting: 1, ..result }.failed(1, 10).as_deref(), Some(why));
+        for failing in [
+            StageResult { came_back: 3, ..result },
+            StageResult { sent: 17, refused: 3, came_back: 0, waiting: 0 },
+            StageResult { sent: 0, refused: 1, came_back: 0, waiting: 0 },
+        ] {
+            assert!(failing.failed(1, 10).is_some(), "{failing:?}");
+            assert_eq!(failing.failed(1, 100), None);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Several replays at once, what a dead one leaves behind, and whose clock counts.
+
+use super::*;
+
+fn is_send(call: &Call) -> bool {
+    call.operation == "SendMessageBatch"
+}
+
+/// A replay that dies when SQS has the first ten of its letters; its id.
+async fn dead(world: &World, request: Value) -> String {
+    let crashed = world
+        .crash(is_send, 0, true, async |replay| {
+            replay.begin(&wish(request), &Source::Archive, None, &Operator::default()).await
+        })
+        .await;
+    assert!(crashed.is_none());
+    world.replay().kept().all().await.unwrap()[0].id.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn replays_of_the_same_letters_at_once_send_each_once() {
+    for seed in 0..8 {
+        let world = World::new();
+        for object in 0..20 {
+            let ids: Vec<_> = (0..40).map(|letter| plain(&(object * 40 + letter).to_string())).collect();
+            world.archive(&format!("{object:02}"), &ids);
+        }
+        // Each request takes another while.
+        let calls = AtomicUsize::new(seed);
+        world.faults(move |_| {
+            let wait = calls.fetch_add(7 * seed + 3, Ordering::Relaxed) % 50;
+            Fault::Pass.after(Duration::from_millis(wait as u64))
+        });
+        let select = json!({ "queue": "orders-dlq" });
+        let request = wish(json!({ "ramp": [100], "threshold": 100, "select": select }));
+        let replays: Vec<_> = (0..3).map(|who| world.replay_by(&Caller::new(&format!("r{who}")))).collect();
+        let run = async |replay: &Replay| {
+            replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap()
+        };
+        let (one, two, three) = tokio::join!(run(&replays[0]), run(&replays[1]), run(&replays[2]));
+        let all = [one, two, three];
+        assert_eq!(world.sent().len(), 800, "seed {seed}: {all:?}");
+        assert_eq!(world.numbers(), numbers(0..800), "seed {seed}");
+        assert!(all.iter().all(|state| state.status == Status::Done && state.counts.repeated == 0));
+        assert_eq!(all.iter().map(|state| state.counts.sent).sum::<u64>(), 800);
+        assert_eq!(all.iter().map(|state| state.counts.already_replayed).sum::<u64>(), 1600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_went_on() {
+    let world = World::with_letters(25);
+    let request = json!({ "ramp": [100] });
+    let id = dead(&world, request.clone()).await;
+    assert_eq!(world.sent().len(), 10);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let operator = Operator::default();
+    let other = world.run_by(&operator, request.clone()).await.unwrap();
+    assert_eq!((other.counts.sent, other.counts.not_replayable["inDoubt"]), (0, 25));
+    let told = "may have been sent by a replay that was cut off: go on with that one, or free its letters";
+    assert_eq!(operator.left_out.into_inner().unwrap()[0], format!("{}:1 {told}", indexed("a", 25)));
+    let done = world.resume(&id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 25, 25));
+    assert_eq!(world.sent().len(), 25 + 10);
+    let other = world.run(request).await.unwrap();
+    assert_eq!((other.counts.sent, other.counts.already_replayed), (0, 25));
+}
+
+#[tokio::test(start_paused = true)]
+async fn freed_letters_in_doubt_go_with_the_next_replay_and_no_others() {
+    let world = World::with_letters(25);
+    // Two other letters were sent before.
+    world.archive("b", &[plain("98"), plain("99")]);
+    let some = json!({ "ramp": [100], "select": { "match": { "message": [98, 99] } } });
+    assert_eq!(world.run(some).await.unwrap().counts.sent, 2);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let request = json!({ "ramp": [100] });
+    let id = dead(&world, request.clone()).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let replay = world.replay_by(&Caller::new("jo"));
+    let freed = replay.kept().free(&id, Some("nobody goes on")).await.unwrap().freed.unwrap();
+    assert_eq!((freed.by.as_str(), freed.why.as_deref()), ("jo", Some("nobody goes on")));
+    let done = world.run(request.clone()).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed), (25, 2));
+    assert_eq!(world.run(request).await.unwrap().counts.sent, 0);
+    let over = world.resume(&id).await.unwrap_err().to_string();
+    assert!(over.ends_with("does not go on: its letters in doubt were freed"), "{over}");
+}
+
+/// A laptop whose clock is wrong neither steals what another is at, nor waits for ever.
+#[tokio::test(start_paused = true)]
+async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
+    for skew in [-7_200_000, 7_200_000] {
+        let world = World::with_letters(100);
+        let request = json!({ "ramp": [100] });
+        // A slow one: 5 letters a second.
+        let slow = wish(json!({ "ramp": [100], "rate": 5 }));
+        let replay = world.replay_by(&Caller::new("slow"));
+        let operator = Operator::default();
+        let running = replay.begin(&slow, &Source::Archive, None, &operator);
+        let late = World { skew, ..world.clone() };
+        let other = async {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            late.run(request.clone()).await.unwrap()
+        };
+        let (slow, other) = tokio::join!(running, other);
+        assert_eq!(world.numbers(), numbers(0..100), "a skew of {skew}");
+        assert_eq!((slow.unwrap().counts.sent, other.counts.already_replayed), (100, 100));
+
+        let world = World::with_letters(25);
+        let id = dead(&world, request.clone()).await;
+        let began = world.aws.clock().now();
+        let late = World { skew, ..world.clone() };
+        assert_eq!(late.resume(&id).await.unwrap().counts.sent, 25);
+        let took = world.aws.clock().now().duration_since(began).as_secs();
+        assert!((50..90).contains(&took), "{took} s with a skew of {skew}");
+    }
+}
+
+/// The machine slept while another went on with its replay.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_lost_its_claim_sends_nothing_more() {
+    let world = World::with_letters(40);
+    // Its second write of the ledger takes two minutes.
+    let writes = AtomicUsize::new(0);
+    world.faults(move |call| {
+        let is_ledger =
+            &*call.caller == "slow" && call.operation == "PutObject" && call.target.ends_with("000000.json");
+        let nth = if is_ledger { writes.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        if is_ledger && nth == 1 { Fault::Pass.after(Duration::from_mins(2)) } else { Fault::Pass }
+    });
+    let request = wish(json!({ "ramp": [100], "rate": 10 }));
+    let slow = world.replay_by(&Caller::new("slow"));
+    let operator = Operator::default();
+    let running = slow.begin(&request, &Source::Archive, None, &operator);
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+        world.resume(&id).await.unwrap()
+    };
+    let (slow, other) = tokio::join!(running, other);
+    assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
+    assert_eq!((other.status, other.counts.sent), (Status::Done, 40));
+    assert!(world.sent().len() as u64 <= 40 + other.counts.repeated, "{}", world.sent().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_newer_version_wrote_is_left_as_it_is() {
+    let world = World::with_letters(3);
+    let id = world.run(json!({ "ramp": [100] })).await.unwrap().id;
+    for (key, _) in world.objects(CONTROL).into_iter().filter(|(key, _)| key.ends_with(".json")) {
+        let (_, text) = world.objects(&key).remove(0);
+        let newer = text.replace("\"version\":1", "\"version\":2");
+        assert_ne!(text, newer, "{key}");
+        world.put(&key, &newer, START);
+        let refused = if key.ends_with("replay.json") {
+            world.replay().kept().show(&id).await.map(|_| ())
+        } else {
+            world.run(json!({ "ramp": [100] })).await.map(|_| ())
+        };
+        assert_eq!(refused, Err(ReplayError::Newer(format!("s3://graveyard/{key}"))));
+        assert_eq!(world.objects(&key)[0].1, newer);
+        world.put(&key, &text, START);
+    }
+    assert_eq!(world.sent().len(), 3);
+}

@@ -1,0 +1,124 @@
+//! Which units hold a selection, and that a letter never changes its unit.
+
+use super::*;
+
+/// What is archived in the very hour that is replayed falls into the units that are there, or into new ones.
+#[tokio::test(start_paused = true)]
+async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
+    let world = World::new();
+    let request = json!({ "ramp": [100] });
+    let object = |minute: usize, letters: std::ops::Range<usize>| {
+        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
+        world.put(&key, &letters.map(|n| line(&plain(&n.to_string()))).collect::<String>(), NOW);
+    };
+    object(10, 0..400);
+    object(20, 400..800);
+    object(30, 800..1200);
+    assert_eq!(world.run(request.clone()).await.unwrap().counts.sent, 1200);
+    // Earlier, between and later than what there was.
+    object(5, 1200..1700);
+    object(15, 1700..2500);
+    object(40, 2500..2600);
+    let done = world.run(request.clone()).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed), (1400, 1200));
+    // A lifecycle rule, or the erasure of somebody's letters.
+    world.remove(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T122000Z-r.jsonl"));
+    let done = world.run(request).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed), (0, 2200));
+    assert_eq!(world.numbers(), numbers(0..2600));
+}
+
+/// The list of what is selected must be whole, or the ramp would be reckoned from a part of it.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_fails_aborts_and_nothing_is_sent() {
+    for nth in 0..2 {
+        let world = World::with_letters(30);
+        world.archive("b", &[plain("98")]);
+        world.aws.act("operator", |services, _| services.s3.page = 1);
+        let lists = AtomicUsize::new(0);
+        world.faults(move |call| {
+            let is_list = call.operation == "ListObjectsV2" && call.target.contains("queue=orders-dlq/");
+            let fails = is_list && lists.fetch_add(1, Ordering::Relaxed) == nth;
+            if fails { Fault::Unavailable } else { Fault::Pass }
+        });
+        let failed = world.run(json!({})).await.unwrap_err().to_string();
+        assert!(
+            failed.starts_with("listing dead-letters/queue=orders-dlq/ failed: ServiceUnavailable"),
+            "{failed}"
+        );
+        assert_eq!(world.sent().len(), 0);
+    }
+}
+
+/// In a long outage most letters are archived out of the requeue.
+#[tokio::test(start_paused = true)]
+async fn a_queue_means_letters_of_that_dead_letter_queue_wherever_they_lay() {
+    let world = World::new();
+    let mark = json!({ "v": 2, "spent": 3, "id": "b", "first": 7, "gen": 0, "passes": 1, "dlq": DLQ });
+    let requeued = plain("out of the requeue").queue(REQUEUE).sqs_mark(&mark);
+    world.archive("a", &[plain("out of the queue"), requeued.clone()]);
+    // As it was before an archive was laid out by dead-letter queues.
+    let mark = json!({ "v": 2, "spent": 3, "id": "c", "first": 7, "gen": 0, "passes": 1, "dlq": DLQ });
+    let mut old: Value =
+        serde_json::from_str(&line(&plain("of old").queue(REQUEUE).sqs_mark(&mark))).unwrap();
+    old.as_object_mut().unwrap().remove("deadLetterQueueArn");
+    let key = format!("{ARCHIVE}/queue=orders-requeue/date=2026-11-01/20261101T120000Z-r.jsonl");
+    world.put(&key, &format!("{old}\n"), NOW);
+    let key = format!("{ARCHIVE}/queue=orders-billing/date=2026-11-01/20261101T120000Z-r.jsonl");
+    world.put(&key, &line(&plain("another's").queue(BILLING)), NOW);
+    for select in
+        [json!({ "queue": "orders-dlq" }), json!({ "queue": DLQ }), json!({ "match": { "queueArn": [DLQ] } })]
+    {
+        let request = wish(json!({ "select": select, "dryRun": true }));
+        let counted = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
+        assert_eq!(counted.unwrap().counts.sent, 3, "{select}");
+    }
+    world.run(json!({ "select": { "queue": "orders-dlq" } })).await.unwrap();
+    let bodies: BTreeSet<_> = world.bodies().into_iter().collect();
+    assert_eq!(bodies, ["of old", "out of the queue", "out of the requeue"].map(str::to_owned).into());
+}
+
+/// Ten million letters are counted from the keys of their objects.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_reads_nothing_that_the_index_tells() {
+    let world = World::new();
+    for object in 0..30 {
+        let index = if object % 3 == 0 { "2-n50-r0.exhausted.none.50" } else { "2-n50-r0.refused.none.50" };
+        let key = format!(
+            "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{object:02}00.000Z-r.{index}.jsonl"
+        );
+        world.put(&key, "what is in it is not read", NOW);
+    }
+    let request = wish(json!({ "select": { "reasons": ["exhausted"] }, "dryRun": true }));
+    let counted =
+        world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    assert_eq!((counted.status, counted.counts.sent, counted.exact), (Status::DryRun, 500, true));
+    assert_eq!(world.calls("PutObject").len(), 0);
+    let read = world.calls("GetObject").iter().filter(|call| call.target.contains("date=")).count();
+    assert_eq!(read, 0);
+}
+
+/// A crash of the function archived a letter twice, in objects of two units.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
+    let world = World::new();
+    let object = |minute: usize, letters: std::ops::Range<usize>| {
+        let archived = NOW + i64::try_from(minute).unwrap() * 60_000;
+        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
+        let lines = letters.map(|n| record_at(&plain(&n.to_string()), archived).to_line().unwrap());
+        world.put(&key, &lines.collect::<String>(), archived);
+    };
+    object(0, 0..900);
+    object(10, 850..1700);
+    object(20, 1690..1700);
+    let done =
+        world.run(json!({ "ramp": [3, 60, 100], "settleSeconds": 0, "threshold": 100 })).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.doubles), (1700, 60));
+    assert_eq!(world.numbers(), numbers(0..1700));
+    // Also where only the second of the two is selected.
+    for from in ["2026-11-01T12:10:00Z", "2026-11-01T12:20:00Z"] {
+        let again = world.run(json!({ "select": { "from": from } })).await.unwrap();
+        assert_eq!(again.counts.sent, 0, "{from}");
+    }
+    assert_eq!(world.sent().len(), 1700);
+}
