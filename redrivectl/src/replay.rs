@@ -66,7 +66,7 @@ pub(super) async fn run(
         let json = serde_json::to_string(&state);
         writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
     } else {
-        write!(console.out, "{}", summary(&state))?;
+        write!(console.out, "{}", summary(&state, &[]))?;
     }
     Ok(finished(&state))
 }
@@ -213,8 +213,8 @@ fn step(state: &State) -> String {
     format!("step {} of {}", state.step, state.steps)
 }
 
-/// A replay in some lines.
-pub(crate) fn summary(state: &State) -> String {
+/// A replay in some lines, with more about it.
+pub(crate) fn summary(state: &State, more: &[(&str, String)]) -> String {
     let State { id, counts, .. } = state;
     let ended = match state.status {
         Status::DryRun => "a dry run, nothing was sent".to_owned(),
@@ -246,6 +246,9 @@ pub(crate) fn summary(state: &State) -> String {
     }
     if let Some(because) = &state.because {
         say("because", harmless(because));
+    }
+    for (what, text) in more {
+        say(what, text.clone());
     }
     let next = if state.is_unfinished() {
         format!("\nTo go on: redrivectl replay --resume {}\n", harmless(id))

@@ -35,7 +35,7 @@ pub(super) async fn run(
         args::ReplaysCommand::Show(_) => (replays.show(id).await, String::new()),
         args::ReplaysCommand::Stop(_) => (
             replays.stop(id, why).await,
-            "\nIt stops within seconds, wherever it runs.\n".to_owned(),
+            "\nIt stops after the letters under way, wherever it runs.\n".to_owned(),
         ),
         args::ReplaysCommand::Free(_) => (
             replays.free(id, why).await,
@@ -46,7 +46,7 @@ pub(super) async fn run(
     if as_json {
         writeln!(console.out, "{}", json!(state))?;
     } else {
-        write!(console.out, "{}{}{said}", summary(&state), who_and_why(&state))?;
+        write!(console.out, "{}{said}", summary(&state, &who_and_why(&state)))?;
     }
     Ok(Finished::Whole)
 }
@@ -63,20 +63,16 @@ async fn kept(
     Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))
 }
 
-fn who_and_why(state: &State) -> String {
-    let mut rows =
-        vec![vec!["  begun".to_owned(), format!("{} UTC by {}", utc(state.began), harmless(&state.by))]];
+fn who_and_why(state: &State) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by)))];
     if let Some(why) = &state.request.why {
-        rows.push(vec!["  why".to_owned(), harmless(why)]);
+        rows.push(("why", harmless(why)));
     }
     if let Some(freed) = &state.freed {
         let why = freed.why.as_ref().map_or(String::new(), |why| format!(": {}", harmless(why)));
-        rows.push(vec![
-            "  freed".to_owned(),
-            format!("{} UTC by {}{why}", utc(freed.at), harmless(&freed.by)),
-        ]);
+        rows.push(("freed", format!("{} UTC by {}{why}", utc(freed.at), harmless(&freed.by))));
     }
-    table(&rows, &[])
+    rows
 }
 
 fn list(all: &[State]) -> String {

@@ -18,7 +18,7 @@ use super::ramp::{Stage, StageResult, stages};
 use super::run::{Job, Replay, selection, token};
 use super::state::{Counts, State, Status};
 use super::store::Condition;
-use super::worker::{Bench, End, Met, unread};
+use super::worker::{Bench, End, unread};
 use crate::archive::{Found as Walked, Listing, Object, Selection, Walk};
 
 /// Between two writes of how the replay stands.
@@ -72,7 +72,7 @@ struct Task {
 impl Progress {
     /// Everything so far.
     fn counts(&self) -> Counts {
-        let mut counts = self.state.counts.clone();
+        let mut counts = self.state.place.counts.clone();
         self.ahead.values().chain(self.partly.values()).for_each(|unit| counts.add(unit));
         counts
     }
@@ -185,7 +185,16 @@ impl<'r> Drive<'r> {
         let work = |part: Part| self.work(part, &bench);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
-        while let Some(worked) = work.next().await {
+        loop {
+            let worked = tokio::select! {
+                worked = work.next() => worked,
+                // A slow replay hears of it too.
+                () = sleep(LOOK) => {
+                    self.look().await?;
+                    continue;
+                }
+            };
+            let Some(worked) = worked else { break };
             match worked {
                 Ok(part_is_through) => is_through &= part_is_through,
                 // The others come to the end of their units.
@@ -236,18 +245,12 @@ impl<'r> Drive<'r> {
 
     /// Goes through a part; whether all of it is through. A unit is read while the one before is sent.
     async fn work(&self, part: Part, bench: &Bench<'_>) -> Result<bool, ReplayError> {
-        let mut met = Met::default();
         let mut tasks = part.units.into_iter();
         let Some(mut task) = tasks.next() else { return Ok(true) };
         if self.is_stopped() {
             return Ok(false);
         }
-        // Those of the same hour that an earlier stage went through.
-        for before in &self.units[..task.unit] {
-            if before.is_near(&self.units[task.unit]) {
-                bench.pass_over(before, &mut met).await?;
-            }
-        }
+        let mut met = bench.met_in(&self.units[task.unit]).await?;
         let mut read = bench.read(&self.units[task.unit]).await?;
         loop {
             let Some(unit_read) = read else { return Ok(false) };
@@ -278,7 +281,7 @@ impl<'r> Drive<'r> {
             }
             let Some(next) = next else { return Ok(true) };
             if !self.units[next.unit].is_near(unit) {
-                met = Met::default();
+                met = bench.met_in(&self.units[next.unit]).await?;
             }
             (task, read) = (next, next_read?);
         }
@@ -298,7 +301,7 @@ impl<'r> Drive<'r> {
                     let next = progress.state.place.units;
                     progress.ahead.remove(&next)
                 } {
-                    progress.state.counts.add(&counts);
+                    progress.state.place.counts.add(&counts);
                     progress.state.place.units += 1;
                 }
             } else {
@@ -364,7 +367,7 @@ impl<'r> Drive<'r> {
         let waiting = self.waiting().await?;
         let failed = self.with(|progress| {
             let counts = progress.counts();
-            let place = progress.state.place;
+            let place = progress.state.place.clone();
             let settle = Duration::from_secs(progress.state.request.settle_seconds.into());
             while progress.lately.front().is_some_and(|(at, _)| at.elapsed() > settle) {
                 progress.lately.pop_front();
@@ -464,7 +467,7 @@ impl<'r> Drive<'r> {
 
     /// Writes how it stands, unless somebody else has written since.
     async fn save(&self) -> Result<(), ReplayError> {
-        let (state, etag) = self.with(|progress| (progress.state.clone(), progress.etag.clone()));
+        let (state, etag) = self.with(|progress| (progress.shown(), progress.etag.clone()));
         let written = self.replay.kept.store.write(&key_of(&state.id), &state, Condition::Is(&etag)).await?;
         match written {
             Some(etag) => {

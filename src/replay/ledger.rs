@@ -132,9 +132,10 @@ impl Ledger {
         known
     }
 
-    /// The letters that some replay has sent.
-    pub(super) fn sent(&self) -> impl Iterator<Item = &Identity> {
-        self.entries.iter().flat_map(|entry| entry.sent.iter().chain(&entry.doubles))
+    /// The letters that some replay has sent, or only this one.
+    pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l Identity> {
+        let entries = self.entries.iter().filter(move |entry| only.is_none_or(|only| entry.replay == only));
+        entries.flat_map(|entry| entry.sent.iter().chain(&entry.doubles))
     }
 
     /// Takes it for a worker.

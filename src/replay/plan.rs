@@ -55,6 +55,11 @@ impl Unit {
         format!("{}{:06}.json", Self::folder(&self.queue, &self.hour), self.number)
     }
 
+    /// The number of the unit whose ledger has this key; none for any other key.
+    pub(super) fn number_of(key: &str) -> Option<usize> {
+        key.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
+    }
+
     /// What the keys of its objects begin with, below the archive's prefix.
     pub(super) fn objects(&self) -> String {
         let (year, month, day) = (&self.hour[..4], &self.hour[4..6], &self.hour[6..8]);

@@ -68,7 +68,8 @@ impl StageResult {
         let Self { sent, refused, came_back, waiting } = self;
         let (failing, all) = (refused + came_back + waiting, sent + refused);
         let threshold = u64::from(threshold);
-        (threshold < 100 && failing.saturating_mul(100) > all.saturating_mul(threshold)).then(|| {
+        // What comes back while nothing is sent is of a step before, over which it has stopped already.
+        (all > 0 && threshold < 100 && failing.saturating_mul(100) > all.saturating_mul(threshold)).then(|| {
             format!(
                 "of {all} letters of step {step}: {refused} refused by SQS, {came_back} back in the archive, \
                  {waiting} more than before wait in the queues"
@@ -107,6 +108,11 @@ mod tests {
         assert_eq!(slices(&[1, 100], 1_000_000), 20);
         assert_eq!(slices(&[100], 1_000_000), 5);
         assert_eq!(stages(&[1, 5, 20, 100], 10_000).last().unwrap().end, 10_000);
+    }
+
+    #[test]
+    fn what_came_back_of_the_step_before_does_not_stop_a_replay_that_goes_on() {
+        assert_eq!(StageResult { came_back: 5, ..StageResult::default() }.failed(1, 0), None);
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Replay {
                 continue;
             }
             let Some(read) = bench.read(unit).await? else { return Err(ReplayError::NotPlanned) };
-            state.counts.add(&bench.count(read, &mut met));
+            state.counts.add(&bench.count(unit, read, &mut met));
         }
         state.status = Status::DryRun;
         Ok(state)

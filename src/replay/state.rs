@@ -41,7 +41,7 @@ pub struct State {
     pub exact: bool,
     /// The units that hold them.
     pub units: u64,
-    /// What came of those that are behind it.
+    /// What came of its letters so far.
     pub counts: Counts,
     /// Letters that were replayed and lie in the archive again, since the step under way began.
     #[serde(default)]
@@ -76,11 +76,13 @@ pub struct Freed {
 }
 
 /// Where a replay is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// Units that are wholly behind it; `counts` are theirs.
+    /// Units that are wholly behind it, and nothing before them is left.
     pub units: u64,
+    /// What came of these.
+    pub counts: Counts,
     /// The stage under way, from 0.
     pub stage: usize,
     /// When its step began, by the clock of S3.

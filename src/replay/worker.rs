@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
+use futures_util::stream::{self, StreamExt};
 use jiff::SignedDuration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
@@ -42,6 +43,9 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Between two looks at another's claim.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// Ledgers of an hour that are read at once.
+const LEDGERS_AT_ONCE: usize = 16;
 
 /// Times in a row that the requeue may not take letters whole.
 const TRIES: u32 = 3;
@@ -84,16 +88,29 @@ pub(super) struct Worked {
 /// Letters of an hour that were met: what a crash of the function has archived twice goes once.
 #[derive(Debug, Default)]
 pub(super) struct Met {
-    seen: HashSet<Identity>,
-    /// Those of them that some replay has sent.
-    sent: HashSet<Identity>,
+    /// The latest letters.
+    new: HashMap<Identity, Place>,
+    /// Those before them. What came still earlier is forgotten, so that memory stays bounded.
+    old: HashMap<Identity, Place>,
+}
+
+/// Letters that are remembered of an hour, at least.
+const REMEMBERED: usize = 250_000;
+
+/// Where a letter was met.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    unit: usize,
+    /// Whether some replay has sent it.
+    sent: bool,
 }
 
 /// What a unit holds for a replay.
 struct Sorted {
     to_send: VecDeque<Replayable>,
     counts: Counts,
-    met: Met,
+    /// Its letters.
+    met: HashSet<Identity>,
     /// Letters that were sent as they lie in another unit of the hour.
     doubles: Vec<Identity>,
 }
@@ -230,11 +247,11 @@ impl Bench<'_> {
         let Read { mut ledger, mut etag, freed, records, counts } = read;
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
-            met.take(&ledger);
+            self.remember(unit, &ledger, met);
             return Ok(Worked { counts: own.done.unwrap_or_default(), end: End::Done });
         };
         let known = ledger.known(self.id, self.request.again, &freed);
-        let sorted = self.sort(records, counts, &known, &own, met);
+        let sorted = self.sort(unit, records, counts, &known, &own, met);
         let Sorted { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
         let room = most.map_or(usize::MAX, |most| {
             usize::try_from(most.saturating_sub(own.handled())).unwrap_or(usize::MAX)
@@ -292,33 +309,58 @@ impl Bench<'_> {
                 return if is_ours { Err(taken_up()) } else { Ok(Worked { counts, end: End::Changed }) };
             }
         }
-        met.add(of_unit);
-        met.take(&ledger);
+        met.add(unit.number, false, of_unit);
+        self.remember(unit, &ledger, met);
         Ok(Worked { counts, end })
     }
 
     /// Counts what a replay would send of a unit.
-    pub(super) fn count(&self, read: Read, met: &mut Met) -> Counts {
+    pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
         let Read { ledger, freed, records, counts, .. } = read;
         let known = ledger.known(self.id, self.request.again, &freed);
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
-        let sorted = self.sort(records.unwrap_or_default(), counts, &known, &own, met);
-        met.add(sorted.met);
-        met.take(&ledger);
+        let sorted = self.sort(unit, records.unwrap_or_default(), counts, &known, &own, met);
+        met.add(unit.number, false, sorted.met);
+        self.remember(unit, &ledger, met);
         Counts { sent: sorted.to_send.len() as u64, ..sorted.counts }
     }
 
-    /// Notes the letters of a unit that another worker went through.
-    pub(super) async fn pass_over(&self, unit: &Unit, met: &mut Met) -> Result<(), ReplayError> {
-        if let Some(found) = self.replay.kept.store.read::<Ledger>(&unit.key()).await? {
-            met.take(&found.document);
+    /// Reads what is known of the letters of a whole hour, whichever replay it was: a letter that was archived twice may
+    /// have been sent as it lies in another unit.
+    pub(super) async fn met_in(&self, hour: &Unit) -> Result<Met, ReplayError> {
+        let folder = Unit::folder(&hour.queue, &hour.hour);
+        let store = &self.replay.kept.store;
+        let keys = store.list(&folder, None).await?.into_iter();
+        let keys = keys.filter_map(|key| Some((Unit::number_of(&key)?, key)));
+        let mut ledgers =
+            stream::iter(keys)
+                .map(|(number, key)| async move {
+                    Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
+                })
+                .buffered(LEDGERS_AT_ONCE);
+        let mut met = Met::default();
+        while let Some(ledger) = ledgers.next().await {
+            if let (number, Some(found)) = ledger? {
+                met.add(number, true, found.document.sent(self.own_only()).copied());
+            }
         }
-        Ok(())
+        Ok(met)
+    }
+
+    /// Notes which letters of a unit were sent.
+    fn remember(&self, unit: &Unit, ledger: &Ledger, met: &mut Met) {
+        met.add(unit.number, true, ledger.sent(self.own_only()).copied());
+    }
+
+    /// The replay whose sending alone counts: where letters go again, it is this one.
+    fn own_only(&self) -> Option<&str> {
+        self.request.again.then_some(self.id)
     }
 
     /// Sorts out what is to be sent of a unit. The rest is counted, and told the first time.
     fn sort(
         &self,
+        unit: &Unit,
         records: Vec<(At, Record, bool)>,
         counts: Counts,
         known: &HashMap<Identity, Known>,
@@ -329,19 +371,19 @@ impl Bench<'_> {
         let is_first = *own == Entry::default();
         let own: HashSet<_> = own.sent.iter().chain(&own.refused).copied().collect();
         let mut sorted =
-            Sorted { to_send: VecDeque::new(), counts, met: Met::default(), doubles: Vec::new() };
+            Sorted { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
         for (at, record, edited) in records {
             let identity = record.identity();
-            if met.seen.contains(&identity) || !sorted.met.seen.insert(identity) {
+            let elsewhere = met.elsewhere(unit.number, &identity);
+            if elsewhere.is_some() || !sorted.met.insert(identity) {
                 sorted.counts.doubles += 1;
-                if met.sent.contains(&identity) {
+                if elsewhere == Some(true) {
                     sorted.doubles.push(identity);
                 }
                 continue;
             }
             let why = match known.get(&identity) {
                 Some(Known::Done) => {
-                    sorted.met.sent.insert(identity);
                     sorted.counts.already_replayed += u64::from(!own.contains(&identity));
                     continue;
                 }
@@ -418,18 +460,21 @@ impl Bench<'_> {
 }
 
 impl Met {
-    /// Adds the letters of a unit.
-    fn add(&mut self, of_unit: Self) {
-        self.seen.extend(of_unit.seen);
-        self.sent.extend(of_unit.sent);
+    /// Adds letters of a unit.
+    fn add(&mut self, unit: usize, sent: bool, letters: impl IntoIterator<Item = Identity>) {
+        for letter in letters {
+            if self.new.len() >= REMEMBERED {
+                self.old = std::mem::take(&mut self.new);
+            }
+            let place = self.new.entry(letter).or_insert(Place { unit, sent });
+            place.sent |= sent;
+        }
     }
 
-    /// Adds the letters that a ledger knows as sent.
-    fn take(&mut self, ledger: &Ledger) {
-        for letter in ledger.sent() {
-            self.seen.insert(*letter);
-            self.sent.insert(*letter);
-        }
+    /// Whether a letter was met in another unit, and whether it was sent there.
+    fn elsewhere(&self, unit: usize, letter: &Identity) -> Option<bool> {
+        let place = self.new.get(letter).or_else(|| self.old.get(letter))?;
+        (place.unit != unit).then_some(place.sent)
     }
 }
 

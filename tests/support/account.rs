@@ -157,6 +157,11 @@ impl Account {
             visibility: number("VisibilityTimeout").unwrap_or(default.visibility),
             max_bytes: max_bytes.unwrap_or(default.max_bytes),
             redrive,
+            tags: name
+                .contains("requeue")
+                .then(|| ("sns-redrive".to_owned(), "requeue".to_owned()))
+                .into_iter()
+                .collect(),
             more: attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             ..default
         };

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::{Ran, World, redrivectl, redrivectl_in};
 use support::{
-    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, arn, at, letter, letters, mark,
+    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, arn, at, letter,
+    letters, mark,
 };
 
 const PLACE: &str = "s3://graveyard/dead-letters";
@@ -652,8 +653,8 @@ mod diff {
     use super::*;
 
     /// Two letters as `archive show --json` writes them: an envelope with JSON in it, and a text.
-    async fn shown() -> (Cloud, Vec<Value>) {
-        let cloud = Cloud::new();
+    async fn shown() -> (Account, Vec<Value>) {
+        let cloud = Account::new();
         let posts = [
             Post::envelope("a").message(r#"{"order": 17, "items": [{"price": "x"}, {"price": 2}]}"#),
             Post::raw("d", "first line\nsecond line"),
@@ -664,7 +665,7 @@ mod diff {
         (cloud, shown)
     }
 
-    async fn diff(cloud: &Cloud, records: &[Value], args: &[&str]) -> Ran {
+    async fn diff(cloud: &Account, records: &[Value], args: &[&str]) -> Ran {
         let text = records.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
         let world = World { input: text.into_bytes(), ..World::on(cloud) };
         redrivectl_in(world, &[&["archive", "diff", "-", "--archive", PLACE], args].concat()).await

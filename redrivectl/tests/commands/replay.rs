@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{File, Ran, World, records, redrivectl, redrivectl_in};
-use support::{Account, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, letter};
+use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter};
 
 const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
+
+/// Ten letters whose object has no index: their number is known from its size.
+const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-01 11:59:55 UTC";
 
 /// Without waits between the steps.
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
@@ -19,7 +22,9 @@ fn graveyard(posts: &[Post]) -> Account {
     let cloud = Account::new();
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
     cloud.put_at(&format!("graveyard/{KEY}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
-    cloud.queue("orders-requeue", &[("ApproximateNumberOfMessages", "0")]);
+    for queue in ["orders-requeue", "orders-dlq"] {
+        cloud.drained(queue);
+    }
     cloud
 }
 
@@ -37,9 +42,24 @@ async fn replay(cloud: &Account, args: &[&str]) -> Ran {
     replay_in(World::default(), cloud, args).await
 }
 
+/// Replays the whole archive, where nothing is selected.
 async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
     let world = World { config: World::on(cloud).config, ..world };
-    redrivectl_in(world, &[&["replay"], args, &PLACE, &AT_ONCE].concat()).await
+    let selects = ["--resume", "--from", "--since", "--match", "--queue"].iter().any(|it| args.contains(it));
+    let all: &[&str] = if selects { &[] } else { &["--all"] };
+    redrivectl_in(world, &[&["replay"], args, all, &PLACE, &AT_ONCE].concat()).await
+}
+
+/// `replays` and what follows.
+async fn replays(cloud: &Account, args: &[&str]) -> Ran {
+    let args = [&["replays"], args, &PLACE[..2]].concat();
+    redrivectl_in(World::on(cloud), &args).await
+}
+
+/// The id of the replay that a summary is about.
+fn id_of(ran: &Ran) -> String {
+    let first = ran.out.lines().next().unwrap();
+    first.strip_prefix("Replay ").unwrap().split(':').next().unwrap().to_owned()
 }
 
 /// What the requeue was sent, as `letter id, mark`, in order of their ids.
@@ -70,10 +90,7 @@ async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
     assert!(lines[0].ends_with(": a dry run, nothing was sent."), "{told}");
     assert_eq!(
         lines[1..],
-        [
-            "  selected  10 letters, archived before 2026-11-01 11:59:55 UTC",
-            "  doubles   2 records, stored twice after a crash",
-        ]
+        [SELECTED, "  to send   10 letters", "  doubles   2 records, stored twice after a crash",]
     );
     assert_eq!((cloud.calls("PutObject").len(), cloud.calls("SendMessageBatch").len()), (0, 0));
 
@@ -81,7 +98,7 @@ async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
     let done = replay(&cloud, &["--json"]).await.json();
     assert_eq!((&counted["status"], &done["status"]), (&json!("dryRun"), &json!("done")));
     assert_eq!(counted["counts"], done["counts"]);
-    assert_eq!(done["sent"], counted["counts"]["selected"]);
+    assert_eq!(done["counts"]["sent"], 10);
     assert_eq!(sent_ids(&cloud), ids(&ten()));
 }
 
@@ -91,10 +108,7 @@ async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
     let told = replay(&cloud, &[]).await.text();
     let lines: Vec<_> = told.lines().collect();
     assert!(lines[0].starts_with("Replay ") && lines[0].ends_with(": done."), "{told}");
-    assert_eq!(
-        lines[1..],
-        ["  selected  10 letters, archived before 2026-11-01 11:59:55 UTC", "  sent      10 letters"]
-    );
+    assert_eq!(lines[2..], ["  sent      10 letters"]);
     let marks = sent(&cloud);
     assert_eq!(marks.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), ids(&ten()));
     for (_, mark) in marks {
@@ -102,12 +116,12 @@ async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
     }
 
     cloud.forget();
-    let told = replay_in(World { later: 1000, ..World::default() }, &cloud, &[]).await.text();
-    assert!(told.contains("  selected     0 letters"), "{told}");
+    let told = replay(&cloud, &[]).await.text();
+    assert!(told.contains("  sent         0 letters\n"), "{told}");
     assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
     assert_eq!(sent_ids(&cloud), ids(&[]));
 
-    replay_in(World { later: 2000, ..World::default() }, &cloud, &["--again"]).await.text();
+    replay(&cloud, &["--again"]).await.text();
     assert_eq!(sent_ids(&cloud), ids(&ten()));
 }
 
@@ -118,7 +132,7 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
     let fifo = line(&Post::envelope("f").queue(FIFO_DLQ));
     let lines = format!("{good}\n{{\"version\": 2}}\n{fifo}\n");
     cloud.put_at(&format!("graveyard/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
-    for (args, code) in [(&["--dry-run"][..], 1), (&[], 1)] {
+    for (args, code) in [(&["--dry-run"][..], 3), (&[], 3)] {
         let ran = replay(&cloud, args).await;
         assert_eq!(ran.code, code);
         assert_eq!(
@@ -128,7 +142,7 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
                  redrivectl: {KEY}:3: lay in a FIFO queue and the requeue is none, or the other way round\n"
             )
         );
-        assert!(ran.out.contains("  unreadable  1 line or object\n"), "{}", ran.out);
+        assert!(ran.out.contains("  unreadable  1 line\n"), "{}", ran.out);
         assert!(ran.out.contains("  left out    1 letter: otherKind\n"), "{}", ran.out);
     }
     assert_eq!(sent_ids(&cloud), ids(&[Post::envelope("a")]));
@@ -139,11 +153,11 @@ async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_
     let cloud = graveyard(&[Post::raw("r", "names nobody")]);
     let policy = File::of("replay-policy.json", "{}");
     let ran = replay(&cloud, &["--dry-run", "--policy", policy.path()]).await;
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, 3);
     assert!(ran.out.contains("  left out  1 letter: noTarget\n"), "{}", ran.out);
     assert!(ran.err.starts_with(&format!("redrivectl: {KEY}:1: has no target")), "{}", ran.err);
 
-    assert_eq!(replay(&cloud, &["--dry-run", "--json"]).await.json()["counts"]["selected"], 1);
+    assert_eq!(replay(&cloud, &["--dry-run", "--json"]).await.json()["counts"]["sent"], 1);
     replay(&cloud, &["--policy", policy.path(), "--to", NOTIFIER]).await.text();
     assert_eq!(sent(&cloud)[0].1["to"], NOTIFIER);
 }
@@ -153,9 +167,11 @@ async fn everything_on_the_command_line_reaches_the_request() {
     let cloud = graveyard(&[]);
     let world = World::on(&cloud);
     let pattern = r#"{"messageAttributes": {"tenant": ["gold"]}}"#;
-    let all = "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic orders \
+    let all = format!(
+        "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic orders \
                --origin sns --queue orders-dlq --cut-off 2026-11-01T00:00:00Z --to topic --rate 7 --ramp 10,100 \
-               --threshold 3 --settle 2m --again --resume --dry-run --json";
+               --threshold 3 --settle 2m --again --why mended --error KMS.DisabledException --target {WORKER} --dry-run --json"
+    );
     let args: Vec<_> = ["replay", "--match", pattern].into_iter().chain(all.split_whitespace()).collect();
     let manifest = redrivectl_in(world, &[&args, &PLACE[..]].concat()).await.json();
     assert_eq!(
@@ -164,10 +180,11 @@ async fn everything_on_the_command_line_reaches_the_request() {
             "select": {
                 "from": "2026-10-30T00:00:00Z", "to": "2026-10-31T18:00:00Z", "reasons": ["exhausted", "rule"],
                 "topics": ["orders"], "origins": ["sns"], "queue": "orders-dlq",
+                "errors": ["KMS.DisabledException"], "targets": [WORKER],
                 "match": { "messageAttributes": { "tenant": ["gold"] } },
             },
             "cutOff": "2026-11-01T00:00:00Z", "to": "topic", "rate": 7, "ramp": [10, 100], "threshold": 3,
-            "settleSeconds": 120, "again": true, "resume": true, "dryRun": true,
+            "settleSeconds": 120, "again": true, "why": "mended", "dryRun": true,
         })
     );
 }
@@ -175,11 +192,33 @@ async fn everything_on_the_command_line_reaches_the_request() {
 #[tokio::test]
 async fn without_options_it_is_the_request_that_an_empty_event_is() {
     let cloud = graveyard(&[]);
-    let world = World::on(&cloud);
-    let args = [&["replay", "--dry-run", "--json"], &PLACE[..]].concat();
-    let manifest = redrivectl_in(world, &args).await.json();
-    let of_event = sns_redrive::replay::Request::from_json(json!({ "dryRun": true })).unwrap();
-    assert_eq!(manifest["request"], serde_json::to_value(of_event).unwrap());
+    let args = [&["replay", "--all", "--dry-run", "--json"], &PLACE[..]].concat();
+    let state = redrivectl_in(World::on(&cloud), &args).await.json();
+    let event = json!({ "dryRun": true, "all": true });
+    let of_event = sns_redrive::replay::Request::from_json(event).unwrap();
+    assert_eq!(state["request"], serde_json::to_value(of_event).unwrap());
+}
+
+/// Whoever forgets to select does not mean the archive of all years.
+#[tokio::test]
+async fn nothing_selected_is_not_everything() {
+    let cloud = graveyard(&ten());
+    let ran = redrivectl_in(World::on(&cloud), &[&["replay"], &PLACE[..]].concat()).await;
+    let said = "redrivectl: which letters? Give --topic, --since, --reason or others, or --all for the whole archive\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, said));
+}
+
+/// Any queue would take every letter, and deliver none.
+#[tokio::test]
+async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
+    for args in [&["--dry-run"][..], &[]] {
+        let cloud = graveyard(&ten());
+        let place = ["--archive", "s3://graveyard/dead-letters", "--requeue", BILLING];
+        let ran = redrivectl_in(World::on(&cloud), &[&["replay", "--all"], args, &place].concat()).await;
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains("orders-billing has no tag sns-redrive=requeue"), "{}", ran.err);
+        assert_eq!(cloud.calls("SendMessageBatch").len(), 0);
+    }
 }
 
 #[tokio::test]
@@ -193,7 +232,9 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--threshold", "101"], "101 is not in 0..=100"),
         (&["--settle", "2h"], "must be 0 s to one hour"),
         (&["--to", "the moon"], "must be topic, or the ARN of"),
-        (&["--cut-off", "2026-11-02"], "cutOff: must not lie in the future"),
+        (&["--resume", "x", "--queue", "orders-dlq"], "cannot be used with"),
+        (&["--resume", "x", "--again"], "cannot be used with"),
+        (&["--all", "--queue", "orders-dlq"], "cannot be used with"),
         (&["--since", "1h", "--until", "2h"], "--until must be later than --since"),
         (&["--match", "{}"], "--match must be an object"),
         (&["--policy", "/nowhere"], "cannot read /nowhere"),
@@ -214,7 +255,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
 #[tokio::test]
 async fn the_requeue_must_be_named() {
     for requeue in [&[][..], &["--requeue", "orders-requeue"], &["--requeue", NOTIFIER]] {
-        let args = [&["replay", "--archive", "s3://graveyard"], requeue].concat();
+        let args = [&["replay", "--archive", "s3://graveyard/dead"], requeue].concat();
         let ran = redrivectl(&args).await;
         assert_eq!(ran.code, 2);
         assert_eq!(
@@ -225,7 +266,7 @@ async fn the_requeue_must_be_named() {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_it_after_the_batch_under_way_and_the_same_command_goes_on() {
+async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
     let posts: Vec<_> = (0..600).map(|number| Post::envelope(&number.to_string())).collect();
     let cloud = graveyard(&posts);
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -235,31 +276,32 @@ async fn ctrl_c_ends_it_after_the_batch_under_way_and_the_same_command_goes_on()
         Fault::Pass
     });
     let world = World { interrupted, ..World::default() };
-    let ran = replay_in(world, &cloud, &["--ramp", "100"]).await;
-    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
-    assert!(ran.out.lines().next().unwrap().ends_with(": interrupted in step 1 of 1."), "{}", ran.out);
-    assert!(ran.out.contains("  sent      500 letters\n"), "{}", ran.out);
-    assert!(ran.out.ends_with("\nTo go on, give the same command again.\n"), "{}", ran.out);
+    let ran = replay_in(world, &cloud, &["--ramp", "20,100"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (4, ""));
+    let id = id_of(&ran);
+    assert!(ran.out.lines().next().unwrap().contains(": not at its end, in step 1 of 2."), "{}", ran.out);
+    assert!(ran.out.ends_with(&format!("\nTo go on: redrivectl replay --resume {id}\n")), "{}", ran.out);
 
     cloud.script(|_| Fault::Pass);
-    let done = replay(&cloud, &["--ramp", "100", "--json"]).await.json();
-    assert_eq!((&done["status"], &done["sent"], &done["repeated"]), (&json!("done"), &json!(600), &json!(0)));
+    let done = replay(&cloud, &["--resume", &id, "--json"]).await.json();
+    let counts = &done["counts"];
+    assert_eq!((&done["status"], &done["id"]), (&json!("done"), &json!(id)));
+    assert_eq!((&counts["sent"], counts.get("repeated")), (&json!(600), None));
     assert_eq!(sent_ids(&cloud), ids(&posts));
 }
 
 #[tokio::test]
-async fn ctrl_c_while_it_counts_sends_nothing() {
+async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
     let cloud = graveyard(&ten());
     let world = World { interrupted: Arc::new(AtomicBool::new(true)), ..World::default() };
     let ran = replay_in(world, &cloud, &[]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert_eq!(ran.err, "redrivectl: interrupted while it counted; nothing was sent\n");
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    assert_eq!(ran.err, "redrivectl: interrupted while it looked through the archive; nothing was sent\n");
     assert_eq!(sent_ids(&cloud), ids(&[]));
 }
 
-#[tokio::test]
-async fn a_step_that_fails_stops_it_until_it_is_told_to_resume() {
-    let cloud = graveyard(&ten());
+/// A replay that stopped since two letters of its first step still wait; its id.
+async fn stopped(cloud: &Account) -> (String, Ran) {
     let some_are_sent = AtomicBool::new(false);
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
@@ -270,49 +312,96 @@ async fn a_step_that_fails_stops_it_until_it_is_told_to_resume() {
             Fault::Pass
         }
     });
-    let ran = replay(&cloud, &["--ramp", "20,100"]).await;
-    assert_eq!(ran.code, 1);
+    let ran = replay(cloud, &["--ramp", "8,100", "--why", "the outage of May"]).await;
+    cloud.script(|_| Fault::Pass);
+    (id_of(&ran), ran)
+}
+
+#[tokio::test]
+async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
+    let cloud = graveyard(&ten());
+    let (id, ran) = stopped(&cloud).await;
+    assert_eq!(ran.code, 4);
     assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
     let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
     assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
-    assert!(ran.out.ends_with("\nMend that, then go on: the same command with --resume.\n"), "{}", ran.out);
     assert_eq!(sent(&cloud).len(), 2);
 
-    let ran = replay(&cloud, &["--ramp", "20,100"]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.contains(why), "{}", ran.err);
-    assert!(ran.err.ends_with("\nredrivectl: mend that, then go on with --resume\n"), "{}", ran.err);
-    assert_eq!(sent(&cloud).len(), 2);
-
-    cloud.script(|_| Fault::Pass);
-    let done = replay(&cloud, &["--ramp", "20,100", "--resume"]).await;
-    assert_eq!(done.code, 0, "{done:?}");
-    assert_eq!(sent_ids(&cloud), ids(&ten()));
-}
-
-#[tokio::test]
-async fn another_replay_under_way_is_a_failure_that_names_the_end_of_its_lock() {
-    let cloud = graveyard(&ten());
-    let lock =
-        json!({ "version": 1, "owner": "the function", "token": "1", "until": "2026-11-01T12:00:20Z" });
-    cloud.put("graveyard/dead-letters/replays/lock.json", &lock.to_string());
-    let ran = replay(&cloud, &[]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.starts_with("redrivectl: another replay is under way"), "{}", ran.err);
-    assert!(ran.err.contains("2026-11-01T12:00:20Z"), "{}", ran.err);
-    assert_eq!(sent_ids(&cloud), ids(&[]));
-}
-
-#[tokio::test]
-async fn times_so_long_ago_are_told_as_what_the_replay_is_known_by() {
-    let cloud = graveyard(&ten());
-    let ran = replay(&cloud, &["--since", "36h", "--until", "1h"]).await;
-    assert_eq!(
-        ran.err,
-        "redrivectl: to go on with this replay later, give --since 2026-10-31T00:00:00Z\n\
-         redrivectl: to go on with this replay later, give --until 2026-11-01T11:00:00Z\n"
+    // A script is told, and begins anew.
+    let ran = replay(&cloud, &["--ramp", "8,100"]).await;
+    assert_eq!(ran.code, 0);
+    let said = format!(
+        "redrivectl: replay {id} of the same letters is stopped, not at its end: begun 2026-11-01 12:00:00 UTC by {CALLER}, \
+         2 letters sent, letters archived before 2026-11-01 11:59:55 UTC\n\
+         redrivectl: a new replay begins; --resume {id} goes on with that one\n"
     );
-    assert_eq!((ran.code, sent(&cloud).len()), (0, 10));
+    assert_eq!(ran.err, said);
+    assert_ne!(id_of(&ran), id);
+    assert_eq!(sent_ids(&cloud), ids(&ten()));
+    // With --new nothing is said.
+    let ran = replay(&cloud, &["--new"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
+    for (answer, goes_on) in [("y\n", true), ("\n", false)] {
+        let cloud = graveyard(&ten());
+        let (id, _) = stopped(&cloud).await;
+        let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
+        let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.ends_with("Go on with it? Without, a new replay begins [y/N] "), "{}", ran.err);
+        assert_eq!(id_of(&ran) == id, goes_on);
+        assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
+    }
+}
+
+#[tokio::test]
+async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
+    let cloud = graveyard(&ten());
+    assert_eq!(replays(&cloud, &[]).await.text(), "No replays.\n");
+    let (id, _) = stopped(&cloud).await;
+    let list = replays(&cloud, &[]).await.text();
+    let row = list.lines().nth(1).unwrap();
+    assert!(row.contains(&id) && row.contains("stopped") && row.contains(CALLER), "{list}");
+    assert!(list.ends_with("\n1 replay.\n"), "{list}");
+    let listed = replays(&cloud, &["--json"]).await.json();
+    assert_eq!(listed["replays"][0]["id"], json!(id));
+
+    let shown = replays(&cloud, &["show", &id]).await.text();
+    assert!(shown.contains("  why       the outage of May\n"), "{shown}");
+    assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
+    let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
+    assert!(stop.ends_with("\nIt stops after the letters under way, wherever it runs.\n"), "{stop}");
+    let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
+    assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
+    let ran = replay(&cloud, &["--resume", &id]).await;
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("its letters in doubt were freed"), "{}", ran.err);
+
+    let unknown = replays(&cloud, &["show", "20200101T000000Z-nobody"]).await;
+    assert_eq!(unknown.code, 1);
+    assert_eq!(unknown.err, "redrivectl: there is no replay 20200101T000000Z-nobody\n");
+}
+
+#[tokio::test]
+async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
+    for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
+        let cloud = graveyard(&ten());
+        let fault_of = fault.clone();
+        cloud.script(
+            move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { Fault::Pass },
+        );
+        let ran = replay(&cloud, &["--json"]).await;
+        assert_eq!(ran.code, code, "{ran:?}");
+        let error: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(error["kind"], kind);
+        assert!(
+            error["error"].as_str().unwrap().starts_with("listing dead-letters-control/replays/"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -321,10 +410,8 @@ async fn a_person_sees_how_far_it_is() {
     let world = World { progress: true, ..World::default() };
     let ran = replay_in(world, &cloud, &["--ramp", "50,100"]).await;
     assert_eq!(ran.code, 0);
-    assert!(ran.err.starts_with("\r\x1b[Kcounting"), "{:?}", ran.err);
-    let half = "\r\x1b[K[##########..........] 5 of 10 letters, step 1 of 2";
-    let all = "\r\x1b[K[####################] 10 of 10 letters, step 2 of 2";
-    assert!(ran.err.contains(half) && ran.err.contains(all), "{:?}", ran.err);
+    assert!(ran.err.starts_with("\r\x1b[Klooking through the archive"), "{:?}", ran.err);
+    assert!(ran.err.contains("] 10 of 25 letters, step 2 of 2"), "{:?}", ran.err);
     assert!(ran.err.ends_with("\r\x1b[K"), "{:?}", ran.err);
 }
 
@@ -382,7 +469,7 @@ mod given {
         let cloud = graveyard(&posts);
         let record = shown(&cloud, &posts[0]).await;
         let ran = replay_given(&cloud, &format!("{{\"S3CR3T\n{record}\n\n[]\n")).await;
-        assert_eq!(ran.code, 1);
+        assert_eq!(ran.code, 3);
         assert_eq!(
             ran.err,
             "redrivectl: line 1: is not JSON (column 8)\n\
@@ -406,9 +493,15 @@ mod given {
 #[tokio::test]
 async fn help_says_what_the_exit_codes_of_a_replay_mean() {
     let help = redrivectl(&["replay", "--help"]).await.text();
-    for line in
-        ["  0  every letter that was asked for is sent", "  1  it stopped, was interrupted", "  2  bad usage"]
-    {
+    for line in [
+        "  0  every letter that was asked for is sent",
+        "  1  it failed",
+        "  2  bad usage",
+        "  3  done, but",
+        "  4  it stopped",
+        "  5  another replay",
+        "  6  AWS denied",
+    ] {
         assert!(help.contains(line), "{help}");
     }
 }
@@ -416,8 +509,8 @@ async fn help_says_what_the_exit_codes_of_a_replay_mean() {
 #[test]
 fn the_requeue_can_be_that_of_the_variable() {
     let said = |requeue| {
-        let variables = [("ARCHIVE", "s3://graveyard"), ("REQUEUE_ARN", requeue)];
-        let ran = super::program(&["replay", "--dry-run"], &variables);
+        let variables = [("ARCHIVE", "s3://graveyard/dead"), ("REQUEUE_ARN", requeue)];
+        let ran = super::program(&["replay", "--all", "--dry-run"], &variables);
         (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
     };
     assert_eq!(said(REQUEUE).1, "redrivectl: no region: give --region, AWS_REGION or a profile with one\n");

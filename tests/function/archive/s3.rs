@@ -41,7 +41,11 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     let cloud = Account::new();
     cloud.script(|call| {
         let fails = call.target.contains(".fifo/");
-        if fails { Fault::refuse(500, "InternalError", "oh") } else { Fault::Pass.after(Duration::from_millis(5)) }
+        if fails {
+            Fault::refuse(500, "InternalError", "oh")
+        } else {
+            Fault::Pass.after(Duration::from_millis(5))
+        }
     });
     let failure = Failure::ours(FailureClass::Transient, "InternalError");
     let answers = store(&in_s3(&cloud), &letters).await;
@@ -196,8 +200,6 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
     assert_eq!(store(&archive, &raws(1)).await, [Ok(())]);
     let call = cloud.journal().remove(0);
     assert_eq!(
-        (call.host.as_str(), call.target.as_str()),
-        ("localhost:4566", "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000Z-req-1.jsonl")
         (call.host.as_str(), call.target.as_str()),
         (
             "localhost:4566",

@@ -1,4 +1,4 @@
-use support::{Cloud, Reply, World as Redriving};
+use support::{Account, World as Redriving};
 
 use super::*;
 
@@ -11,8 +11,8 @@ fn received(payload: &Payload) -> Post {
     post
 }
 
-fn mark_in(entry: &support::Entry) -> Value {
-    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].1).unwrap()
+fn mark_in(entry: &sim::Entry) -> Value {
+    serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 /// A function that meets a letter which was exhausted, archived and replayed.
@@ -23,7 +23,7 @@ async fn replayed(request: Value, policy: &Value) -> (Redriving, Post) {
     archive.run(request).await.unwrap();
     let post = received(&archive.sent()[0]);
     let policy = policy.to_string();
-    let world = Redriving::on(Cloud::new(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
+    let world = Redriving::on(Account::new(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
     world.set_now(START + 60_000);
     (world, post)
 }
@@ -34,7 +34,7 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
         "maxDelayTarget": 60 } });
     let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": schedule } });
     let (world, post) = replayed(json!({}), &policy).await;
-    world.cloud.reply("SendMessageBatch", Reply::Fail(503, "ServiceUnavailable", "down"));
+    world.cloud.reply("SendMessageBatch", Fault::Unavailable);
     let ran = world.run([&post]).await;
     let line = ran.letter("moved");
     assert_eq!(
@@ -43,12 +43,12 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     );
     let metrics = ran.metrics();
     assert_eq!((&metrics["LettersArrived"], &metrics["LettersDeferred"]), (&json!(0), &json!(1)));
-    world.cloud.script(|_| Reply::Accept);
+    world.cloud.script(|_| Fault::Pass);
     world.cloud.forget();
     world.pass(60);
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
     let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
-    assert_eq!(call.to, "orders-worker", "nothing goes to the dead-letter queue");
+    assert_eq!(call.target, "orders-worker", "nothing goes to the dead-letter queue");
     let first = mark_in(&call.entries[0])["first"].clone();
     let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": first, "gen": 3, "passes": 1 });
     assert_eq!(
@@ -63,12 +63,12 @@ async fn the_target_of_the_replay_goes_before_the_rules_within_allow_targets() {
     let policy = |allowed: &[&str]| json!({ "default": { "allowTargets": allowed } });
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[BILLING, WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved archived refused"]);
     let (world, post) = replayed(json!({ "to": "topic" }), &policy(&[TOPIC])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("PublishBatch")[0].to, "orders");
+    assert_eq!(world.cloud.calls("PublishBatch")[0].target, "orders");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,5 +86,5 @@ async fn a_rule_that_archives_or_holds_still_does() {
 async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
     let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;
     assert_eq!(world.run([&post.queue(DLQ)]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].to, "orders-worker");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-worker");
 }
