@@ -98,7 +98,7 @@ class Deployment:
     def archive(self):
         """The archived records, each with the `key` of the object that holds it."""
         s3, bucket = self.stack.client("s3"), self.outputs["ArchiveBucketName"]
-        # Not what replays remember, which lies beside it.
+        # Without what others may have put there.
         prefix = self.outputs["ArchiveLocation"].removeprefix(f"s3://{bucket}/") + "/queue="
         records = []
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
@@ -324,11 +324,12 @@ def session_of(role_arn):
 def permit_replays(deployment):
     """Gives the operator the permissions that docs/redrivectl.md names, and no other."""
     archive, requeue = deployment.outputs["ArchiveLocation"].removeprefix("s3://"), deployment.outputs["RequeueArn"]
+    replays = f"arn:aws:s3:::{archive}-control/replays/*"
     permissions = [
         (["s3:ListBucket"], f"arn:aws:s3:::{deployment.outputs['ArchiveBucketName']}"),
         (["s3:GetObject"], f"arn:aws:s3:::{archive}/*"),
-        (["s3:PutObject"], f"arn:aws:s3:::{archive}/replays/*"),
-        (["sqs:SendMessage", "sqs:GetQueueAttributes"], requeue),
+        (["s3:GetObject", "s3:PutObject"], replays),
+        (["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"], requeue),
         (["sqs:GetQueueAttributes"], deployment.queue_arn),
     ]
     statements = [{"Effect": "Allow", "Action": actions, "Resource": on} for actions, on in permissions]

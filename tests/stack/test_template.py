@@ -338,12 +338,14 @@ def calls_of(world, deployment, keys):
         "orders": f"{control}/orders.json",
         "ended orders": f"{control}/orders/1.json",
         "waiting letters": f"{control}/waiting/queue=dlq/1.jsonl",
+        "replays": f"{control}/replays/1/replay.json",
         "archive": f"{archive}/queue=dlq/1.jsonl",
     }.items():
         calls[f"read {name}"] = lambda key=key: s3.get_object(Bucket=bucket, Key=key)
         calls[f"write {name}"] = lambda key=key: s3.put_object(Bucket=bucket, Key=key, Body=b"{}")
         calls[f"delete {name}"] = lambda key=key: s3.delete_object(Bucket=bucket, Key=key)
-    for name, prefix in {"control": f"{control}/", "archive": f"{archive}/", "everything": ""}.items():
+    prefixes = {"control": f"{control}/", "replays": f"{control}/replays/", "archive": f"{archive}/", "everything": ""}
+    for name, prefix in prefixes.items():
         calls[f"list {name}"] = lambda prefix=prefix: s3.list_objects_v2(Bucket=bucket, Prefix=prefix)
     for name, url in queues.items():
         calls |= {
@@ -377,6 +379,7 @@ def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
         "write ended orders",
         "read waiting letters",
         "list control",
+        "list replays",
         "wake dead-letter queue",
         "wake requeue",
     }
@@ -395,24 +398,51 @@ def test_function_without_orders_has_no_right_to_them(world):
     assert "-control" not in json.dumps(granted)
 
 
+def allowed_to_function(world, deployment):
+    """What the function may do with the archive and with what is beside it."""
+    calls = calls_of(world, deployment, People(world).session(deployment.outputs["FunctionRoleArn"]))
+    things = ("orders", "letters", "archive", "control", "replays", "everything")
+    calls = {name: call for name, call in calls.items() if any(thing in name for thing in things)}
+    return set(calls) - refusals(calls)
+
+
 @pytest.mark.parametrize("listed", ["on", "off"])
 def test_function_may_hear_orders_and_list_letters_but_give_no_orders(world, listed):
     topic = world.topic()
     deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", WaitingList=listed)
-    session = People(world).session(deployment.outputs["FunctionRoleArn"])
-    calls = {
-        name: call
-        for name, call in calls_of(world, deployment, session).items()
-        if any(word in name for word in ("orders", "letters", "archive", "control", "everything"))
-    }
 
     writes = {"write archive"} | ({"write waiting letters"} if listed == "on" else set())
-    assert set(calls) - refusals(calls) == {"read orders", "list control"} | writes
+    assert allowed_to_function(world, deployment) == {"read orders", "list control", "list replays"} | writes
     assert settings(world, deployment)["CONTROL"] == deployment.outputs["ControlLocation"]
     assert settings(world, deployment)["WAITING_LIST"] == listed
 
 
-def test_orders_outlive_the_archive_and_the_waiting_list_does_not():
+def test_function_that_replays_may_read_the_archive_and_keep_what_it_sent_and_no_more(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", AllowReplay="true")
+
+    assert allowed_to_function(world, deployment) == {
+        "read orders",
+        "list control",
+        "write waiting letters",
+        "write archive",
+        "read archive",
+        "list archive",
+        "read replays",
+        "write replays",
+        "list replays",
+    }
+
+
+@pytest.mark.parametrize(
+    "lacking,needed", [({"Orders": "off"}, "Orders on"), ({"Requeue": "none"}, "a Requeue, standard or fifo")]
+)
+def test_replays_by_an_event_need_a_requeue_and_orders(world, lacking, needed):
+    with pytest.raises(ClientError, match=f"AllowReplay needs {needed}"):
+        world.deploy(policy(retries=1, delay=1), world.topic(), AllowReplay="true", **lacking)
+
+
+def test_orders_and_replays_outlive_the_archive_and_the_waiting_list_does_not():
     rules = resolved(ArchiveRetentionDays=90)["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
     ends = {rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
     assert ends == {"dead-letters/": 90, "dead-letters-control/waiting/": 1}
@@ -494,7 +524,7 @@ SHAPES = {
         {"kms:Decrypt", "kms:GenerateDataKey"},
     ),
     "tracing": ({"Tracing": "Active"}, {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}),
-    # Of the whole archive; s3:ListBucket and s3:GetObject are granted for the orders anyway.
+    # Of the archive and of replays; the same actions are granted on other objects anyway.
     "replay": ({"AllowReplay": "true"}, set()),
     "discovery": ({"DiscoverSubscription": "true"}, {"sns:ListSubscriptions"}),
     "network": (
