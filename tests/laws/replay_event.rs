@@ -1,25 +1,35 @@
-//! Any wish for a replay is refused in words, or is one that can be carried out and reads back as written.
+//! Any wish for a replay is refused in words, or is one that can be carried out and reads back as written. Only a wish
+//! with an id goes on with a replay, and it selects nothing.
 
-use serde_json::Value;
-use sns_redrive::replay::Request;
+use serde_json::{Value, json};
+use sns_redrive::replay::{Request, Resume, Wish};
 
 /// The bytes are what stands in an event's `replay`.
 pub fn check(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<Value>(data) else { return };
-    let object = json.is_object();
-    let request = match Request::from_json(json) {
-        Ok(request) => request,
-        Err(faults) => {
-            assert!(!faults.is_empty() && faults.iter().all(|fault| !fault.is_empty()), "a refusal says why");
-            return;
+    let (object, id) = (json.is_object(), json.get("resume").cloned());
+    match Wish::from_json(json) {
+        Err(faults) => says_why(&faults),
+        Ok(Wish::Resume(resume)) => {
+            assert_eq!(id, Some(json!(resume.id)), "it goes on with the replay that is named");
+            let Resume { id, rate, threshold, settle_seconds } = &resume;
+            let written =
+                json!({ "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds });
+            assert_eq!(Wish::from_json(written), Ok(Wish::Resume(resume)), "nothing else is in it");
         }
-    };
-    assert!(object, "nothing but an object selects letters");
-    let written = serde_json::to_value(&request).unwrap();
-    assert_eq!(Request::from_json(written).as_ref(), Ok(&request));
+        Ok(Wish::Begin(request)) => {
+            assert!(object, "nothing but an object selects letters");
+            assert_eq!(id, None, "a wish to go on never begins a replay");
+            begins(&request);
+        }
+    }
+}
+
+fn begins(request: &Request) {
+    let written = serde_json::to_value(request).unwrap();
+    assert_eq!(Wish::from_json(written), Ok(Wish::Begin(Box::new(request.clone()))));
     if let Err(faults) = request.check() {
-        assert!(!faults.is_empty() && faults.iter().all(|fault| !fault.is_empty()), "a refusal says why");
-        return;
+        return says_why(&faults);
     }
     assert!(
         (1..=10_000).contains(&request.rate) && request.threshold <= 100 && request.settle_seconds <= 3600
@@ -28,4 +38,8 @@ pub fn check(data: &[u8]) {
     assert!(request.ramp.is_sorted_by(|one, next| one < next), "steps rise");
     let selection = request.select.selection(request.cut_off).unwrap();
     assert!(selection.from.zip(selection.to).is_none_or(|(from, to)| from < to));
+}
+
+fn says_why(faults: &[String]) {
+    assert!(!faults.is_empty() && faults.iter().all(|fault| !fault.is_empty()), "a refusal says why");
 }
