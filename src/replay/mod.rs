@@ -7,7 +7,7 @@
 //! ```text
 //!  archive ──select──> letters ──pack──> requeue ──> the function: rule, target, schedule
 //!                         │
-//!                         └── manifest and ledger: what is under way, what was sent
+//!                         └── units and ledgers: what is under way, what was sent
 //! ```
 //!
 //! - **Work is cut by what is stored.** A unit is a bounded run of archive objects of one queue and hour, cut alike by
