@@ -157,12 +157,12 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         again: args.again,
         why: args.why.clone(),
     };
+    request.check().map_err(Failed::Input)?;
     if args.resume.is_none() && args.from.is_none() && request.select == Select::default() && !args.all {
         return bad(
             "which letters? Give --topic, --since, --reason or others, or --all for the whole archive",
         );
     }
-    request.check().map_err(Failed::Input)?;
     Ok(request)
 }
 

@@ -94,7 +94,7 @@ impl<'r> Drive<'r> {
         given: Option<Given>,
     ) -> Result<State, ReplayError> {
         let was_stopped = state.status == Status::Stopped;
-        let is_new = state.place.units == 0 && state.counts == Counts::default() && state.place.stage == 0;
+        let is_new = state.place.step_began == Timestamp::default();
         state.taken_up = replay.kept.now().await?;
         if state.status != Status::Settling {
             state.go_on();

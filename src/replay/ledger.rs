@@ -132,10 +132,10 @@ impl Ledger {
         known
     }
 
-    /// The letters that some replay has sent, or only this one.
+    /// The letters that some replay has sent as they lie here, or only this replay.
     pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l Identity> {
         let entries = self.entries.iter().filter(move |entry| only.is_none_or(|only| entry.replay == only));
-        entries.flat_map(|entry| entry.sent.iter().chain(&entry.doubles))
+        entries.flat_map(|entry| &entry.sent)
     }
 
     /// Takes it for a worker.

@@ -13,8 +13,7 @@ pub fn check(data: &[u8]) {
         Ok(Wish::Resume(resume)) => {
             assert_eq!(id, Some(json!(resume.id)), "it goes on with the replay that is named");
             let Resume { id, rate, threshold, settle_seconds } = &resume;
-            let written =
-                json!({ "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds });
+            let written = json!({ "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds });
             assert_eq!(Wish::from_json(written), Ok(Wish::Resume(resume)), "nothing else is in it");
         }
         Ok(Wish::Begin(request)) => {

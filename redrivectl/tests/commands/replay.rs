@@ -237,7 +237,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--all", "--queue", "orders-dlq"], "cannot be used with"),
         (&["--since", "1h", "--until", "2h"], "--until must be later than --since"),
         (&["--match", "{}"], "--match must be an object"),
-        (&["--policy", "/nowhere"], "cannot read /nowhere"),
+        (&["--all", "--policy", "/nowhere"], "cannot read /nowhere"),
         (&["--from", "/nowhere"], "cannot read /nowhere"),
         (&["--from", "-", "--policy", "-"], "cannot both be standard input"),
         (&["--from", "-"], "no record is given"),

@@ -131,7 +131,7 @@ async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected
         for minute in [0, 10] {
             let archived = NOW + minute * 60_000;
             let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
-            let ids = (0..900).map(|n| if n == 0 { 0 } else { n + minute * 1000 });
+            let ids = (0..1500).map(|n| if n == 0 { 0 } else { n + minute * 1000 });
             let lines = ids.map(|n| record_at(&plain(&n.to_string()), archived).to_line().unwrap());
             world.put(&key, &lines.collect::<String>(), archived);
         }
@@ -140,11 +140,11 @@ async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected
             let to = format!("2026-11-01T12:{minute}:59Z");
             json!({ "ramp": [100], "select": { "from": from, "to": to } })
         };
-        assert_eq!(world.run(of_minute(first)).await.unwrap().counts.sent, 900);
+        assert_eq!(world.run(of_minute(first)).await.unwrap().counts.sent, 1500);
         let done = world.run(of_minute(then)).await.unwrap();
-        assert_eq!((done.counts.sent, done.counts.doubles), (899, 1), "{first} first");
+        assert_eq!((done.counts.sent, done.counts.doubles), (1499, 1), "{first} first");
         // Whoever wants both again gets each once.
         let again = world.run(json!({ "ramp": [100], "again": true })).await.unwrap();
-        assert_eq!((again.counts.sent, again.counts.doubles), (1799, 1));
+        assert_eq!((again.counts.sent, again.counts.doubles), (2999, 1));
     }
 }
