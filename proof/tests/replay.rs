@@ -4,41 +4,50 @@
 use proof::loss::replay::{Books, Objects, SELECTED, Verdict};
 use serde_json::json;
 
-const MANIFEST: &str = "graveyard/dead-letters/replays/r/manifest.json";
+const REPLAYS: &str = "graveyard/dead-letters-control/replays";
 
-/// A replay, told in short.
+/// A replay, told in short. Each letter has a ledger of its own.
 struct Story {
     books: Books,
     bucket: Objects,
-    batches: usize,
 }
 
-/// Returns the id of a letter's message.
+/// Returns the identity of a letter.
 fn id(who: usize) -> String {
-    format!("message-{who}")
+    format!("letter-{who}")
+}
+
+fn ledger(who: usize) -> String {
+    format!("{REPLAYS}/queues/queue=q/hour=20261101T12/{who:06}.json")
 }
 
 impl Story {
     /// A replay in which all went well but for these letters, which nothing happened to yet.
     fn without(left_out: &[usize]) -> Self {
         let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-        let mut story = Self { books: Books::new(ids), bucket: Objects::new(), batches: 0 };
-        story.bucket.insert(MANIFEST.to_owned(), json!({ "status": "done" }).to_string());
+        let mut story = Self { books: Books::new(ids), bucket: Objects::new() };
+        story.bucket.insert(format!("{REPLAYS}/queues/queue=q/hour=20261101T12/cuts.json"), "{}".to_owned());
+        story.tells("done", SELECTED, 0);
         for who in (0..SELECTED).filter(|who| !left_out.contains(who)) {
             story.sent(who, 1, true);
-            story.recorded(who, "sent");
+            story.recorded(who, "sent", 0);
         }
         story
+    }
+
+    fn tells(&mut self, status: &str, sent: usize, repeated: u64) {
+        let counts = json!({ "sent": sent, "repeated": repeated });
+        let state = json!({ "id": "r", "status": status, "counts": counts });
+        self.bucket.insert(format!("{REPLAYS}/r/replay.json"), state.to_string());
     }
 
     fn sent(&mut self, who: usize, run: usize, heard: bool) {
         self.books.arrived(who, run, heard, &self.bucket);
     }
 
-    fn recorded(&mut self, who: usize, state: &str) {
-        self.batches += 1;
-        let key = format!("graveyard/dead-letters/replays/r/batches/{:08}.jsonl", self.batches);
-        self.bucket.insert(key, json!({ "messageId": id(who), "state": state }).to_string());
+    fn recorded(&mut self, who: usize, state: &str, repeated: u64) {
+        let entry = json!({ "replay": "r", state: [id(who)], "repeated": repeated });
+        self.bucket.insert(ledger(who), json!({ "version": 1, "entries": [entry] }).to_string());
     }
 
     fn judge(&self) -> Verdict {
@@ -59,7 +68,7 @@ fn a_replay_that_sent_and_recorded_every_letter_is_good() {
 #[test]
 fn a_requeue_that_drops_a_letter_loses_it_whatever_the_ledger_says() {
     let mut story = Story::without(&[3]);
-    story.recorded(3, "sent");
+    story.recorded(3, "sent", 0);
     let verdict = story.judge();
     assert_eq!((verdict.arrived, verdict.lost), (SELECTED - 1, 1));
     assert_eq!(verdict.violations, ["letter 3 is lost"]);
@@ -69,9 +78,11 @@ fn a_requeue_that_drops_a_letter_loses_it_whatever_the_ledger_says() {
 fn a_bucket_that_forgets_a_ledger_is_found() {
     let mut story = Story::without(&[3]);
     story.sent(3, 1, true);
+    story.tells("done", SELECTED - 1, 0);
     assert_eq!(story.violations(), ["no ledger says that letter 3 was sent"]);
-    story.recorded(3, "sending");
-    assert_eq!(story.violations(), ["no ledger says that letter 3 was sent"], "that says less");
+    story.recorded(3, "sending", 0);
+    let in_doubt = format!("{} has letters in doubt", ledger(3));
+    assert_eq!(story.violations(), ["no ledger says that letter 3 was sent", &in_doubt]);
 }
 
 #[test]
@@ -81,7 +92,8 @@ fn a_duplicate_needs_a_cause_in_the_sending_before_it() {
         story.sent(3, 1, heard);
         cause(&mut story.books);
         story.sent(3, 2, true);
-        story.recorded(3, "sent");
+        story.recorded(3, "sent", 1);
+        story.tells("done", SELECTED, 1);
         assert_eq!(story.judge().duplicates, 1);
         story.violations()
     };
@@ -96,10 +108,44 @@ fn a_duplicate_needs_a_cause_in_the_sending_before_it() {
 }
 
 #[test]
+fn a_duplicate_is_counted_unless_the_sdk_made_it() {
+    let again_in = |run: usize| {
+        let mut story = Story::without(&[3]);
+        story.sent(3, 1, false);
+        story.sent(3, run, true);
+        story.recorded(3, "sent", 0);
+        story.violations()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(again_in(1), none);
+    assert_eq!(again_in(2), ["1 letters are sent again, and 0 are counted"]);
+}
+
+#[test]
+fn a_replay_that_tells_other_counts_than_its_ledgers_is_found() {
+    let mut story = Story::without(&[]);
+    story.tells("done", SELECTED - 1, 0);
+    let key = format!("{REPLAYS}/r/replay.json");
+    assert_eq!(story.violations(), [format!("{key} tells {} sent, its ledgers {SELECTED}", SELECTED - 1)]);
+    story.tells("done", SELECTED, 2);
+    assert_eq!(story.violations(), [format!("{key} tells 2 repeated, its ledgers 0")]);
+}
+
+#[test]
+fn a_claim_that_is_left_behind_is_found() {
+    let mut story = Story::without(&[]);
+    let claimed = json!({ "claim": { "replay": "r" }, "entries": [{ "replay": "r", "sent": [id(3)] }] });
+    story.bucket.insert(ledger(3), claimed.to_string());
+    assert_eq!(story.violations(), [format!("{} is still claimed", ledger(3))]);
+}
+
+#[test]
 fn what_a_ledger_calls_sent_is_not_sent_again_not_even_after_a_kill() {
     let mut story = Story::without(&[]);
     story.books.killed(1);
     story.sent(3, 2, true);
+    story.recorded(3, "sent", 1);
+    story.tells("done", SELECTED, 1);
     assert_eq!(story.violations(), ["letter 3 is sent again, and a ledger says that it was sent"]);
 }
 
@@ -113,6 +159,6 @@ fn a_letter_that_was_not_selected_is_found() {
 #[test]
 fn a_replay_that_does_not_end_as_done_is_found() {
     let mut story = Story::without(&[]);
-    story.bucket.insert(MANIFEST.to_owned(), json!({ "status": "settling" }).to_string());
-    assert_eq!(story.violations(), [format!("{MANIFEST} ends as \"settling\"")]);
+    story.tells("settling", SELECTED, 0);
+    assert_eq!(story.violations(), [format!("{REPLAYS}/r/replay.json ends as \"settling\"")]);
 }

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+use sim::arn;
 
 use super::SELECTED;
 use crate::loss::ledger::{Run as Invocation, Who};
@@ -13,7 +17,7 @@ pub type Objects = BTreeMap<String, String>;
 /// What happened to the letters of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Books {
-    /// The letters by their messages' ids in the archive.
+    /// The letters by their identities in ledgers.
     ids: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
     /// Invocations that were killed.
@@ -46,7 +50,7 @@ pub struct Verdict {
 }
 
 impl Books {
-    /// Returns books about letters whose messages have these ids.
+    /// Returns books about letters of these identities.
     #[must_use]
     pub fn new(ids: BTreeMap<String, Who>) -> Self {
         Self { ids, ..Self::default() }
@@ -82,17 +86,21 @@ impl Books {
     pub fn judge(&self, objects: &Objects) -> Verdict {
         let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
         let recorded = self.recorded(objects);
+        let mut to_count = 0;
         for who in 0..SELECTED {
-            let mut arrivals = self.arrivals.iter().filter(|it| it.who == who).rev();
-            // The last arrival is the one that counts; each before it must have a cause for another.
-            if arrivals.next().is_none() {
+            let arrivals: Vec<_> = self.arrivals.iter().filter(|it| it.who == who).collect();
+            if arrivals.is_empty() {
                 verdict.lost += 1;
                 verdict.violations.push(format!("letter {who} is lost"));
                 continue;
             }
             verdict.arrived += 1;
-            for Arrival { run, heard, .. } in arrivals {
+            // The last arrival is the one that counts; each before it must have a cause for another.
+            for two in arrivals.windows(2) {
+                let Arrival { run, heard, .. } = two[0];
                 verdict.duplicates += 1;
+                // Of what the SDK repeats by itself the function is not told.
+                to_count += u64::from(two[1].run != *run);
                 if *heard && !self.killed.contains(run) && !self.unwritten.contains(run) {
                     verdict.violations.push(format!("letter {who} is sent again without a cause"));
                 }
@@ -101,10 +109,36 @@ impl Books {
                 verdict.violations.push(format!("no ledger says that letter {who} was sent"));
             }
         }
-        for (key, text) in objects.iter().filter(|(key, _)| key.contains("manifest.json")) {
-            let manifest: Value = serde_json::from_str(text).unwrap_or_default();
-            if manifest["status"] != "done" {
-                verdict.violations.push(format!("{key} ends as {}", manifest["status"]));
+        let (mut sent, mut repeated) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
+        for (key, ledger) in ledgers(objects) {
+            if !ledger["claim"].is_null() {
+                verdict.violations.push(format!("{key} is still claimed"));
+            }
+            for entry in entries(&ledger) {
+                if !letters(entry, "sending").is_empty() {
+                    verdict.violations.push(format!("{key} has letters in doubt"));
+                }
+                let replay = entry["replay"].as_str().unwrap_or_default();
+                *sent.entry(replay.to_owned()).or_default() += letters(entry, "sent").len() as u64;
+                *repeated.entry(replay.to_owned()).or_default() += number(&entry["repeated"]);
+            }
+        }
+        let counted = repeated.values().sum::<u64>();
+        if counted < to_count {
+            verdict.violations.push(format!("{to_count} letters are sent again, and {counted} are counted"));
+        }
+        for (key, text) in objects.iter().filter(|(key, _)| key.ends_with("/replay.json")) {
+            let state: Value = serde_json::from_str(text).unwrap_or_default();
+            if state["status"] != "done" {
+                verdict.violations.push(format!("{key} ends as {}", state["status"]));
+            }
+            let id = state["id"].as_str().unwrap_or_default();
+            for (count, of_ledgers) in [("sent", &sent), ("repeated", &repeated)] {
+                let (told, noted) =
+                    (number(&state["counts"][count]), of_ledgers.get(id).copied().unwrap_or_default());
+                if told != noted {
+                    verdict.violations.push(format!("{key} tells {told} {count}, its ledgers {noted}"));
+                }
             }
         }
         verdict
@@ -112,9 +146,37 @@ impl Books {
 
     /// Returns the letters that ledgers call sent.
     pub(super) fn recorded(&self, objects: &Objects) -> BTreeSet<Who> {
-        let ledgers = objects.iter().filter(|(key, _)| key.contains("/batches/"));
-        let lines = ledgers.flat_map(|(_, text)| text.lines()).map(serde_json::from_str::<Value>);
-        let sent = lines.flatten().filter(|line| line["state"] == "sent");
-        sent.filter_map(|line| self.ids.get(line["messageId"].as_str()?).copied()).collect()
+        let sent = ledgers(objects).flat_map(|(_, ledger)| {
+            entries(&ledger).iter().flat_map(|entry| letters(entry, "sent")).collect::<Vec<_>>()
+        });
+        sent.filter_map(|identity| self.ids.get(&identity).copied()).collect()
     }
+}
+
+/// Returns what names a letter in ledgers: a digest of its queue's ARN and its message's id.
+pub(super) fn identity(queue: &str, message: &str) -> String {
+    let hash =
+        Sha256::new().chain_update(arn("sqs", queue)).chain_update([0]).chain_update(message).finalize();
+    URL_SAFE_NO_PAD.encode(&hash[..16])
+}
+
+fn ledgers(objects: &Objects) -> impl Iterator<Item = (&String, Value)> {
+    let ledgers =
+        objects.iter().filter(|(key, _)| key.contains("/replays/queues/") && !key.ends_with("cuts.json"));
+    ledgers.map(|(key, text)| (key, serde_json::from_str(text).unwrap_or_default()))
+}
+
+fn entries(ledger: &Value) -> &[Value] {
+    ledger["entries"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns the identities of an entry's letters in a state.
+fn letters(entry: &Value, state: &str) -> Vec<String> {
+    let all = entry[state].as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().filter_map(|identity| identity.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns a count; what is not written is none.
+fn number(count: &Value) -> u64 {
+    count.as_u64().unwrap_or_default()
 }

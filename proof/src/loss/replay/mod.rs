@@ -1,8 +1,8 @@
 //! The fault matrix of a replay: every call of it, every fault.
 //!
-//! The function itself archives the letters, and replays some of them before, so that there are a lock and
-//! ledgers. A scenario begins with a copy of that bucket and asks as a scheduler does: for the same again, until
-//! the replay is done and has left nothing out. Then it is seen what has arrived.
+//! The function itself archives the letters, and replays some of them before, so that there are ledgers. A scenario
+//! begins with a copy of that bucket and asks as an operator does: it begins a replay once, then goes on with what is
+//! kept of it, until it is done and has left nothing out. Then it is seen what has arrived.
 
 mod books;
 mod world;
@@ -16,6 +16,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use sim::lambda::{Mapping, MappingSettings, Outcome};
 
+use self::books::identity;
 pub use self::books::{Books, Objects, Verdict};
 use self::world::{Injection, Site, World};
 use super::faults::Fault;
@@ -25,13 +26,13 @@ use super::matrix::by_fault;
 use super::world::put;
 use crate::Ended;
 
-/// Longest time of a scenario. A lock that a killed process leaves behind holds for 30 s.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest time of a scenario. A claim that a killed process leaves behind holds for a minute.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// An invocation's time, of which a replay keeps 20 s for stopping.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Between two invocations, like a scheduler's minute.
+/// Between two invocations; the ids of replays begin with the second.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Letters that were archived within the last five seconds are not selected.
@@ -40,20 +41,24 @@ const LAG: Duration = Duration::from_secs(6);
 /// Violations that are told of a scenario.
 const MOST_TOLD: usize = 3;
 
-/// The letters by kind and queue. Those before [`SELECTED`] are selected; the raw ones are not, nor what is in the
-/// queue that was replayed before.
-const LETTERS: [(Kind, &str, usize); 5] = [
-    (Kind::Queue, "orders-dlq", 18),
+/// The letters by kind and queue. Those before [`SELECTED`] are to be sent; the raw ones are not selected, and those of
+/// [`BEFORE`] are, but were sent by another replay.
+const LETTERS: [(Kind, &str, usize); 6] = [
+    (Kind::Queue, "invoices-dlq", 12),
+    (Kind::Queue, "orders-dlq", 6),
     (Kind::Moved, "orders-dlq", 6),
     (Kind::Topic, "orders-dlq", 6),
     (Kind::Raw, "orders-dlq", 6),
-    (Kind::Queue, "returns-dlq", 4),
+    (Kind::Queue, BEFORE, 4),
 ];
+
+/// The queue that was replayed before.
+const BEFORE: &str = "returns-dlq";
 
 /// The origins that are selected.
 const ORIGINS: [&str; 2] = ["sns", "sqs"];
 
-/// How many letters are selected.
+/// How many letters are to be sent.
 pub const SELECTED: usize = 30;
 
 /// Letters in an archive, with what is left of a replay of others.
@@ -81,11 +86,17 @@ pub struct Run {
     took: Duration,
 }
 
-/// A replay's event.
-fn request(queue: &str, resume: bool) -> String {
+/// The event that begins a replay of one queue or of all. It waits after its first step for long enough to look
+/// whether somebody stops it.
+fn begin(queue: Option<&str>) -> String {
     json!({ "replay": { "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100],
-        "threshold": 100, "settleSeconds": 0, "resume": resume } })
+        "threshold": 100, "settleSeconds": 3 } })
     .to_string()
+}
+
+/// The event that goes on with one.
+fn resume(id: &str) -> String {
+    json!({ "replay": { "resume": id } }).to_string()
 }
 
 /// The policy of a replay.
@@ -106,9 +117,11 @@ impl Archive {
             }
         }
         let world = World::new(letters.clone(), Books::default(), Objects::new(), Vec::new());
-        let ids =
-            letters.iter().zip(&queues).map(|(letter, queue)| (put(&world.aws, queue, letter), letter.who));
-        let ids: BTreeMap<_, _> = ids.map(|(id, who)| (id.to_string(), who)).collect();
+        let ids = letters
+            .iter()
+            .zip(&queues)
+            .map(|(letter, queue)| (identity(queue, &put(&world.aws, queue, letter)), letter.who));
+        let ids: BTreeMap<_, _> = ids.collect();
         let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
         world.begin(&process, 0);
         for queue in queues.iter().copied().collect::<BTreeSet<_>>() {
@@ -123,22 +136,22 @@ impl Archive {
         std::thread::sleep(LAG);
         let mut process = world.process(binary, log, &policy());
         world.begin(&process, 1);
-        let ended = process.sandbox.invoke(request("returns-dlq", false), TIMEOUT);
+        let ended = process.sandbox.invoke(begin(Some(BEFORE)), TIMEOUT);
         let (books, objects) = (Books::new(ids), world.state().objects.clone());
-        let sent = (0..letters.len()).filter(|who| queues[*who] == "returns-dlq").collect();
+        let sent = (0..letters.len()).filter(|who| queues[*who] == BEFORE).collect();
         assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
         Self { letters, books, objects }
     }
 }
 
-/// Every cell that makes sense, those first that wait for a lock.
+/// Every cell that makes sense, those first that wait for a claim.
 #[must_use]
 pub fn scenarios() -> Vec<Scenario> {
     let cells = Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| Scenario { site, fault }));
     let mut all: Vec<_> = cells.filter(|it| it.site.has(it.fault)).collect();
-    all.sort_by_key(|it| match it.fault {
-        Fault::KillBefore | Fault::KillAfter => 0,
-        Fault::Silent | Fault::Mute => 1,
+    all.sort_by_key(|it| match (it.site, it.fault) {
+        (_, Fault::KillBefore | Fault::KillAfter) | (Site::LedgerBefore | Site::LedgerAfter, _) => 0,
+        (_, Fault::Silent | Fault::Mute) => 1,
         _ => 2,
     });
     all
@@ -171,14 +184,16 @@ impl Scenario {
     #[must_use]
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
-        let mut objects = archive.objects.clone();
-        if self.site == Site::TakeLock {
-            // Then it is taken by the first call.
-            objects.retain(|key, _| !key.ends_with("lock.json"));
-        }
-        let world = World::new(archive.letters.clone(), archive.books.clone(), objects, self.injections());
-        let (mut process, mut resume, mut run) = (None, false, 0);
+        let (letters, objects) = (archive.letters.clone(), archive.objects.clone());
+        let world = World::new(letters, archive.books.clone(), objects, self.injections());
+        let (mut process, mut run) = (None, 0);
         let done = loop {
+            let event = match latest(&world.state().objects) {
+                Some(kept) if kept["status"] != "done" => resume(kept["id"].as_str().unwrap_or_default()),
+                Some(kept) if is_whole(&kept) => break true,
+                // What was left out is asked for once more.
+                _ => begin(None),
+            };
             if began.elapsed() > PATIENCE {
                 break false;
             }
@@ -189,19 +204,18 @@ impl Scenario {
                 let killer = running.sandbox.killer();
                 std::thread::spawn(move || killer.kill());
             }
-            let mut ended = running.sandbox.invoke(request("orders-dlq", resume), TIMEOUT);
+            let mut ended = running.sandbox.invoke(event, TIMEOUT);
             if fault == Some(Fault::KillAfter) {
                 ended = Ended::Died;
             }
             let mut state = world.state();
             let troubled = world.is_troubled(run);
             match ended {
-                Ended::Answer(text, _) if fault != Some(Fault::BreakAfter) => {
-                    let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
-                    if manifest["status"] == "done" && is_whole(&manifest) {
-                        break true;
+                Ended::Answer(text, _) => {
+                    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+                    if latest(&state.objects).is_none_or(|kept| kept["status"] != answer["status"]) {
+                        state.books.broken(format!("invocation {run} answers what is not kept: {answer}"));
                     }
-                    resume = manifest["status"] == "stopped";
                 }
                 Ended::Died | Ended::TimedOut => {
                     if !troubled {
@@ -210,11 +224,10 @@ impl Scenario {
                     state.books.killed(run);
                     process = None;
                 }
-                // A lock that was left behind holds for a while; all else needs a fault.
-                Ended::Error(error) if !troubled && !error.contains("another replay is under way") => {
+                Ended::Error(error) if !troubled => {
                     state.books.broken(format!("invocation {run} fails without a fault: {error}"));
                 }
-                Ended::Answer(..) | Ended::Error(_) => {}
+                Ended::Error(_) => {}
             }
             drop(state);
             std::thread::sleep(PAUSE);
@@ -236,28 +249,38 @@ impl Scenario {
     fn injections(self) -> Vec<Injection> {
         let calls = match self.fault {
             Fault::Silent | Fault::Mute | Fault::KillBefore | Fault::KillAfter => 1,
+            // The SDK does not try again, and each time a claim is left behind, which holds for a minute.
+            Fault::Denied | Fault::Permanent if self.site == Site::LedgerAfter => 1,
             // All objects are read at once.
             _ if self.site == Site::Letters => 10,
             // The SDK tries three times.
             _ => 4,
         };
-        // The first two are about the ledger of the replay before.
-        let from = if self.site == Site::GetLedger { 2 } else { 0 };
+        // The first is read before anything is sent.
+        let from = if self.site == Site::GetLedger { 1 } else { 0 };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from, calls }];
-        if matches!(self.site, Site::GetManifest | Site::GetLedger) {
-            // An invocation that ends within the replay, so that the next one goes on.
-            all.push(Injection { site: Site::Manifest, fault: Fault::Denied, from: 0, calls: 1 });
+        if matches!(self.site, Site::GetState | Site::GetUnits | Site::GetLedger) {
+            // An invocation that ends after the first letters, so that the next one goes on.
+            all.push(Injection { site: Site::State, fault: Fault::Denied, from: 2, calls: 1 });
         }
         all
     }
 }
 
+/// The latest replay that is kept, but for the one before.
+fn latest(objects: &Objects) -> Option<Value> {
+    let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
+    let states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
+    // The keys are in the order of time.
+    states.filter(|state| state["request"]["select"]["queue"] != BEFORE).last()
+}
+
 /// Whether nothing was left out that another replay could send.
-fn is_whole(manifest: &Value) -> bool {
+fn is_whole(state: &Value) -> bool {
+    let counts = &state["counts"];
     let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
-    let all_replayable =
-        manifest["counts"]["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
-    all_replayable && none(&manifest["counts"]["unreadable"]) && none(&manifest["refused"])
+    let all_replayable = counts["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
+    all_replayable && none(&counts["unreadable"]) && none(&counts["refused"])
 }
 
 impl Run {

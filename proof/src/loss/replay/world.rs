@@ -21,26 +21,32 @@ const PAGE: usize = 2;
 /// The bucket.
 const BUCKET: &str = "graveyard";
 
+/// What replays keep there begins so, and what is archived so.
+const CONTROL: &str = "graveyard/dead-letters-control/replays/";
+const LETTERS: &str = "graveyard/dead-letters/";
+
 /// A call. What is kept in the bucket is told apart by its key, and by whether it is written for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Site {
     ListLetters,
     ListState,
     Letters,
-    GetLock,
-    GetManifest,
+    GetCuts,
+    Cuts,
+    GetUnits,
+    Units,
+    GetState,
+    NewState,
+    State,
     GetLedger,
-    TakeLock,
-    KeepLock,
-    NewManifest,
-    Manifest,
-    NewLedger,
-    Ledger,
+    LedgerBefore,
+    LedgerAfter,
+    GetStop,
     Waiting,
     Send,
     Answer,
     /// The archiving of the letters, which is no part of a replay.
-    Store,
+    Archiving,
 }
 
 /// The account around a replay.
@@ -86,19 +92,21 @@ pub(super) struct Injection {
 
 impl Site {
     /// Every site of a replay.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::ListLetters,
         Self::ListState,
         Self::Letters,
-        Self::GetLock,
-        Self::GetManifest,
+        Self::GetCuts,
+        Self::Cuts,
+        Self::GetUnits,
+        Self::Units,
+        Self::GetState,
+        Self::NewState,
+        Self::State,
         Self::GetLedger,
-        Self::TakeLock,
-        Self::KeepLock,
-        Self::NewManifest,
-        Self::Manifest,
-        Self::NewLedger,
-        Self::Ledger,
+        Self::LedgerBefore,
+        Self::LedgerAfter,
+        Self::GetStop,
         Self::Waiting,
         Self::Send,
         Self::Answer,
@@ -108,21 +116,23 @@ impl Site {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ListLetters => "ListObjectsV2, letters",
-            Self::ListState => "ListObjectsV2, ledgers",
+            Self::ListState => "ListObjectsV2, replays",
             Self::Letters => "GetObject, letters",
-            Self::GetLock => "GetObject, lock",
-            Self::GetManifest => "GetObject, manifest",
+            Self::GetCuts => "GetObject, cuts",
+            Self::Cuts => "PutObject, cuts",
+            Self::GetUnits => "GetObject, units",
+            Self::Units => "PutObject, units",
+            Self::GetState => "GetObject, replay",
+            Self::NewState => "PutObject, new replay",
+            Self::State => "PutObject, replay",
             Self::GetLedger => "GetObject, ledger",
-            Self::TakeLock => "PutObject, lock taken",
-            Self::KeepLock => "PutObject, lock given back",
-            Self::NewManifest => "PutObject, new manifest",
-            Self::Manifest => "PutObject, manifest",
-            Self::NewLedger => "PutObject, ledger before sending",
-            Self::Ledger => "PutObject, ledger after sending",
+            Self::LedgerBefore => "PutObject, ledger before sending",
+            Self::LedgerAfter => "PutObject, ledger after sending",
+            Self::GetStop => "GetObject, stop",
             Self::Waiting => "GetQueueAttributes",
             Self::Send => "SendMessageBatch, requeue",
             Self::Answer => "event and answer",
-            Self::Store => "PutObject, letters",
+            Self::Archiving => "archiving",
         }
     }
 
@@ -141,8 +151,8 @@ impl Site {
     }
 
     fn writes(self) -> bool {
-        use Site::{KeepLock, Ledger, Manifest, NewLedger, NewManifest, Send, TakeLock};
-        matches!(self, TakeLock | KeepLock | NewManifest | Manifest | NewLedger | Ledger | Send)
+        use Site::{Cuts, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
+        matches!(self, Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send)
     }
 
     /// The site of the other matrix whose service refuses in the same words.
@@ -171,18 +181,18 @@ impl World {
             for (place, text) in &objects {
                 it.s3.place(place.split_once('/').unwrap_or_default(), text.as_bytes(), now - 60_000);
             }
-            for queue in ["orders-dlq", "returns-dlq", "orders-requeue"] {
+            for queue in ["invoices-dlq", "orders-dlq", "returns-dlq", "orders-requeue"] {
                 it.sqs.create(queue, QueueSettings { visibility: 120, ..QueueSettings::default() });
             }
             it.sqs.create("orders-billing", moving("orders-dlq"));
         });
         let plan = Arc::new(Mutex::new(Plan { injections, ..Plan::default() }));
-        let (asked, account) = (Arc::clone(&plan), aws.clone());
+        let asked = Arc::clone(&plan);
         aws.set_faults(Faults::new(move |call| {
             if call.caller.strip_prefix("fn-").is_none() {
                 return sim::Fault::Pass;
             }
-            let site = site(&account, call);
+            let site = site(call);
             let fault = lock(&asked).next(site);
             fault.map_or(sim::Fault::Pass, |fault| fault.course(site.words(), call.entries.len()))
         }));
@@ -204,7 +214,7 @@ impl World {
             [
                 ("AWS_ENDPOINT_URL", url.to_owned()),
                 ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
-                ("CONTROL", "off".to_owned()),
+                ("WAITING_LIST", "off".to_owned()),
                 ("REQUEUE_ARN", arn("sqs", "orders-requeue")),
                 ("REDRIVE_POLICY", policy.to_string()),
             ]
@@ -300,10 +310,10 @@ impl State {
         if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
             self.books.broken(format!("{} without a condition", call.summary()));
         }
-        if self.is_full && call.target.contains("/queue=") {
+        if self.is_full && call.target.starts_with(LETTERS) {
             self.books.broken(format!("{}, but a replay does not change the archive", call.summary()));
         }
-        if is_state(call, ".jsonl") && *fault != sim::Fault::Pass {
+        if is_ledger(call) && *fault != sim::Fault::Pass {
             self.books.unwritten(run);
         }
         if status == Some(200) {
@@ -312,42 +322,42 @@ impl State {
     }
 }
 
-/// Returns whether a call is about an object of a replay whose key ends like this.
-fn is_state(call: &Call, end: &str) -> bool {
-    call.target.contains("/replays/") && call.target.ends_with(end)
+/// Returns whether a call is about the ledger of a unit.
+fn is_ledger(call: &Call) -> bool {
+    call.target
+        .strip_prefix(CONTROL)
+        .is_some_and(|key| key.starts_with("queues/") && !key.ends_with("cuts.json"))
 }
 
-fn site(aws: &Aws, call: &Call) -> Site {
+fn site(call: &Call) -> Site {
     let is_new = call.parameter("if-none-match").is_some();
-    let is = |end: &str| is_state(call, end);
-    match call.operation.as_str() {
-        "GetQueueAttributes" => Site::Waiting,
-        "SendMessageBatch" if call.target == "orders-requeue" => Site::Send,
-        "ListObjectsV2" if call.target.contains("/replays/") => Site::ListState,
-        "ListObjectsV2" => Site::ListLetters,
-        "GetObject" if is("lock.json") => Site::GetLock,
-        "GetObject" if is("manifest.json") => Site::GetManifest,
-        "GetObject" if is(".jsonl") => Site::GetLedger,
-        "GetObject" => Site::Letters,
-        "PutObject" if is("lock.json") && (is_new || !is_own_lock(aws, call)) => Site::TakeLock,
-        "PutObject" if is("lock.json") => Site::KeepLock,
-        "PutObject" if is("manifest.json") && is_new => Site::NewManifest,
-        "PutObject" if is("manifest.json") => Site::Manifest,
-        "PutObject" if is(".jsonl") && is_new => Site::NewLedger,
-        "PutObject" if is(".jsonl") => Site::Ledger,
-        "PutObject" if call.target.contains("/queue=") => Site::Store,
-        other => panic!("the function calls {other} {}", call.target),
+    let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
+    match (call.operation.as_str(), name) {
+        ("GetQueueAttributes", _) => Site::Waiting,
+        ("SendMessageBatch", _) if call.target == "orders-requeue" => Site::Send,
+        ("ListObjectsV2", Some(_)) => Site::ListState,
+        ("ListObjectsV2", None) => Site::ListLetters,
+        ("GetObject", Some("cuts.json")) => Site::GetCuts,
+        ("GetObject", Some("units.jsonl")) => Site::GetUnits,
+        ("GetObject", Some("replay.json")) => Site::GetState,
+        ("GetObject", Some("stop.json")) => Site::GetStop,
+        ("GetObject", Some(_)) => Site::GetLedger,
+        ("GetObject", None) if call.target.ends_with("/orders.json") => Site::Archiving,
+        ("GetObject", None) => Site::Letters,
+        ("PutObject", Some("cuts.json")) => Site::Cuts,
+        ("PutObject", Some("units.jsonl")) => Site::Units,
+        ("PutObject", Some("replay.json")) if is_new => Site::NewState,
+        ("PutObject", Some("replay.json")) => Site::State,
+        ("PutObject", Some(_)) if is_claimed(&call.body) => Site::LedgerBefore,
+        ("PutObject", Some(_)) => Site::LedgerAfter,
+        ("PutObject", None) if call.target.starts_with(LETTERS) => Site::Archiving,
+        (other, _) => panic!("the function calls {other} {}", call.target),
     }
 }
 
-/// Returns whether the lock in the bucket is the one that a call writes again.
-fn is_own_lock(aws: &Aws, call: &Call) -> bool {
-    let token = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default()["token"].take();
-    let key = call.target.split_once('/').unwrap_or_default().1;
-    let kept = aws.act("world", |it, _| {
-        it.s3.objects(BUCKET).and_then(|objects| objects.get(key)).map(|object| token(&object.bytes))
-    });
-    kept == Some(token(&call.body))
+/// Returns whether a ledger says that somebody is at work on its letters.
+fn is_claimed(ledger: &[u8]) -> bool {
+    !serde_json::from_slice::<Value>(ledger).unwrap_or_default()["claim"].is_null()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
