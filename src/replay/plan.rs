@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::control::Control;
@@ -93,6 +95,18 @@ struct Hour {
     cutter: Cutter,
     /// Letters of the selection by unit, and whether their number is exact.
     units: BTreeMap<usize, (u64, bool)>,
+}
+
+/// Returns the whole days of a selection: an hour must be cut with all its objects, whichever of them are selected.
+pub(super) fn whole_days(selection: &Selection) -> Selection {
+    let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).start_of_day().ok();
+    let from = selection.from.and_then(|from| Some(day(from)?.timestamp()));
+    let until = selection.to.into_iter().chain(selection.cut_off).min().and_then(day);
+    let to = until.and_then(|until| Some(until.tomorrow().ok()?.timestamp()));
+    // The day after begins with the last moment of this one.
+    let to = to.and_then(|to| to.checked_sub(SignedDuration::from_millis(1)).ok());
+    let Selection { queue, requeue, .. } = selection;
+    Selection { queue: queue.clone(), requeue: requeue.clone(), from, to, ..Selection::default() }
 }
 
 /// Makes a plan. With `keep` the cut is written down, as it must be before anything is sent.
@@ -189,6 +203,9 @@ impl Hour {
 
     /// Adds its units to a plan; whether its cut is written, where it must be.
     async fn end(self, store: &Store, keep: bool, plan: &mut Plan) -> Result<bool, ReplayError> {
+        if self.units.is_empty() {
+            return Ok(true);
+        }
         if keep && let Some(cuts) = self.cutter.changed() {
             let key = cuts_key(&self.queue, &self.hour);
             let condition = Condition::of(self.etag.as_deref());

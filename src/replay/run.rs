@@ -11,7 +11,7 @@ use super::error::ReplayError;
 use super::given::Given;
 use super::kept::{Replays, digest, key_of};
 use super::letters::Source;
-use super::plan::{Plan, Unit, plan};
+use super::plan::{Plan, Unit, plan, whole_days};
 use super::ramp::stages;
 use super::request::{Request, Resume};
 use super::requeue::Requeue;
@@ -260,7 +260,8 @@ impl Replay {
         let selection = selection(&state, &self.requeue.arn)?;
         let (plan, given) = match job.source {
             Source::Archive => {
-                let list = || Listing::new(self.s3.clone(), &self.bucket, &self.prefix, &selection);
+                let days = whole_days(&selection);
+                let list = || Listing::new(self.s3.clone(), &self.bucket, &self.prefix, &days);
                 (Box::pin(plan(&self.kept.store, list, &selection, keep, job.control)).await?, None)
             }
             Source::Input(records) => {

@@ -148,3 +148,23 @@ async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected
         assert_eq!((again.counts.sent, again.counts.doubles), (2999, 1));
     }
 }
+
+/// Else what lies before the first selection would all fall into one unit, which is held in memory.
+#[tokio::test(start_paused = true)]
+async fn a_unit_stays_bounded_whatever_part_of_its_hour_is_selected_first() {
+    let world = World::new();
+    for minute in 0..30 {
+        let key = format!(
+            "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00.000Z-r.2-n100-r0.jsonl"
+        );
+        let lines = (0..100).map(|n| {
+            let archived = NOW + minute * 60_000;
+            record_at(&plain(&(minute * 100 + n).to_string()), archived).to_line().unwrap()
+        });
+        world.put(&key, &lines.collect::<String>(), NOW + minute * 60_000);
+    }
+    let late = json!({ "ramp": [100], "select": { "from": "2026-11-01T12:25:00Z" } });
+    assert_eq!(world.run(late).await.unwrap().counts.sent, 500);
+    let all = world.run(json!({ "ramp": [100] })).await.unwrap();
+    assert_eq!((all.units, all.counts.sent, all.counts.already_replayed), (3, 2500, 500));
+}
