@@ -185,16 +185,7 @@ impl<'r> Drive<'r> {
         let work = |part: Part| self.work(part, &bench);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
-        loop {
-            let worked = tokio::select! {
-                worked = work.next() => worked,
-                // A slow replay hears of it too.
-                () = sleep(LOOK) => {
-                    self.look().await?;
-                    continue;
-                }
-            };
-            let Some(worked) = worked else { break };
+        while let Some(worked) = work.next().await {
             match worked {
                 Ok(part_is_through) => is_through &= part_is_through,
                 // The others come to the end of their units.
