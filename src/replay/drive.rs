@@ -1,6 +1,7 @@
 //! A replay under way: stage by stage, several units at once.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -185,7 +186,14 @@ impl<'r> Drive<'r> {
         let work = |part: Part| self.work(part, &bench);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
-        while let Some(worked) = work.next().await {
+        // A unit may take long, and whoever stops the replay need not wait for its end.
+        let mut looking = pin!(self.keep_looking());
+        loop {
+            let worked = tokio::select! {
+                worked = work.next() => worked,
+                error = &mut looking, if failed.is_none() => Some(Err(error)),
+            };
+            let Some(worked) = worked else { break };
             match worked {
                 Ok(part_is_through) => is_through &= part_is_through,
                 // The others come to the end of their units.
@@ -311,9 +319,18 @@ impl<'r> Drive<'r> {
         self.job.control.progress(&self.shown());
         if is_time {
             self.save().await?;
-            self.look().await?;
         }
         Ok(())
+    }
+
+    /// Looks again and again whether somebody has stopped it, until that fails.
+    async fn keep_looking(&self) -> ReplayError {
+        loop {
+            sleep(LOOK).await;
+            if let Err(error) = self.look().await {
+                return error;
+            }
+        }
     }
 
     /// Looks whether somebody has stopped it.

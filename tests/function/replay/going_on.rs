@@ -75,7 +75,7 @@ async fn going_on_reads_no_object_of_units_that_are_behind_it() {
 #[tokio::test(start_paused = true)]
 async fn somebody_elsewhere_can_stop_it_and_says_why() {
     let world = World::with_letters(1000);
-    let request = wish(json!({ "rate": 50, "ramp": [100], "select": { "queue": "orders-dlq" } }));
+    let request = wish(json!({ "rate": 10, "ramp": [100], "select": { "queue": "orders-dlq" } }));
     let (replay, other) = (world.replay(), world.replay_by(&Caller::new("jo")));
     let operator = Operator::default();
     let running = replay.begin(&request, &Source::Archive, None, &operator);
@@ -88,7 +88,8 @@ async fn somebody_elsewhere_can_stop_it_and_says_why() {
     let stopped = stopped.unwrap();
     assert_eq!((stopped.id.clone(), stopped.status), (state.id, Status::Stopped));
     assert_eq!(stopped.because.as_deref(), Some("jo stopped it: the shop complains"));
-    assert!(stopped.counts.sent < 700, "{}", stopped.counts.sent);
+    // In the middle of the first 200, which lie in one unit.
+    assert!(stopped.counts.sent < 150, "{}", stopped.counts.sent);
     // The wish is not meant for whoever goes on.
     let done = world.resume(&stopped.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1000));
