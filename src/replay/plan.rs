@@ -88,7 +88,7 @@ fn place(object: &Object) -> Option<(&str, String, &str)> {
 }
 
 /// An hour of a queue whose objects are being listed.
-struct Hour {
+struct Open {
     queue: String,
     hour: String,
     etag: Option<String>,
@@ -134,7 +134,7 @@ async fn plan_once(
     control: &dyn Control,
 ) -> Result<Option<Plan>, ReplayError> {
     let mut plan = Plan { exact: true, ..Plan::default() };
-    let mut hours: Vec<Hour> = Vec::new();
+    let mut hours: Vec<Open> = Vec::new();
     while let Some(object) = listing.next().await {
         let object = object.map_err(unlisted)?;
         let Some((queue, hour, name)) = place(&object) else { continue };
@@ -147,7 +147,7 @@ async fn plan_once(
                     return Ok(None);
                 }
             }
-            hours.push(Hour::begin(store, queue, &hour).await?);
+            hours.push(Open::begin(store, queue, &hour).await?);
         }
         let open = hours.iter_mut().find(|open| open.queue == queue && open.hour == hour);
         if let Some(open) = open {
@@ -173,7 +173,7 @@ fn unlisted(unread: Unread) -> ReplayError {
     ReplayError::failed(format!("listing {}", unread.key), failure)
 }
 
-impl Hour {
+impl Open {
     async fn begin(store: &Store, queue: &str, hour: &str) -> Result<Self, ReplayError> {
         let found = store.read::<Cuts>(&cuts_key(queue, hour)).await?;
         let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));

@@ -164,10 +164,10 @@ impl Replay {
         }
         let stages = stages(&state.request.ramp, state.letters);
         state.step = stages.first().map_or(1, |stage| stage.step);
-        let lines: Result<Vec<_>, _> = plan.units.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|_| ReplayError::Broken(state.id.clone()))?;
+        let line = |unit| serde_json::to_string(unit).map(|line| line + "\n");
+        let text: Result<String, _> = plan.units.iter().map(line).collect();
+        let text = text.map_err(|_| ReplayError::Broken(state.id.clone()))?;
         let key = format!("{}/units.jsonl", state.id);
-        let text = lines.iter().map(|line| format!("{line}\n")).collect();
         let taken = || ReplayError::TakenUp(state.id.clone());
         self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
         let key = key_of(&state.id);

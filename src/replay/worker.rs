@@ -1,7 +1,7 @@
 //! The work on one unit: what of it is to be sent, and the sending, with its ledger before and after.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use jiff::SignedDuration;
@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use super::control::{Control, NAP, Pace};
 use super::error::ReplayError;
+use super::given::Records;
+use super::kept::key_of;
 use super::ledger::{Entry, Known, Ledger};
 use super::letter::{At, NotReplayable, Replayable};
 use super::letters::{Config, Judged};
@@ -19,7 +21,7 @@ use super::requeue::{Answers, Of};
 use super::run::Replay;
 use super::state::{Counts, State};
 use super::store::{Condition, Found};
-use crate::archive::{Found as Walked, Holds, Identity, Record, Selection, Unread, Walk, WhyUnread};
+use crate::archive::{Found as Walked, Holds, Identity, Selection, Unread, Walk, WhyUnread};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::Policy;
 
@@ -58,7 +60,7 @@ pub(super) struct Bench<'r> {
     pub(super) selection: &'r Selection,
     pub(super) policy: Option<&'r Policy>,
     /// Records of each unit that were given; none where the archive is read.
-    pub(super) given: Option<&'r HashMap<String, Vec<(At, Record, bool)>>>,
+    pub(super) given: Option<&'r HashMap<String, Records>>,
     pub(super) pace: &'r Pace,
     pub(super) control: &'r dyn Control,
     /// Tells this worker from others.
@@ -73,7 +75,7 @@ pub(super) struct Read {
     etag: Option<String>,
     freed: HashSet<String>,
     /// None where the replay is through with it.
-    records: Option<Vec<(At, Record, bool)>>,
+    records: Option<Records>,
     counts: Counts,
 }
 
@@ -175,14 +177,13 @@ impl Bench<'_> {
         let mut all = HashSet::new();
         for other in ledger.in_doubt_of(self.id) {
             let mut known = self.freed.lock().await;
-            let is_freed = match known.get(other) {
-                Some(is_freed) => *is_freed,
-                None => {
-                    let state = self.replay.kept.store.read::<State>(&format!("{other}/replay.json")).await?;
-                    let is_freed = state.is_some_and(|state| state.document.freed.is_some());
-                    known.insert(other.to_owned(), is_freed);
-                    is_freed
-                }
+            let is_freed = if let Some(is_freed) = known.get(other) {
+                *is_freed
+            } else {
+                let state = self.replay.kept.store.read::<State>(&key_of(other)).await?;
+                let is_freed = state.is_some_and(|state| state.document.freed.is_some());
+                known.insert(other.to_owned(), is_freed);
+                is_freed
             };
             if is_freed {
                 all.insert(other.to_owned());
@@ -192,11 +193,7 @@ impl Bench<'_> {
     }
 
     /// The records of a unit that belong to the selection.
-    async fn records(
-        &self,
-        unit: &Unit,
-        counts: &mut Counts,
-    ) -> Result<Vec<(At, Record, bool)>, ReplayError> {
+    async fn records(&self, unit: &Unit, counts: &mut Counts) -> Result<Records, ReplayError> {
         let folder = format!("{}{}", self.replay.folder(), unit.objects());
         // What the names of an hour begin with; those of a day without times may begin with anything.
         let hour = if unit.hour.len() > 8 { unit.hour.as_str() } else { "" };
@@ -269,10 +266,9 @@ impl Bench<'_> {
             }
             let identities = batch.iter().map(|replayable| replayable.identity).collect();
             ledger.entry_mut(self.id).begin(identities);
-            // A machine that slept meanwhile may have lost its claim. Some clocks stand still then.
-            let (mut mono, mut wall) = (Instant::now() - 2 * FRESH, SystemTime::UNIX_EPOCH);
-            while mono.elapsed().max(wall.elapsed().unwrap_or_default()) > FRESH {
-                (mono, wall) = (Instant::now(), SystemTime::now());
+            for attempt in 1.. {
+                // Some clocks stand still while a machine sleeps, and it may have lost its claim meanwhile.
+                let (began, wall) = (Instant::now(), self.replay.kept.clock.now());
                 ledger.claim(self.id, self.token);
                 match self.write(unit, &ledger, etag.as_deref()).await? {
                     Some(written) => etag = Some(written),
@@ -280,6 +276,14 @@ impl Bench<'_> {
                     None => return Ok(Worked { counts, end: End::Changed }),
                 }
                 is_ours = true;
+                let took = self.replay.kept.clock.now().duration_since(wall);
+                if began.elapsed() <= FRESH && took.unsigned_abs() <= FRESH {
+                    break;
+                }
+                if attempt == TRIES {
+                    let slow = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
+                    return Err(ReplayError::failed(format!("writing {}", unit.key()), slow));
+                }
             }
             let of = Of { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
@@ -361,7 +365,7 @@ impl Bench<'_> {
     fn sort(
         &self,
         unit: &Unit,
-        records: Vec<(At, Record, bool)>,
+        records: Records,
         counts: Counts,
         known: &HashMap<Identity, Known>,
         own: &Entry,

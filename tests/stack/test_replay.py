@@ -1,5 +1,7 @@
 """From the archive back to the subscriber: by the operator's tool and by an event of the function."""
 
+import base64
+import hashlib
 import json
 import math
 import signal
@@ -16,9 +18,7 @@ from local.tool import begin, redrivectl
 
 MANY = 10_000
 # Letters of one batch of a replay, at most: what a crash can repeat.
-BATCH = 500
-# How long the lock of a replay that was killed holds.
-LEASE = 30
+BATCH = 1000
 # A letter archived less than this ago is not selected: it could still come to light elsewhere.
 LAG = 5
 PER_OBJECT = 400
@@ -31,10 +31,13 @@ def bury(world, deployment, subscriber, letters, reason="exhausted"):
     bucket, prefix = place.split("/", 1)
     archived = datetime.now(UTC) - timedelta(hours=1)
     records = [record(deployment, subscriber, number, archived, reason) for number in range(letters)]
+    topic = hashlib.sha256(subscriber.topic_arn.rsplit(":", 1)[1].encode()).digest()
+    topic = base64.urlsafe_b64encode(topic).decode()[:8]
     for number in range(math.ceil(letters / PER_OBJECT)):
         lines = records[number * PER_OBJECT : (number + 1) * PER_OBJECT]
-        stamp = f"date={archived:%Y-%m-%d}/{archived:%Y%m%dT%H%M%SZ}-{number:04}"
-        key = f"{prefix}/queue={queue.rsplit(':', 1)[1]}/{stamp}.jsonl"
+        stamp = f"date={archived:%Y-%m-%d}/{archived:%Y%m%dT%H%M%S}.000Z-{number:08x}"
+        index = f"2-n{len(lines)}-r0.{reason}.{topic}.{len(lines)}"
+        key = f"{prefix}/queue={queue.rsplit(':', 1)[1]}/{stamp}.{index}.jsonl"
         s3.put_object(Bucket=bucket, Key=key, Body="".join(json.dumps(line) + "\n" for line in lines))
     time.sleep(LAG + 2)
     return [line["message"]["messageId"] for line in records]
@@ -100,16 +103,36 @@ def texts(numbers):
 
 
 def replay(deployment, *args, given=None):
-    """A replay that does not wait; its exit code, and its manifest where there is one."""
+    """A replay that goes fast; its exit code, and how it stands, or what is wrong."""
     ran = redrivectl(deployment, "replay", "--json", "--rate", 10_000, *args, given=given)
     return ran.returncode, json.loads(ran.stdout) if ran.stdout else ran.stderr
 
 
-def ledgers(deployment):
-    """How many batches were begun."""
-    s3, bucket = deployment.stack.client("s3"), deployment.outputs["ArchiveBucketName"]
-    found = s3.list_objects_v2(Bucket=bucket, Prefix="dead-letters/replays/").get("Contents", [])
-    return sum(entry["Key"].endswith(".jsonl") for entry in found)
+def replays(deployment):
+    """The replays that are kept, the latest first."""
+    ran = redrivectl(deployment, "replays", "--json")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    return json.loads(ran.stdout)["replays"]
+
+
+def kept(deployment):
+    """What replays keep, by the end of its key."""
+    s3 = deployment.stack.client("s3")
+    bucket, control = deployment.outputs["ControlLocation"].removeprefix("s3://").split("/", 1)
+    found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{control}/replays/").get("Contents", [])
+    keys = [entry["Key"] for entry in found]
+    return {key.split("/replays/")[1]: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+
+
+def begun(deployment):
+    """How many letters replays have sent, or are sending."""
+    ledgers = [
+        json.loads(text)
+        for key, text in kept(deployment).items()
+        if key.startswith("queues/") and not key.endswith("cuts.json")
+    ]
+    entries = [entry for ledger in ledgers for entry in ledger["entries"]]
+    return sum(len(entry.get("sent", [])) + len(entry.get("sending", [])) for entry in entries)
 
 
 def in_requeue(deployment):
@@ -131,71 +154,92 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     # A large batch size does not help: the local stack hands over 10 at once, about 200 letters a second.
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, MANY)
-    arrived = Copies(billing)
-    for batches in (7, 14):
-        running = begin(deployment, "replay", "--ramp", "100", "--rate", 10_000)
-        # A batch's ledger is there before it is sent. Sending takes about 0.3 s.
-        wait_until(lambda wanted=batches: ledgers(deployment) >= wanted, 120, f"batch {batches}", every=0.02)
+    running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 10_000)
+    for letters in (2_500, 6_500):
+        # The ledger says which letters are sent before they are.
+        wait_until(lambda wanted=letters: begun(deployment) >= wanted, 120, f"{letters} letters", every=0.02)
         time.sleep(0.1)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
-        code, said = replay(deployment, "--ramp", "100")
-        assert (code, "another replay is under way" in said) == (1, True), said
-        killed = time.monotonic()
-        while time.monotonic() < killed + LEASE:
-            arrived.take()
-            time.sleep(0.5)
-    assert len(arrived.bodies) < MANY, "it was killed in the middle"
+        [state] = replays(deployment)
+        # It waits until the claim of the one that was killed is over.
+        running = begin(deployment, "replay", "--resume", state["id"], "--json", "--rate", 10_000)
+    assert begun(deployment) < MANY, "it was killed in the middle"
+    out, err = running.communicate(timeout=180)
+    state = json.loads(out)
+    assert (running.returncode, err, state["status"], state["counts"]["sent"]) == (0, "", "done", MANY)
 
-    code, manifest = replay(deployment, "--ramp", "100")
-    assert (code, manifest["status"], manifest["sent"]) == (0, "done", MANY)
-    arrived.wait_for(MANY, within=120)
+    arrived = Copies(billing).wait_for(MANY, within=120)
     wait_until(lambda: in_requeue(deployment) == 0, 60, "the requeue to be empty")
     arrived.take()
     assert set(arrived.texts()) == set(texts(range(MANY))), "nothing lost, nothing invented"
     repeats = len(arrived.bodies) - MANY
-    # The manifest says which could be there twice; that is no more than a batch a crash.
-    assert repeats <= manifest["repeated"] <= 2 * BATCH
-    assert manifest["repeated"] > 0, "neither crash came in the middle of a batch"
+    # The replay says which could be there twice; that is no more than a batch a crash.
+    assert repeats <= state["counts"]["repeated"] <= 2 * BATCH
+    assert state["counts"]["repeated"] > 0, "neither crash came in the middle of a batch"
 
 
 def test_ctrl_c_ends_a_replay_in_good_order(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 600)
-    running = begin(deployment, "replay", "--ramp", "100", "--rate", 200)
-    wait_until(lambda: ledgers(deployment) >= 1, 60, "the first batch", every=0.02)
+    running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 200)
+    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
-    assert (running.returncode, err) == (1, ""), err
-    assert "interrupted in step 1 of 1" in out, out
+    assert (running.returncode, err) == (4, ""), err
+    [state] = replays(deployment)
+    assert "not at its end, in step 1 of 1" in out, out
+    assert f"To go on: redrivectl replay --resume {state['id']}" in out, out
 
-    # At once: nothing is locked. And nothing twice.
-    code, manifest = replay(deployment, "--ramp", "100")
-    assert (code, manifest["status"], manifest["sent"], manifest["repeated"]) == (0, "done", 600, 0)
+    # At once: nothing is claimed. And nothing twice.
+    code, state = replay(deployment, "--resume", state["id"])
+    assert (code, state["status"], state["counts"]) == (0, "done", {"sent": 600})
     arrived = Copies(billing).wait_for(600)
     wait_until(lambda: in_requeue(deployment) == 0, 10, "the requeue to be empty")
     arrived.take()
     assert arrived.texts() == texts(range(600))
 
 
+def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
+    deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
+    bury(world, deployment, billing, 800)
+    running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 10, "--why", "billing is mended")
+    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
+    [state] = replays(deployment)
+    listed = redrivectl(deployment, "replays").stdout
+    assert state["id"] in listed and "running" in listed, listed
+
+    stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
+    assert (stopped.returncode, stopped.stderr) == (0, ""), stopped.stderr
+    # The letters that go before the next look at what came back take 16 seconds.
+    out, err = running.communicate(timeout=8)
+    assert (running.returncode, err) == (4, ""), err
+    assert "jo stopped it: it is down again" in out, out
+    shown = redrivectl(deployment, "replays", "show", state["id"])
+    operator = f"arn:aws:iam::{ACCOUNT}:user/{deployment.name}-operator"
+    assert all(word in shown.stdout for word in ("stopped in step 1 of 1", "billing is mended", operator)), shown.stdout
+
+    code, state = replay(deployment, "--resume", state["id"])
+    assert (code, state["status"], state["counts"]) == (0, "done", {"sent": 800})
+    unknown = redrivectl(deployment, "replays", "show", "20261101T120000Z-none")
+    assert (unknown.returncode, "there is no replay" in unknown.stderr) == (1, True), unknown.stderr
+
+
 def test_ramp_stops_by_itself_while_letters_come_back_to_the_archive(world):
     deployment, billing = deployed(world, policy(retries=1, delay=1, immediate=1))
     bury(world, deployment, billing, 100)
     billing.unplug()
-    ramp = ["--ramp", "5,20,100", "--settle", 5]
-    code, manifest = replay(deployment, *ramp)
-    assert (code, manifest["status"], manifest["sent"], manifest["step"]) == (1, "stopped", 5, 0)
-    assert "5 back in the archive" in manifest["why"], manifest["why"]
-    code, said = replay(deployment, *ramp)
-    assert (code, "has stopped" in said) == (1, True), said
+    code, state = replay(deployment, "--all", "--ramp", "5,20,100", "--settle", 5)
+    assert (code, state["status"], state["counts"], state["step"]) == (4, "stopped", {"sent": 5}, 1)
+    assert "5 back in the archive" in state["because"], state["because"]
 
     billing.repair()
-    code, manifest = replay(deployment, *ramp, "--resume")
-    assert (code, manifest["status"], manifest["sent"]) == (0, "done", 100)
+    code, state = replay(deployment, "--resume", state["id"])
+    assert (code, state["status"], state["counts"]) == (0, "done", {"sent": 100})
     arrived = Copies(billing).wait_for(95)
     # The five that came back are new letters of the archive, of the next generation.
-    code, manifest = replay(deployment, "--ramp", "100")
-    assert (code, manifest["sent"], manifest["counts"]["alreadyReplayed"]) == (0, 5, 100)
+    code, state = replay(deployment, "--all", "--ramp", "100")
+    assert (code, state["counts"]) == (0, {"sent": 5, "alreadyReplayed": 100})
     assert arrived.wait_for(100).texts() == texts(range(100))
 
 
@@ -203,15 +247,19 @@ def test_ramp_stops_by_itself_while_letters_wait_in_the_requeue(world):
     deployment, billing = deployed(world, policy(retries=20, delay=5, immediate=1))
     bury(world, deployment, billing, 100)
     billing.unplug()
-    ramp = ["--ramp", "5,20,100", "--settle", 3]
-    code, manifest = replay(deployment, *ramp)
-    assert (code, manifest["status"], manifest["sent"]) == (1, "stopped", 5)
-    assert "5 more than before wait in the queues" in manifest["why"], manifest["why"]
+    ramp = ["--all", "--ramp", "5,20,100", "--settle", 3]
+    code, state = replay(deployment, *ramp)
+    assert (code, state["status"], state["counts"]) == (4, "stopped", {"sent": 5})
+    assert "5 more than before wait in the queues" in state["because"], state["because"]
 
     billing.repair()
     arrived = Copies(billing).wait_for(5)
-    code, manifest = replay(deployment, *ramp, "--resume")
-    assert (code, manifest["status"], manifest["sent"]) == (0, "done", 100)
+    # Without its id another begins, which says so, and leaves alone what was sent.
+    ran = redrivectl(deployment, "replay", "--json", "--rate", 10_000, *ramp, given="")
+    assert f"--resume {state['id']} goes on with that one" in ran.stderr, ran.stderr
+    other = json.loads(ran.stdout)
+    assert (ran.returncode, other["status"], other["counts"]) == (0, "done", {"sent": 95, "alreadyReplayed": 5})
+    assert other["id"] != state["id"]
     assert arrived.wait_for(100).texts() == texts(range(100))
 
 
@@ -221,13 +269,38 @@ def test_dry_run_counts_what_is_sent_then(world):
     bury(world, deployment, billing, 50)
     chosen = ["--reason", "exhausted", "--topic", billing.topic_arn, "--since", "2026-01-01"]
     code, counted = replay(deployment, *chosen, "--dry-run")
-    assert (code, counted["status"], counted["counts"]["selected"]) == (0, "dryRun", 50)
-    assert (ledgers(deployment), in_requeue(deployment)) == (0, 0)
+    assert (code, counted["status"], counted["counts"]) == (0, "dryRun", {"sent": 50})
+    assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
     code, done = replay(deployment, *chosen, "--ramp", "100")
-    assert (code, done["sent"], done["counts"]) == (0, 50, counted["counts"])
+    assert (code, done["counts"]) == (0, counted["counts"])
     assert Copies(billing).wait_for(50).texts() == texts(range(50))
     code, counted = replay(deployment, *chosen, "--dry-run")
-    assert (code, counted["counts"]["selected"], counted["counts"]["alreadyReplayed"]) == (0, 0, 50)
+    assert (code, counted["counts"]) == (0, {"alreadyReplayed": 50})
+
+
+def test_whole_archive_goes_only_when_it_is_asked_for(world):
+    deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
+    bury(world, deployment, billing, 1)
+
+    code, said = replay(deployment)
+
+    assert (code, said["kind"], "--all for the whole archive" in said["error"]) == (2, "input", True), said
+    assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
+
+
+def test_queue_without_the_tag_of_a_requeue_gets_nothing(world):
+    deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
+    bury(world, deployment, billing, 1)
+    # Of other queues the operator may not read the tags.
+    code, said = replay(deployment, "--all", "--requeue", deployment.queue_arn)
+    assert (code, said["kind"]) == (6, "denied"), said
+    sqs = world.stack.client("sqs")
+    requeue = sqs.get_queue_url(QueueName=deployment.outputs["RequeueArn"].rsplit(":", 1)[1])["QueueUrl"]
+    sqs.untag_queue(QueueUrl=requeue, TagKeys=["sns-redrive"])
+    for options in (["--dry-run"], []):
+        code, said = replay(deployment, "--all", *options)
+        assert (code, "has no tag sns-redrive=requeue" in said["error"]) == (2, True), said
+    assert (kept(deployment), in_requeue(deployment), billing.receive()) == ({}, 0, [])
 
 
 def test_whoever_is_not_named_replays_nothing(world):
@@ -240,9 +313,9 @@ def test_whoever_is_not_named_replays_nothing(world):
         PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
     )
 
-    ran = redrivectl(deployment, "replay", "--ramp", "100", keys=stranger)
+    ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", keys=stranger)
 
-    assert ran.returncode == 1
+    assert ran.returncode == 4
     assert "because   the requeue does not take letters: AccessDenied" in ran.stdout, (ran.stdout, ran.stderr)
     assert (in_requeue(deployment), billing.receive()) == (0, [])
 
@@ -258,12 +331,12 @@ def test_letter_is_edited_by_a_pipe_and_goes_in_the_place_of_the_original(world)
     assert (shown.returncode, shown.stderr) == (0, "")
     record = json.loads(shown.stdout)
     record["message"]["body"] = record["message"]["body"].replace("poison", "remedy")
-    code, manifest = replay(deployment, "--from", "-", given=json.dumps(record) + "\n")
-    assert (code, manifest["sent"]) == (0, 1)
+    code, state = replay(deployment, "--from", "-", given=json.dumps(record) + "\n")
+    assert (code, state["counts"]) == (0, {"sent": 1})
     arrived = Copies(billing).wait_for(1)
     assert arrived.bodies == [record["message"]["body"]]
-    code, manifest = replay(deployment)
-    assert (code, manifest["sent"], manifest["counts"]["alreadyReplayed"]) == (0, 0, 1)
+    code, state = replay(deployment, "--all")
+    assert (code, state["counts"]) == (0, {"alreadyReplayed": 1})
     time.sleep(2)
     arrived.take()
     assert arrived.texts() == ["remedy"], "never both"
@@ -280,13 +353,24 @@ def test_event_of_the_function_replays_too_and_goes_on_where_its_time_ended(worl
 
     wish = {"select": {"reasons": ["exhausted"]}, "rate": 10_000, "ramp": [10, 100], "settleSeconds": 6}
     ok, counted = invoke(**wish, dryRun=True)
-    assert (ok, counted["status"], counted["counts"]["selected"]) == (True, "dryRun", 40), counted
-    ok, manifest = invoke(**wish)
+    assert (ok, counted["status"], counted["counts"]) == (True, "dryRun", {"sent": 40}), counted
+    ok, state = invoke(**wish, why="nightly")
     # The function has 5 seconds.
-    assert (ok, manifest["status"], manifest["sent"]) == (True, "settling", 4), manifest
+    assert (ok, state["status"], state["counts"]) == (True, "settling", {"sent": 4}), state
+    [known] = replays(deployment)
+    assert (known["id"], known["by"], known["request"]["why"]) == (state["id"], "the function", "nightly")
     time.sleep(6)
-    ok, manifest = invoke(**wish)
-    assert (ok, manifest["status"], manifest["sent"], manifest["counts"]) == (True, "done", 40, counted["counts"])
+    ok, state = invoke(resume=state["id"])
+    assert (ok, state["id"], state["status"], state["counts"]) == (True, known["id"], "done", {"sent": 40}), state
     assert Copies(billing).wait_for(40).texts() == texts(range(40))
-    ok, said = invoke(select={"reason": ["exhausted"]})
-    assert (ok, "reason" in json.dumps(said)) == (False, True), said
+    ok, again = invoke(**{**wish, "ramp": [100]})
+    assert (ok, again["status"], again["counts"]) == (True, "done", {"alreadyReplayed": 40}), again
+    assert again["id"] != state["id"]
+    for request, why in [
+        ({"select": {"reason": ["exhausted"]}}, "unknown field `reason`"),
+        ({"resume": state["id"], "select": {}}, "unknown field `select`"),
+        ({"resume": state["id"]}, "does not go on: it is done"),
+        ({}, "if that is meant, say all"),
+    ]:
+        ok, said = invoke(**request)
+        assert (ok, why in json.dumps(said)) == (False, True), said

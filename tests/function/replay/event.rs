@@ -122,7 +122,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
     // Half of this is kept back for the end of the batch.
     let settling = invoke(&function, &world, 1, begin).await.unwrap();
     assert_eq!((&settling["status"], &settling["counts"]["sent"]), (&json!("settling"), &json!(3)));
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let resume = json!({ "replay": { "resume": settling["id"] } });
     let running = invoke(&function, &world, 2, resume.clone()).await.unwrap();
     assert_eq!(running["status"], json!("running"), "{running}");

@@ -257,7 +257,7 @@ impl Scenario {
             _ => 4,
         };
         // The first is read before anything is sent.
-        let from = if self.site == Site::GetLedger { 1 } else { 0 };
+        let from = usize::from(self.site == Site::GetLedger);
         let mut all = vec![Injection { site: self.site, fault: self.fault, from, calls }];
         if matches!(self.site, Site::GetState | Site::GetUnits | Site::GetLedger) {
             // An invocation that ends after the first letters, so that the next one goes on.
@@ -270,9 +270,9 @@ impl Scenario {
 /// The latest replay that is kept, but for the one before.
 fn latest(objects: &Objects) -> Option<Value> {
     let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
-    let states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
+    let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
     // The keys are in the order of time.
-    states.filter(|state| state["request"]["select"]["queue"] != BEFORE).last()
+    states.rfind(|state| state["request"]["select"]["queue"] != BEFORE)
 }
 
 /// Whether nothing was left out that another replay could send.
