@@ -1,6 +1,6 @@
 //! The beginning of a replay, its resumption, its end, and what operators ask of it meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -127,13 +127,15 @@ impl Replay {
         let given_units = given.as_ref().map(|given| &given.units);
         let begun = state.clone();
         let bench = self.bench(&begun, &selection, job, given_units, &pace, "");
-        let mut met = Met::default();
+        let (mut met, mut touched) = (Met::default(), HashSet::new());
         for (place, unit) in plan.units.iter().enumerate() {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
                 met = Met::default();
+                let folder = Unit::folder(&unit.queue, &unit.hour);
+                touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
             }
             // What no replay has touched, and what the index alone decides, need not be read.
-            if unit.exact && given.is_none() && self.kept.store.text(&unit.key()).await?.is_none() {
+            if unit.exact && given.is_none() && !touched.contains(&unit.key()) {
                 state.counts.sent += unit.letters;
                 continue;
             }
