@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit faults stack figures bench wake soak sabotage lint format package build
+.PHONY: help demo local invoke which test unit faults stack figures bench wake replay soak sabotage lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ bench: ## Calls, speed, memory and start of the release binary, after some minut
 # Most of it is the tool's own rate. The build for tests will do: the aim is far off.
 wake: build ## How long 100,000 waiting letters take to wake, in five minutes: [PAGE=docs/figures.md]
 	target/debug/bench --redrivectl target/debug/redrivectl --alone $(if $(PAGE),--write $(PAGE)) wake
+
+replay: ## How fast a replay reads and sends letters, in a minute after some of building: [PAGE=docs/figures.md]
+	cargo build --release -p proof --example replay
+	target/release/examples/replay $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000
 WORLDS ?= 20000
