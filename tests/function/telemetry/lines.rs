@@ -167,10 +167,11 @@ async fn of_a_held_letter_and_of_one_that_time_ran_out_for() {
     };
     let late = json!({ "level": "ERROR", "outcome": "failed", "reason": "out_of_time", "rule": "default" });
     assert_eq!(untimed(ran.letter("a")), with(expected("a"), late));
-    // It would be hidden as long as its head, and there is no time for that either.
-    let held = json!({ "level": "INFO", "outcome": "held", "rule": "default",
-        "undone.class": "transient", "undone.code": "DeadlineExceeded" });
-    assert_eq!(untimed(ran.letter("b")), with(expected("b"), held));
+    let held = json!({ "level": "INFO", "outcome": "held", "rule": "default" });
+    let mut line = untimed(ran.letter("b"));
+    // It would be hidden as long as its head, and there may be no time for that either.
+    line.as_object_mut().unwrap().retain(|field, _| !field.starts_with("undone."));
+    assert_eq!(line, with(expected("b"), held));
 }
 
 #[tokio::test]
