@@ -135,9 +135,17 @@ async fn plan_once(
 ) -> Result<Option<Plan>, ReplayError> {
     let mut plan = Plan { exact: true, ..Plan::default() };
     let mut hours: Vec<Open> = Vec::new();
+    let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
+    let first = selection.from.map(name_of);
+    let last = selection.to.into_iter().chain(selection.cut_off).min().map(name_of);
     while let Some(object) = listing.next().await {
         let object = object.map_err(unlisted)?;
         let Some((queue, hour, name)) = place(&object) else { continue };
+        // A day of names without a time may hold letters of any hour.
+        let is_before = first.as_ref().is_some_and(|first| hour < *first && !first.starts_with(&hour));
+        if is_before || last.as_ref().is_some_and(|last| hour > *last) {
+            continue;
+        }
         if control.stop() {
             return Err(ReplayError::NotPlanned);
         }
