@@ -158,7 +158,8 @@ impl<'r> Drive<'r> {
                 if !self.send(&stages, number).await? {
                     return Ok(());
                 }
-                if stage.settles {
+                // What was sent long ago, or is not sent, needs no time.
+                if stage.settles && self.has_sent() {
                     self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
                     self.save().await?;
                     self.job.control.progress(&self.shown());
@@ -171,6 +172,11 @@ impl<'r> Drive<'r> {
             self.save().await?;
             self.job.control.progress(&self.shown());
         }
+    }
+
+    /// Whether the step has sent something.
+    fn has_sent(&self) -> bool {
+        self.with(|progress| progress.counts().sent > progress.state.place.sent_before)
     }
 
     /// Sends what a stage allows; whether all of it is through.

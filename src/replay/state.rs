@@ -121,7 +121,8 @@ pub struct Counts {
     /// Letters that SQS would not have, each for a reason of its own.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u64,
-    /// Letters that may have been sent twice: a crash came before their record, or no answer did.
+    /// Letters that were sent once more, since a crash came before their record, or SQS did not say whether it has them.
+    /// A request that the SDK repeats by itself is not counted.
     #[serde(skip_serializing_if = "is_zero")]
     pub repeated: u64,
     /// Records of letters that stand in the archive twice.

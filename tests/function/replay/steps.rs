@@ -48,6 +48,17 @@ async fn a_selection_of_none_and_of_one_are_done_at_once() {
     }
 }
 
+/// As with an event every night, when most is replayed already.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_sends_nothing_takes_no_time() {
+    let world = World::with_letters(250);
+    world.run(json!({ "ramp": [100] })).await.unwrap();
+    let began = world.aws.clock().now();
+    let done = world.run(json!({})).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.already_replayed), (Status::Done, 0, 250));
+    assert!(world.aws.clock().now().duration_since(began).as_secs() < 2);
+}
+
 /// By the keys of what is archived meanwhile: nothing of it is read.
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archive() {
