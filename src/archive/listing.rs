@@ -152,8 +152,12 @@ impl Listing {
     /// at once.
     fn start(&self, queue: &str) -> Option<String> {
         let mut first = self.first.clone();
-        // S3 leaves out the key itself: of the keys before the first one, the nearest that is easily named.
-        if first.pop().is_some() {
+        // S3 leaves out the key itself. Nothing that is named here stands between this and the first key.
+        if let Some(last) = first.pop() {
+            if last.is_ascii_graphic() && last > '!' {
+                first.push(char::from(last as u8 - 1));
+                first.push('~');
+            }
             return Some(first);
         }
         self.times.days().0.map(|day| format!("{queue}date={day}"))

@@ -26,15 +26,22 @@ pub enum WhyUnread {
 }
 
 impl WhyUnread {
-    /// Whether it is the same when it is tried again.
+    /// Whether it is the object or the line that cannot be read, whoever tries and how often. Missing permissions are not
+    /// of this kind: somebody can mend them.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Call(failure) => {
-                matches!(failure.class, FailureClass::Permanent | FailureClass::ActionRequired)
+                failure.class == FailureClass::Permanent || failure.code == "InvalidObjectState"
             }
             Self::Line(_) => true,
         }
+    }
+
+    /// Whether the object was deleted since it was listed.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Call(failure) if failure.code == "NoSuchKey")
     }
 }
 

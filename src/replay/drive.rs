@@ -1,11 +1,12 @@
 //! A replay under way: stage by stage, several units at once.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -19,7 +20,7 @@ use super::ramp::{Stage, StageResult, stages};
 use super::run::{Job, Replay, selection, token};
 use super::state::{Counts, State, Status};
 use super::store::Condition;
-use super::worker::{Bench, End, unread};
+use super::worker::{Bench, End, Worked, unread};
 use crate::archive::{Found as Walked, Listing, Object, Selection, Walk};
 
 /// Between two writes of how the replay stands.
@@ -39,6 +40,8 @@ pub(super) struct Drive<'r> {
     given: Option<Given>,
     state: Mutex<Progress>,
     pace: Pace,
+    /// One write of how it stands at a time: each needs the tag of the one before.
+    saving: tokio::sync::Mutex<()>,
     /// Whether somebody has stopped it, or a worker came to its end.
     stopping: AtomicBool,
 }
@@ -97,24 +100,31 @@ impl<'r> Drive<'r> {
         let was_stopped = state.status == Status::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
         state.taken_up = replay.kept.now().await?;
-        if state.status != Status::Settling {
+        // Whoever stopped it while it waited to be judged did not judge it.
+        let settles = state.not_before.is_some();
+        if settles {
+            (state.status, state.because) = (Status::Settling, None);
+        } else {
             state.go_on();
         }
         let now = Instant::now();
         let pace = Pace::new(state.request.rate);
+        // What is behind a replay beyond its whole units is of the unit that a step ended in.
+        let partly = state.counts.without(&state.place.counts);
         let progress = Progress {
-            state,
             etag,
             ahead: BTreeMap::new(),
-            partly: BTreeMap::new(),
+            partly: BTreeMap::from([(state.place.units, partly)]),
+            state,
             saved: now,
             looked: now,
             lately: VecDeque::new(),
         };
         let (state, stopping) = (Mutex::new(progress), AtomicBool::new(false));
-        let mut drive = Self { replay, job, units, given, state, pace, stopping };
+        let mut drive =
+            Self { replay, job, units, given, state, pace, saving: tokio::sync::Mutex::default(), stopping };
         drive.save().await?;
-        if is_new || was_stopped {
+        if is_new || (was_stopped && !settles) {
             // What waits now is no fault of what is sent from here on.
             drive.begin_step(is_new).await?;
         }
@@ -278,10 +288,9 @@ impl<'r> Drive<'r> {
                 let Some(again) = bench.read(unit).await? else { return Ok(false) };
                 worked = bench.work(unit, again, task.most, &mut met).await?;
             }
-            self.worked(task, worked.counts, &worked.end).await?;
-            if matches!(worked.end, End::Interrupted | End::Failed(_))
-                || (next.is_some() && self.is_stopped())
-            {
+            let end = worked.end.clone();
+            self.worked(task, worked).await?;
+            if matches!(end, End::Interrupted | End::Failed(_)) || (next.is_some() && self.is_stopped()) {
                 return Ok(false);
             }
             let Some(next) = next else { return Ok(true) };
@@ -293,14 +302,15 @@ impl<'r> Drive<'r> {
     }
 
     /// Notes what came of a unit.
-    async fn worked(&self, task: Task, counts: Counts, end: &End) -> Result<(), ReplayError> {
+    async fn worked(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
+        let Worked { counts, sent, end } = worked;
         let place = task.unit as u64;
         let is_time = {
             let mut progress = self.progress();
-            let before = progress.partly.remove(&place).unwrap_or_default().handled();
+            progress.partly.remove(&place);
             let now = Instant::now();
-            progress.lately.push_back((now, counts.handled().saturating_sub(before)));
-            if *end == End::Done {
+            progress.lately.push_back((now, sent));
+            if end == End::Done {
                 progress.ahead.insert(place, counts);
                 while let Some(counts) = {
                     let next = progress.state.place.units;
@@ -363,14 +373,15 @@ impl<'r> Drive<'r> {
     /// Waits until a step can be judged; whether it came to that.
     async fn settle(&self) -> Result<bool, ReplayError> {
         loop {
+            // Whoever stops it has the last word: it is judged when it goes on.
+            self.look().await?;
+            if self.is_stopped() {
+                return Ok(false);
+            }
             let not_before = self.with(|progress| progress.state.not_before);
             if not_before.is_none_or(|then| self.replay.kept.clock.now() >= then) {
                 return Ok(true);
             }
-            if self.is_stopped() {
-                return Ok(false);
-            }
-            self.look().await?;
             sleep(NAP).await;
         }
     }
@@ -400,7 +411,10 @@ impl<'r> Drive<'r> {
             next.and_then(|_| result.failed(stage.step, progress.state.request.threshold))
         });
         if let Some(why) = failed {
-            self.with(|progress| progress.state.stop(why));
+            self.with(|progress| {
+                progress.state.not_before = None;
+                progress.state.stop(why);
+            });
             return Ok(false);
         }
         let is_new_step = next.is_some_and(|next| next.step != stage.step);
@@ -444,18 +458,16 @@ impl<'r> Drive<'r> {
     /// of other replays and of earlier steps count too: nobody can tell, and it errs on the safe side.
     async fn came_back(&self) -> Result<u64, ReplayError> {
         let began = self.with(|progress| progress.state.place.step_began);
-        let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began);
+        let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began).to_zoned(TimeZone::UTC);
+        let since = since.strftime("date=%Y-%m-%d/%Y%m%dT%H").to_string();
         // A listing tells whole seconds.
         let began = Timestamp::from_second(began.as_second()).unwrap_or(began);
-        let mut queues: Vec<_> = self.units.iter().map(|unit| unit.queue.clone()).collect();
-        queues.dedup();
+        let queues: BTreeSet<_> = self.units.iter().map(|unit| unit.queue.as_str()).collect();
+        let Replay { s3, bucket, prefix, .. } = self.replay;
         let mut came_back = 0;
         for queue in queues {
-            let Replay { s3, bucket, prefix, requeue, .. } = self.replay;
-            let requeue = Some(requeue.arn.as_str().to_owned());
-            let selection =
-                Selection { queue: Some(queue), requeue, from: Some(since), ..Selection::default() };
-            let mut listing = Listing::new(s3.clone(), bucket, prefix, &selection);
+            let first = format!("{}queue={queue}/{since}", self.replay.folder());
+            let mut listing = Listing::between(s3.clone(), bucket, prefix, &first, None);
             let mut unknown: Vec<Object> = Vec::new();
             while let Some(object) = listing.next().await {
                 let object = object.map_err(unread)?;
@@ -481,6 +493,7 @@ impl<'r> Drive<'r> {
 
     /// Writes how it stands, unless somebody else has written since.
     async fn save(&self) -> Result<(), ReplayError> {
+        let _one_at_a_time = self.saving.lock().await;
         let (state, etag) = self.with(|progress| (progress.shown(), progress.etag.clone()));
         let written = self.replay.kept.store.write(&key_of(&state.id), &state, Condition::Is(&etag)).await?;
         match written {

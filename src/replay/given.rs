@@ -140,11 +140,17 @@ impl Searched<'_> {
         let all = Selection::default();
         let mut walk = Walk::over(self.replay.s3.clone(), &self.replay.bucket, objects.clone(), &all);
         while let Some(found) = walk.next().await {
-            // What cannot be read is not what was given.
-            if let Found::Letter(archived) = found
-                && let Some(unit) = by_key.get(&archived.key)
-            {
-                letters.entry(archived.record.identity()).or_insert_with(|| (*unit).clone());
+            match found {
+                Found::Letter(archived) => {
+                    if let Some(unit) = by_key.get(&archived.key) {
+                        letters.entry(archived.record.identity()).or_insert_with(|| (*unit).clone());
+                    }
+                }
+                // It may hold what was given.
+                Found::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {
+                    return Err(unread(failed));
+                }
+                Found::Unread(_) => {}
             }
         }
         Ok(letters)

@@ -134,7 +134,8 @@ impl Replays {
     /// [`ReplayError`].
     pub async fn free(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
         let Found { document: mut state, etag, .. } = self.found(id).await?;
-        if !state.is_unfinished() {
+        // One that is done may have letters in doubt, too, which it could not send again.
+        if state.freed.is_some() {
             return Ok(state);
         }
         let at = self.now().await?;

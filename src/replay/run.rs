@@ -127,10 +127,10 @@ impl Replay {
         let given_units = given.as_ref().map(|given| &given.units);
         let begun = state.clone();
         let bench = self.bench(&begun, &selection, job, given_units, &pace, "");
-        let (mut met, mut touched) = (Met::default(), HashSet::new());
+        let (mut met, mut touched) = (Met::new(1), HashSet::new());
         for (place, unit) in plan.units.iter().enumerate() {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
-                met = Met::default();
+                met = Met::new(1);
                 let folder = Unit::folder(&unit.queue, &unit.hour);
                 touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
             }
@@ -211,6 +211,13 @@ impl Replay {
             Source::Archive => None,
             Source::Input(records) => Some(Box::pin(Given::find(self, records, false, control)).await?),
         };
+        // What has left the archive since it began is not sent.
+        for (why, count) in given.iter().flat_map(|given| &given.counts.not_replayable) {
+            for counts in [&mut state.counts, &mut state.place.counts] {
+                let known = counts.not_replayable.entry(why.clone()).or_default();
+                *known = (*known).max(*count);
+            }
+        }
         Box::pin(Drive::go(self, state, etag, units, job, given)).await
     }
 

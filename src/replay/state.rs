@@ -174,7 +174,7 @@ impl State {
     }
 
     pub(super) fn stop(&mut self, because: String) {
-        (self.status, self.not_before, self.because) = (Status::Stopped, None, Some(because));
+        (self.status, self.because) = (Status::Stopped, Some(because));
     }
 
     /// Begins to wait for what becomes of a step.
@@ -208,6 +208,26 @@ impl Counts {
         for (why, count) in not_replayable {
             *self.not_replayable.entry(why.clone()).or_default() += count;
         }
+    }
+
+    /// What is in it beyond another.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        let mut rest = self.clone();
+        for (count, less) in [
+            (&mut rest.sent, other.sent),
+            (&mut rest.refused, other.refused),
+            (&mut rest.repeated, other.repeated),
+            (&mut rest.doubles, other.doubles),
+            (&mut rest.already_replayed, other.already_replayed),
+            (&mut rest.unreadable, other.unreadable),
+        ] {
+            *count = count.saturating_sub(less);
+        }
+        for (why, count) in &mut rest.not_replayable {
+            *count = count.saturating_sub(other.not_replayable.get(why).copied().unwrap_or_default());
+        }
+        rest.not_replayable.retain(|_, count| *count > 0);
+        rest
     }
 
     /// Whether every letter of the selection was sent by some replay.

@@ -12,6 +12,7 @@
 //! write here need not be able to write there.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_s3::error::{BoxError, ProvideErrorMetadata};
@@ -19,11 +20,16 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
 use jiff::Timestamp;
 use serde::Serialize;
+use tokio::time::sleep;
 
 use super::error::ReplayError;
 use super::version::{self, Unusable, Versioned};
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
+
+/// How often a write is tried that meets another one, and the wait between.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A place below `replays/`.
 #[derive(Debug, Clone)]
@@ -127,30 +133,35 @@ impl Store {
         text: String,
         condition: Condition<'_>,
     ) -> Result<Option<String>, ReplayError> {
-        let put = self.s3.put_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
-        let put = match condition {
-            Condition::Absent => put.if_none_match("*"),
-            Condition::Is(etag) => put.if_match(etag),
-        };
         let kind = if key.ends_with("jsonl") { "application/x-ndjson" } else { "application/json" };
-        let put = put.content_type(kind).body(ByteStream::from(text.clone().into_bytes()));
-        match put.customize().interceptor(self.time.clone()).send().await {
-            Ok(answer) => Ok(Some(answer.e_tag().unwrap_or_default().to_owned())),
-            // 412: the condition does not hold. 409: somebody writes at this moment. 404: there is none.
-            // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-            Err(error)
-                if error
-                    .raw_response()
-                    .is_some_and(|raw| [404, 409, 412].contains(&raw.status().as_u16()))
-                    && error.code() != Some("NoSuchBucket") =>
-            {
-                let there = self.get(key).await?;
-                Ok(there.filter(|object| object.text == text).map(|object| object.etag))
-            }
-            Err(error) => {
-                Err(ReplayError::failed(format!("writing {}{key}", self.root), failure_of_call(&error)))
+        for attempt in 1.. {
+            let put = self.s3.put_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
+            let put = match condition {
+                Condition::Absent => put.if_none_match("*"),
+                Condition::Is(etag) => put.if_match(etag),
+            };
+            let put = put.content_type(kind).body(ByteStream::from(text.clone().into_bytes()));
+            let error = match put.customize().interceptor(self.time.clone()).send().await {
+                Ok(answer) => return Ok(Some(answer.e_tag().unwrap_or_default().to_owned())),
+                Err(error) => error,
+            };
+            let status = error.raw_response().map(|raw| raw.status().as_u16());
+            match status {
+                // Somebody writes at this moment, and nobody knows yet whose write counts.
+                Some(409) if attempt < TRIES => sleep(PAUSE).await,
+                // 412: the condition does not hold. 404: there is none.
+                // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+                Some(404 | 409 | 412) if error.code() != Some("NoSuchBucket") => {
+                    let there = self.get(key).await?;
+                    return Ok(there.filter(|object| object.text == text).map(|object| object.etag));
+                }
+                _ => {
+                    let what = format!("writing {}{key}", self.root);
+                    return Err(ReplayError::failed(what, failure_of_call(&error)));
+                }
             }
         }
+        Ok(None)
     }
 
     /// Keys below `replays/` that begin so, or with a delimiter the folders among them, in order.

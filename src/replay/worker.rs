@@ -49,7 +49,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Ledgers of an hour that are read at once.
 const LEDGERS_AT_ONCE: usize = 16;
 
-/// Times in a row that the requeue may not take letters whole.
+/// Times in a row that the requeue may take no letter of a batch.
 const TRIES: u32 = 3;
 
 /// What every worker of a replay works with.
@@ -84,19 +84,23 @@ pub(super) struct Read {
 pub(super) struct Worked {
     /// What came of the unit so far, in this replay.
     pub(super) counts: Counts,
+    /// Letters of it that were sent just now.
+    pub(super) sent: u64,
     pub(super) end: End,
 }
 
 /// Letters of an hour that were met: what a crash of the function has archived twice goes once.
 #[derive(Debug, Default)]
 pub(super) struct Met {
+    /// How many are remembered at least.
+    most: usize,
     /// The latest letters.
     new: HashMap<Identity, Place>,
     /// Those before them. What came still earlier is forgotten, so that memory stays bounded.
     old: HashMap<Identity, Place>,
 }
 
-/// Letters that are remembered of an hour, at least.
+/// Letters of hours that all workers together remember, at least.
 const REMEMBERED: usize = 250_000;
 
 /// Where a letter was met.
@@ -118,7 +122,7 @@ struct Sorted {
 }
 
 /// How the work on a unit ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     /// Nothing is left of it.
     Done,
@@ -245,7 +249,7 @@ impl Bench<'_> {
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
             self.remember(unit, &ledger, met);
-            return Ok(Worked { counts: own.done.unwrap_or_default(), end: End::Done });
+            return Ok(Worked { counts: own.done.unwrap_or_default(), sent: 0, end: End::Done });
         };
         let known = ledger.known(self.id, self.request.again, &freed);
         let sorted = self.sort(unit, records, counts, &known, &own, met);
@@ -273,7 +277,7 @@ impl Bench<'_> {
                 match self.write(unit, &ledger, etag.as_deref()).await? {
                     Some(written) => etag = Some(written),
                     None if is_ours => return Err(ReplayError::TakenUp(self.id.to_owned())),
-                    None => return Ok(Worked { counts, end: End::Changed }),
+                    None => return Ok(Worked { counts, sent: 0, end: End::Changed }),
                 }
                 is_ours = true;
                 let took = self.replay.kept.clock.now().duration_since(wall);
@@ -287,10 +291,12 @@ impl Bench<'_> {
             }
             let of = Of { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
-            let Some(failure) = self.note(ledger.entry_mut(self.id), answers, &mut waiting) else {
+            let handled = ledger.entry_mut(self.id).handled();
+            let failure = self.note(ledger.entry_mut(self.id), answers, &mut waiting);
+            if ledger.entry_mut(self.id).handled() > handled {
                 trouble = 0;
-                continue;
-            };
+            }
+            let Some(failure) = failure else { continue };
             trouble += 1;
             if trouble >= TRIES {
                 let (code, class) = (&failure.code, failure.class.name());
@@ -304,18 +310,25 @@ impl Bench<'_> {
         counts.sent = entry.sent.len() as u64;
         counts.refused = entry.refused.len() as u64;
         counts.repeated = entry.repeated;
-        entry.doubles = doubles;
+        entry.doubles.extend(doubles);
+        entry.doubles.sort_unstable();
+        entry.doubles.dedup();
         if is_touched {
             entry.done = (end == End::Done).then(|| counts.clone());
             ledger.claim = None;
             if self.write(unit, &ledger, etag.as_deref()).await?.is_none() {
                 let taken_up = || ReplayError::TakenUp(self.id.to_owned());
-                return if is_ours { Err(taken_up()) } else { Ok(Worked { counts, end: End::Changed }) };
+                return if is_ours {
+                    Err(taken_up())
+                } else {
+                    Ok(Worked { counts, sent: 0, end: End::Changed })
+                };
             }
         }
         met.add(unit.number, false, of_unit);
         self.remember(unit, &ledger, met);
-        Ok(Worked { counts, end })
+        let sent = counts.sent.saturating_sub(own.sent.len() as u64);
+        Ok(Worked { counts, sent, end })
     }
 
     /// Counts what a replay would send of a unit.
@@ -342,7 +355,7 @@ impl Bench<'_> {
                     Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
                 })
                 .buffered(LEDGERS_AT_ONCE);
-        let mut met = Met::default();
+        let mut met = Met::new(self.replay.workers);
         while let Some(ledger) = ledgers.next().await {
             if let (number, Some(found)) = ledger? {
                 met.add(number, true, found.document.sent(self.own_only()).copied());
@@ -464,10 +477,15 @@ impl Bench<'_> {
 }
 
 impl Met {
+    /// Remembers letters of an hour, for one of so many workers.
+    pub(super) fn new(workers: usize) -> Self {
+        Self { most: REMEMBERED / workers.max(1), ..Self::default() }
+    }
+
     /// Adds letters of a unit.
     fn add(&mut self, unit: usize, sent: bool, letters: impl IntoIterator<Item = Identity>) {
         for letter in letters {
-            if self.new.len() >= REMEMBERED {
+            if self.new.len() >= self.most {
                 self.old = std::mem::take(&mut self.new);
             }
             let place = self.new.entry(letter).or_insert(Place { unit, sent });

@@ -96,18 +96,69 @@ async fn an_archive_that_is_out_of_sight_does_not_end_the_replay() {
     assert_eq!(world.bodies(), ["0", "1", "2", "3", "4", "6"]);
 }
 
+/// As one that a lifecycle rule has moved to a storage class from which it must be fetched first.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_may_not_be_read_is_told_and_holds_up_nothing() {
+async fn an_object_that_cannot_be_read_is_told_and_holds_up_nothing() {
     let world = World::with_letters(2);
     world.archive("b", &[plain("6")]);
-    world.faults(|call| if call.target.contains("Z-b.") { Fault::Denied } else { Fault::Pass });
+    world.faults(|call| {
+        let moved = Fault::refuse(403, "InvalidObjectState", "archived");
+        if call.target.contains("Z-b.") { moved } else { Fault::Pass }
+    });
     let operator = Operator::default();
     let done = world.run_by(&operator, json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.unreadable), (Status::Done, 2, 1));
     let told = operator.left_out.into_inner().unwrap();
-    assert!(told[0].starts_with(&format!("{} AccessDenied", indexed("b", 1))), "{told:?}");
+    assert!(told[0].starts_with(&format!("{} InvalidObjectState", indexed("b", 1))), "{told:?}");
     world.no_faults();
     assert_eq!(world.run(json!({ "ramp": [100] })).await.unwrap().counts.sent, 1);
+}
+
+/// Else a replay without permissions would be done, and nothing sent.
+#[tokio::test(start_paused = true)]
+async fn missing_permissions_end_it_and_it_goes_on_when_they_are_there() {
+    let world = World::with_letters(2);
+    world.faults(|call| if call.target.contains("Z-a.") { Fault::Denied } else { Fault::Pass });
+    let denied = world.run(json!({ "ramp": [100] })).await.unwrap_err();
+    assert!(denied.is_denied(), "{denied}");
+    world.no_faults();
+    let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+    let done = world.resume(&id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 2));
+}
+
+/// One letter in a thousand that SQS does not take at once is no reason to stop.
+#[tokio::test(start_paused = true)]
+async fn a_failure_in_each_batch_does_not_stop_it() {
+    let world = World::with_letters(100);
+    let sends = AtomicUsize::new(0);
+    world.faults(move |call| {
+        let is_first = call.operation == "SendMessageBatch" && sends.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        let throttled = sim::EntryFault::service("InternalError", "slow");
+        if is_first { Fault::Entries(vec![(0, throttled)]) } else { Fault::Pass }
+    });
+    let done = world.run(json!({ "ramp": [100], "rate": 10 })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+}
+
+/// Two parts that want to write at once how it stands do not take each other for somebody else.
+#[tokio::test(start_paused = true)]
+async fn a_slow_bucket_does_not_make_it_lose_itself() {
+    let world = World::new();
+    for hour in 10..16 {
+        let name =
+            format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n30-r0.jsonl");
+        let ids = (0..30).map(|letter| plain(&format!("{hour}{letter:02}")));
+        world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
+    }
+    world.faults(|call| {
+        let is_state = call.operation == "PutObject" && call.target.ends_with("replay.json");
+        let is_send = call.operation == "SendMessageBatch";
+        let wait = if is_state { 5 } else { u64::from(is_send) };
+        Fault::Pass.after(Duration::from_secs(wait))
+    });
+    let done = world.run(json!({ "ramp": [100], "threshold": 100 })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 180));
 }
 
 /// Its letters would be sent once more.

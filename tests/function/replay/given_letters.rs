@@ -68,6 +68,19 @@ async fn they_go_on_with_the_same_records_only() {
     assert_eq!(world.sent().len(), 30);
 }
 
+/// What S3 does not show now is not missing.
+#[tokio::test(start_paused = true)]
+async fn an_archive_that_is_out_of_sight_is_not_one_without_them() {
+    for fault in [Fault::Unavailable, Fault::Denied] {
+        let world = World::with_letters(2);
+        world.faults(move |call| if call.target.contains("Z-a.") { fault.clone() } else { Fault::Pass });
+        let failed = run_given(&world, edited(["0"]), &Operator::default()).await.unwrap_err();
+        assert!(failed.to_string().starts_with("reading dead-letters/"), "{failed}");
+        world.no_faults();
+        assert_eq!(run_given(&world, edited(["0"]), &Operator::default()).await.unwrap().counts.sent, 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn they_are_not_selected_from() {
     for request in [json!({ "select": { "origins": ["raw"] } }), json!({ "cutOff": "2026-11-01T12:00:00Z" })]

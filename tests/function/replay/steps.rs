@@ -90,6 +90,53 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
     }
 }
 
+/// Interrupted while it settles, as by the end of an invocation, it is judged all the same.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
+    let world = World::with_letters(100);
+    coming_back(&world, &["0", "1", "2", "3", "4"]);
+    let request = json!({ "ramp": [10, 100], "threshold": 10 });
+    let (request, source) = (wish(request), Source::Archive);
+    let (replay, operator) = (world.replay(), Operator::default());
+    let running = replay.begin(&request, &source, None, &operator);
+    let interrupting = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        operator.stopped.store(true, Ordering::Relaxed);
+    };
+    let (settling, ()) = tokio::join!(running, interrupting);
+    let settling = settling.unwrap();
+    assert_eq!((settling.status, settling.counts.sent), (Status::Settling, 10));
+    let stopped = world.resume(&settling.id).await.unwrap();
+    let why = "of 10 letters of step 1: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
+    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
+    assert_eq!(stopped.because.as_deref(), Some(why));
+    // Once it was judged, whoever goes on has decided.
+    let done = world.resume(&settling.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+}
+
+/// Somebody's wish to stop is not forgotten at the end of the settling, nor is the judgement.
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_later() {
+    let world = World::with_letters(100);
+    coming_back(&world, &["0", "1", "2", "3", "4"]);
+    let (request, source) = (wish(json!({ "ramp": [10, 100], "threshold": 10 })), Source::Archive);
+    let (replay, operator) = (world.replay(), Operator::default());
+    let running = replay.begin(&request, &source, None, &operator);
+    let other = world.replay_by(&Caller::new("jo"));
+    let stopping = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let id = other.kept().all().await.unwrap()[0].id.clone();
+        other.kept().stop(&id, Some("wait")).await.unwrap();
+    };
+    let (stopped, ()) = tokio::join!(running, stopping);
+    let stopped = stopped.unwrap();
+    assert_eq!((stopped.status, stopped.because.as_deref()), (Status::Stopped, Some("jo stopped it: wait")));
+    let judged = world.resume(&stopped.id).await.unwrap();
+    assert_eq!((judged.status, judged.counts.sent), (Status::Stopped, 10));
+    assert!(judged.because.unwrap().contains("5 back in the archive"));
+}
+
 /// The last step is four fifths of all by default: it is not sent blindly.
 #[tokio::test(start_paused = true)]
 async fn the_last_step_goes_on_being_watched() {
