@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
@@ -16,7 +16,7 @@ use super::given::Given;
 use super::kept::{Stop, key_of, stop_key};
 use super::letter::At;
 use super::plan::Unit;
-use super::ramp::{Stage, StageResult, stages};
+use super::ramp::{Stage, StageResult, budget, stages};
 use super::run::{Job, Replay, selection, token};
 use super::state::{Counts, State, Status};
 use super::store::Condition;
@@ -64,6 +64,17 @@ struct Progress {
 #[derive(Debug, Default)]
 struct Part {
     units: Vec<Task>,
+}
+
+/// How the sending of a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// All that it allows has gone.
+    Through,
+    /// As many letters went as may before it is looked at what came back.
+    Paused,
+    /// It was told to stop.
+    Interrupted,
 }
 
 /// A unit, and how much of it the stage allows.
@@ -165,18 +176,19 @@ impl<'r> Drive<'r> {
                     return Ok(());
                 }
             } else {
-                if !self.send(&stages, number).await? {
+                let sent = self.send(&stages, number).await?;
+                if sent == Sent::Interrupted {
                     return Ok(());
                 }
                 // What was sent long ago, or is not sent, needs no time.
-                if stage.settles && self.has_sent() {
+                if sent == Sent::Paused || (stage.settles && self.has_sent()) {
                     self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
                     self.save().await?;
                     self.job.control.progress(&self.shown());
                     continue;
                 }
             }
-            if !self.judge(stage, stages.get(number + 1)).await? {
+            if !self.judge(stage, &stages).await? {
                 return Ok(());
             }
             self.save().await?;
@@ -189,16 +201,17 @@ impl<'r> Drive<'r> {
         self.with(|progress| progress.counts().sent > progress.state.place.sent_before)
     }
 
-    /// Sends what a stage allows; whether all of it is through.
-    async fn send(&self, stages: &[Stage], number: usize) -> Result<bool, ReplayError> {
+    /// Sends what a stage allows.
+    async fn send(&self, stages: &[Stage], number: usize) -> Result<Sent, ReplayError> {
         let parts = self.parts(stages, number);
         let state = self.shown();
         let selection = selection(&state, &self.replay.requeue.arn)?;
         let token = token();
+        let budget = AtomicU64::new(budget(state.exact, state.counts.sent));
         let watch = Stopping { drive: self };
         let job = Job { control: &watch, ..self.job };
         let given = self.given.as_ref().map(|given| &given.units);
-        let bench = self.replay.bench(&state, &selection, job, given, &self.pace, &token);
+        let bench = self.replay.bench(&state, &selection, job, given, (&self.pace, &budget), &token);
         let work = |part: Part| self.work(part, &bench);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
@@ -222,7 +235,9 @@ impl<'r> Drive<'r> {
         drop(work);
         match failed {
             Some(error) => Err(error),
-            None => Ok(is_through && !self.is_stopped()),
+            None if self.is_stopped() => Ok(Sent::Interrupted),
+            None if is_through => Ok(Sent::Through),
+            None => Ok(Sent::Paused),
         }
     }
 
@@ -290,7 +305,9 @@ impl<'r> Drive<'r> {
             }
             let end = worked.end.clone();
             self.worked(task, worked).await?;
-            if matches!(end, End::Interrupted | End::Failed(_)) || (next.is_some() && self.is_stopped()) {
+            if matches!(end, End::Interrupted | End::Paused | End::Failed(_))
+                || (next.is_some() && self.is_stopped())
+            {
                 return Ok(false);
             }
             let Some(next) = next else { return Ok(true) };
@@ -387,7 +404,12 @@ impl<'r> Drive<'r> {
     }
 
     /// Judges a stage, and begins the next; whether the replay goes on.
-    async fn judge(&self, stage: Stage, next: Option<&Stage>) -> Result<bool, ReplayError> {
+    async fn judge(&self, stage: Stage, stages: &[Stage]) -> Result<bool, ReplayError> {
+        // The last stage goes on until nothing is left. What is left of another goes with the next one.
+        let number = self.with(|progress| progress.state.place.stage);
+        let is_last = number + 1 >= stages.len();
+        let is_over = is_last && self.with(|progress| progress.state.place.units) >= self.units.len() as u64;
+        let next = stages.get(number + 1).or(stages.get(number)).filter(|_| !is_over);
         let came_back = self.came_back().await?;
         let waiting = self.waiting().await?;
         let failed = self.with(|progress| {
@@ -420,7 +442,7 @@ impl<'r> Drive<'r> {
         let is_new_step = next.is_some_and(|next| next.step != stage.step);
         self.with(|progress| {
             progress.state.go_on();
-            progress.state.place.stage += 1;
+            progress.state.place.stage += usize::from(!is_last || is_over);
             progress.state.step = next.map_or(stage.step, |next| next.step);
         });
         if is_new_step {

@@ -47,6 +47,15 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
     stages
 }
 
+/// How many letters may go before it is looked at what came back, where the index knows at most how many are selected:
+/// all that are may lie together. `sent` letters have gone so far.
+pub(super) fn budget(is_exact: bool, sent: u64) -> u64 {
+    if is_exact { u64::MAX } else { sent.saturating_mul(GROWTH).max(LEAST_SLICE) }
+}
+
+/// By how much a stage may be larger than all that went before it, where nobody knows how many letters are selected.
+const GROWTH: u64 = 5;
+
 /// What came of the letters of a stage, and of those before it in its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StageResult {

@@ -1,6 +1,7 @@
 //! The beginning of a replay, its resumption, its end, and what operators ask of it meanwhile.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -123,10 +124,10 @@ impl Replay {
         let job = Job { source, policy, control };
         let (mut state, plan, given) = Box::pin(self.planned(request, job, false)).await?;
         let selection = selection(&state, &self.requeue.arn)?;
-        let pace = Pace::new(request.rate);
+        let (pace, budget) = (Pace::new(request.rate), AtomicU64::new(0));
         let given_units = given.as_ref().map(|given| &given.units);
         let begun = state.clone();
-        let bench = self.bench(&begun, &selection, job, given_units, &pace, "");
+        let bench = self.bench(&begun, &selection, job, given_units, (&pace, &budget), "");
         let (mut met, mut touched) = (Met::new(1), HashSet::new());
         for (place, unit) in plan.units.iter().enumerate() {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
@@ -317,7 +318,7 @@ impl Replay {
         selection: &'r Selection,
         job: Job<'r>,
         given: Option<&'r HashMap<String, super::given::Records>>,
-        pace: &'r Pace,
+        limits: (&'r Pace, &'r AtomicU64),
         token: &'r str,
     ) -> Bench<'r> {
         Bench {
@@ -327,7 +328,8 @@ impl Replay {
             selection,
             policy: job.policy,
             given,
-            pace,
+            pace: limits.0,
+            budget: limits.1,
             control: job.control,
             token,
             freed: tokio::sync::Mutex::default(),

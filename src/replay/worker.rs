@@ -1,6 +1,7 @@
 //! The work on one unit: what of it is to be sent, and the sending, with its ledger before and after.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
@@ -62,6 +63,8 @@ pub(super) struct Bench<'r> {
     /// Records of each unit that were given; none where the archive is read.
     pub(super) given: Option<&'r HashMap<String, Records>>,
     pub(super) pace: &'r Pace,
+    /// Letters that may still go before it is looked at what came back.
+    pub(super) budget: &'r AtomicU64,
     pub(super) control: &'r dyn Control,
     /// Tells this worker from others.
     pub(super) token: &'r str,
@@ -128,6 +131,8 @@ pub(super) enum End {
     Done,
     /// As many letters went as the stage allows.
     Enough,
+    /// As many letters went as may before it is looked at what came back.
+    Paused,
     /// Another replay has worked on it since it was read.
     Changed,
     /// It was told to stop.
@@ -264,6 +269,10 @@ impl Bench<'_> {
         let (mut trouble, mut is_ours) = (0, false);
         while !waiting.is_empty() {
             let batch = self.next_batch(&mut waiting);
+            if batch.is_empty() {
+                end = End::Paused;
+                break;
+            }
             if !self.pace.turn(batch.len() as u64, || self.control.stop()).await {
                 end = End::Interrupted;
                 break;
@@ -432,6 +441,7 @@ impl Bench<'_> {
         let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
         // Not more than go in a second, so that it can be stopped.
         let most = most.min(self.request.rate.try_into().unwrap_or(usize::MAX)).max(1);
+        let most = most.min(usize::try_from(self.budget.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < most
             && bytes < MAX_BATCH_BYTES
@@ -440,6 +450,8 @@ impl Bench<'_> {
             bytes += replayable.letter.sqs.body.len();
             batch.push(replayable);
         }
+        // Nobody else looks between these two.
+        self.budget.fetch_sub(batch.len() as u64, Ordering::Relaxed);
         batch
     }
 

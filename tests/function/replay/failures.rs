@@ -133,7 +133,8 @@ async fn a_failure_in_each_batch_does_not_stop_it() {
     let world = World::with_letters(100);
     let sends = AtomicUsize::new(0);
     world.faults(move |call| {
-        let is_first = call.operation == "SendMessageBatch" && sends.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        let is_first =
+            call.operation == "SendMessageBatch" && sends.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
         let throttled = sim::EntryFault::service("InternalError", "slow");
         if is_first { Fault::Entries(vec![(0, throttled)]) } else { Fault::Pass }
     });

@@ -90,6 +90,41 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
     }
 }
 
+/// The letters that a pattern selects may lie all together, at the end of a long archive.
+#[tokio::test(start_paused = true)]
+async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selected() {
+    for comes_back in [true, false] {
+        let world = World::new();
+        for object in 0..20 {
+            let ids: Vec<_> = (0..100).map(|letter| plain(&format!("{object}-{letter}"))).collect();
+            world.archive(&format!("{object:02}"), &ids);
+        }
+        world.archive("99", &(0..1000).map(|letter| Post::envelope(&letter.to_string())).collect::<Vec<_>>());
+        if comes_back {
+            let (aws, calls) = (world.aws.clone(), AtomicUsize::new(0));
+            world.faults(move |call| {
+                let nth = calls.fetch_add(1, Ordering::Relaxed);
+                let now = aws.clock().millis() + 1;
+                let name = at(now).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+                let letters = call.entries.len();
+                let key = format!(
+                    "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-back{nth}.2-n{letters}-r{letters}.jsonl"
+                );
+                if call.operation == "SendMessageBatch" {
+                    aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
+                }
+                Fault::Pass
+            });
+        }
+        let ended = world.run(json!({ "select": { "origins": ["sns"] } })).await.unwrap();
+        if comes_back {
+            assert_eq!((ended.status, ended.counts.sent), (Status::Stopped, 100));
+        } else {
+            assert_eq!((ended.status, ended.counts.sent), (Status::Done, 1000));
+        }
+    }
+}
+
 /// Interrupted while it settles, as by the end of an invocation, it is judged all the same.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
