@@ -6,11 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use aws_config::SdkConfig;
+use jiff::{SignedDuration, Timestamp};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
+use crate::text::brief;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
+
+/// The difference between this machine's clock and a server's that is worth a line.
+const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
 
 /// What the tool works with.
 pub struct Console {
@@ -49,6 +54,29 @@ impl Console {
             config: None,
             interrupts: Box::new(interrupts_of_process),
         }
+    }
+
+    /// Sets the clock to that of a server, whose `Date` has just come, and says so where this machine's is wrong.
+    pub(crate) fn go_by(&mut self, date: Timestamp) -> std::io::Result<()> {
+        let now = self.clock.now();
+        // A `Date` tells whole seconds.
+        let end_of_second = date.saturating_add(SignedDuration::from_millis(999)).unwrap_or(date);
+        let ahead = now.duration_since(now.clamp(date, end_of_second));
+        let machine = self.clock.clone();
+        self.clock = Clock::from_fn(move || {
+            let now = machine.now();
+            now.saturating_sub(ahead).unwrap_or(now)
+        });
+        if ahead.abs() > WRONG_CLOCK {
+            let side = if ahead.is_positive() { "ahead of" } else { "behind" };
+            let seconds = ahead.unsigned_abs().as_secs();
+            writeln!(
+                self.err,
+                "redrivectl: this machine's clock is {} {side} S3's: times are S3's",
+                brief(seconds)
+            )?;
+        }
+        Ok(())
     }
 
     /// Asks whether to go on. Only `y` and `yes` mean yes.

@@ -29,7 +29,7 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let reach = reach(&args.picks, &args.arrived, console)?;
-    let (bucket, prefix) = place(&args.place, console)?;
+    let place = place(&args.place, console)?;
     let s3 = aws::clients(&args.connection, console).await?.s3;
     let now = console.clock.now();
     let mut list = List::new();
@@ -37,7 +37,7 @@ pub(super) async fn run(
         let touches = reach.as_ref().map_or(Touches::Yes, |reach| reach.touches(&letter));
         (touches > Touches::No).then(|| name(&letter, args.by))
     };
-    list.read(&Control { s3, bucket, prefix }, now, keep, |_| ()).await?;
+    list.read(&Control::new(s3, place), now, keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
     for line in list.due_after(now) {

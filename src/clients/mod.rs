@@ -6,11 +6,13 @@
 //! | `environment` | region, credentials, endpoints and flags by the SDK's own variables |
 //! | `https` | HTTP and TLS |
 //! | `errors` | the errors of calls, in the words of [`failure`](crate::failure) |
+//! | `server_time` | the time of a server, by its answers |
 
 mod environment;
 mod errors;
 mod https;
 mod sdk;
+mod server_time;
 
 pub use environment::region;
 pub use errors::failure_of_call;
@@ -18,3 +20,4 @@ pub use https::{NoRootCertificates, https, prepare};
 pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
 pub use sdk::Clients;
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
+pub use server_time::ServerTime;

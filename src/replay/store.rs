@@ -11,20 +11,17 @@
 //! It lies outside of the archive's prefix, so whoever reads the archive finds archived letters only, and whoever may
 //! write here need not be able to write there.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_s3::error::{BoxError, ProvideErrorMetadata};
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
-use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::error::ReplayError;
 use super::version::{self, Unusable, Versioned};
-use crate::clients::failure_of_call;
+use crate::clients::{ServerTime, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
 /// How often a write is tried that meets another one, and the wait between.
@@ -38,6 +35,7 @@ pub(super) struct Store {
     bucket: String,
     /// Up to and with `replays/`.
     root: String,
+    /// No clock of ours is compared with what S3 says of its objects.
     time: ServerTime,
 }
 
@@ -198,36 +196,4 @@ struct Object {
     text: String,
     etag: String,
     age: jiff::SignedDuration,
-}
-
-/// The `Date` of the last answer of S3: no clock of ours is compared with what S3 says of its objects.
-#[derive(Debug, Clone, Default)]
-struct ServerTime(Arc<Mutex<Option<Timestamp>>>);
-
-impl ServerTime {
-    fn get(&self) -> Option<Timestamp> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Intercept for ServerTime {
-    fn name(&self) -> &'static str {
-        "ServerTime"
-    }
-
-    fn read_before_deserialization(
-        &self,
-        context: &BeforeDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let date = context.response().headers().get("date");
-        let date = date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
-        if let Some(date) = date {
-            let mut time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // Answers come in any order.
-            *time = (*time).max(Some(date));
-        }
-        Ok(())
-    }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Control, failed};
-use crate::console::Failed;
+use crate::console::{Console, Failed};
 use sns_redrive::policy::{MAX_ORDERS_BYTES, Order, Orders};
 use sns_redrive::waiting::{ended_order_key, ended_orders_prefix, orders_key};
 
@@ -73,9 +73,14 @@ pub(crate) enum End {
 }
 
 impl Control {
-    /// Returns the orders of the document; none where there is no document.
-    pub(crate) async fn orders(&self) -> Result<Orders, Failed> {
-        Ok(self.read().await?.orders)
+    /// Returns the orders of the document; none where there is no document. From then on the console's clock is S3's: by
+    /// that, and not by this machine's, the function can tell when an order begins and ends.
+    pub(crate) async fn orders(&self, console: &mut Console) -> Result<Orders, Failed> {
+        let orders = self.read().await?.orders;
+        if let Some(date) = self.time.get() {
+            console.go_by(date)?;
+        }
+        Ok(orders)
     }
 
     /// Changes the document. Orders leave it some time after their end.
@@ -116,10 +121,9 @@ impl Control {
         Err(Failed::Work(problem))
     }
 
-    /// Returns the orders that have ended, as JSON: those that are still in the document, then those that are kept, the
+    /// Returns the orders that have ended, as JSON: those that are still in this document, then those that are kept, the
     /// newest first.
-    pub(crate) async fn ended(&self, now: Timestamp) -> Result<Vec<Value>, Failed> {
-        let orders = self.orders().await?;
+    pub(crate) async fn ended(&self, orders: &Orders, now: Timestamp) -> Result<Vec<Value>, Failed> {
         let (ended, _) = sorted(orders.all(), None, now);
         let mut all: Vec<_> = ended.iter().map(|ended| json!(ended)).collect();
         // Whoever was cut off while it took an order back has kept it already.
@@ -166,7 +170,8 @@ impl Control {
     /// An object with its `ETag`; none where there is no such object.
     async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, Option<String>)>, Failed> {
         let what = format!("cannot read s3://{}/{key}", self.bucket);
-        let answer = match self.s3.get_object().bucket(&self.bucket).key(key).send().await {
+        let call = self.s3.get_object().bucket(&self.bucket).key(key);
+        let answer = match call.customize().interceptor(self.time.clone()).send().await {
             Ok(answer) => answer,
             Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
             Err(error) => return Err(failed(&what, &error)),

@@ -8,7 +8,7 @@ use aws_sdk_s3::Client;
 use crate::archive::s3_place;
 use crate::args;
 use crate::console::{Console, Failed};
-use sns_redrive::clients::failure_of_call;
+use sns_redrive::clients::{ServerTime, failure_of_call};
 
 pub(crate) use document::{Change, Release};
 pub(crate) use list::{Line, List};
@@ -19,6 +19,14 @@ pub(crate) struct Control {
     pub(crate) s3: Client,
     pub(crate) bucket: String,
     pub(crate) prefix: String,
+    /// The time of S3 when it last answered a read.
+    time: ServerTime,
+}
+
+impl Control {
+    pub(crate) fn new(s3: Client, (bucket, prefix): (String, String)) -> Self {
+        Self { s3, bucket, prefix, time: ServerTime::default() }
+    }
 }
 
 /// The bucket and the prefix of `--control`, else those that follow from `--archive`, else of the variable `CONTROL`, else

@@ -71,14 +71,15 @@ impl Request<'_> {
             let problem = "which letters? Give --match, --topic, --subscription, --queue or --all";
             return Err(Failed::Input(vec![problem.to_owned()]));
         };
-        let draft = self.order(pattern, console);
-        self.check(&draft)?;
+        // Whether its end has come is not known before S3 has told the time.
+        check(&Order { until: None, ..self.order(pattern.clone(), console) })?;
         let Connected { control, sqs, sts } =
             connect(&self.give.place, &self.give.connection, console).await?;
         let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
-        let draft = Order { by, ..draft };
+        let others = control.orders(console).await?;
+        let draft = Order { by, ..self.order(pattern, console) };
+        self.check(&draft)?;
         let reach = check(&draft)?;
-        let others = control.orders().await?;
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
         waker.read(console).await?;
 

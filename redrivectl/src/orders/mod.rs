@@ -35,9 +35,9 @@ async fn connect(
     connection: &args::Connection,
     console: &Console,
 ) -> Result<Connected, Failed> {
-    let (bucket, prefix) = place(place_args, console)?;
+    let place = place(place_args, console)?;
     let (clients, sts) = aws::clients_and_sts(connection, console).await?;
-    Ok(Connected { control: Control { s3: clients.s3, bucket, prefix }, sqs: clients.sqs, sts })
+    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts })
 }
 
 /// The author of an order.

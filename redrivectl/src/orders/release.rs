@@ -25,7 +25,7 @@ pub(crate) async fn run(
     let picked = pattern(&args.picks)?;
     let Connected { control, sqs, sts } = connect(&args.place, &args.connection, console).await?;
     let Signed { by, checked } = signed(&args.sign, &sts).await?;
-    let orders = control.orders().await?;
+    let orders = control.orders(console).await?;
     let now = console.clock.now();
     let is_hold = |order: &&Order| order.action == OrderAction::Hold && !order.has_ended(now);
     let is_meant = |order: &&Order| match &picked {

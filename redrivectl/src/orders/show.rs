@@ -18,14 +18,14 @@ pub(crate) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let (bucket, prefix) = place(&args.place, console)?;
+    let place = place(&args.place, console)?;
     let s3 = aws::clients(&args.connection, console).await?.s3;
-    let control = Control { s3, bucket, prefix };
+    let control = Control::new(s3, place);
+    let orders = control.orders(console).await?;
     let now = console.clock.now();
     let (all, none) = if args.ended {
-        (control.ended(now).await?, "No order has ended.")
+        (control.ended(&orders, now).await?, "No order has ended.")
     } else {
-        let orders = control.orders().await?;
         let all = orders.all().iter().filter(|order| !order.has_ended(now));
         let all: Vec<_> = all.map(|order| (json!(order), row(order, now))).collect();
         if !as_json {

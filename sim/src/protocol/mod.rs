@@ -105,7 +105,7 @@ pub(crate) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     match call.service {
         Service::Sqs => sqs::carry_out(services, cx, call),
         Service::Sns => sns::carry_out(services, cx, call),
-        Service::S3 => s3::carry_out(services, cx, call),
+        Service::S3 => Ok(s3::carry_out(services, cx, call)),
         Service::Lambda => lambda::carry_out(services, cx, call),
         Service::Firehose => firehose::carry_out(services, cx, call),
         Service::Sts => Ok(sts::carry_out(cx)),

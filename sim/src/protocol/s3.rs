@@ -64,7 +64,13 @@ fn unchunked(mut body: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+/// Carries out a call. Every answer tells S3's time, that to a refused call too.
+pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Response {
+    let now = cx.now;
+    answer(services, cx, call).unwrap_or_else(|error| refuse(&error)).with("date", &http_date(now))
+}
+
+fn answer(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
     let place = call.target.split_once('/').unwrap_or((&call.target, ""));
     match call.operation.as_str() {
         "PutObject" => {
@@ -75,7 +81,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             };
             let kind = call.parameter("content-type");
             let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;
-            Ok(Response::new(200, "").with("etag", &etag).with("date", &http_date(cx.now)))
+            Ok(Response::new(200, "").with("etag", &etag))
         }
         "GetObject" => {
             let object = services.s3.get_object(place, call.parameter("if-none-match"))?;
@@ -83,10 +89,9 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             Ok(Response::new(200, object.bytes.clone())
                 .with("etag", &object.etag)
                 .with("last-modified", &http_date(object.modified))
-                .with("date", &http_date(cx.now))
                 .with("content-type", kind))
         }
-        "ListObjectsV2" => Ok(list(services, call, place)?.with("date", &http_date(cx.now))),
+        "ListObjectsV2" => list(services, call, place),
         _ => Err(unknown(call)),
     }
 }

@@ -101,10 +101,6 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
             "--topic and --match both name topicArn",
         ),
         (&["hold", "--all", "--why", ""], "--why must be a text of 1 to 1000 characters"),
-        (
-            &["hold", "--all", "--why", "w", "--until", "2026-11-01T11:00:00Z"],
-            "--until must be later than at",
-        ),
         (&["archive", "--all", "--why", "w", "--future"], "give --for or --until"),
         (&["hold", "--all"], "--why <TEXT>"),
         (&["hold", "--all", "--topic", "x", "--why", "w"], "cannot be used with"),
@@ -115,6 +111,55 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
         assert!(told.err.contains(problem), "{args:?}: {}", told.err);
     }
     assert_eq!(cloud.journal().len(), 0, "nothing was called");
+    let told =
+        run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--until", "2026-11-01T11:00:00Z"]).await;
+    assert_eq!((told.code, told.out.as_str()), (2, ""));
+    assert_eq!(told.err, "redrivectl: --until must be later than at\n");
+    assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test]
+async fn the_times_of_an_order_are_those_of_s3() {
+    let minutes = |minutes: i64| minutes * 60_000;
+    for (later, says) in [
+        (minutes(5), "redrivectl: this machine's clock is 5 min ahead of S3's: times are S3's\n"),
+        (-minutes(5), "redrivectl: this machine's clock is 5 min behind S3's: times are S3's\n"),
+        (30_000, ""),
+    ] {
+        for there in [&[][..], &[order("old", "hold", None)]] {
+            let cloud = Account::new();
+            if !there.is_empty() {
+                put_orders(&cloud, there);
+            }
+            let ahead = || World { later, ..World::on(&cloud) };
+            let hold = ["hold", "--all", "--why", "w", "--yes", "--for", "2h"];
+            let told = run_in(ahead(), &hold).await;
+            assert_eq!((told.code, told.err.as_str()), (0, says));
+            let seconds = |field: &str| {
+                let time: jiff::Timestamp = orders(&cloud)[0][field].as_str().unwrap().parse().unwrap();
+                time.as_second() - support::NOW / 1000
+            };
+            assert_eq!((seconds("at"), seconds("until")), (0, 7200), "{later}");
+            // It has not ended yet by the clock that counts.
+            let hold = ["hold", "--all", "--why", "w", "--yes", "--until", "2026-11-01T12:03:00Z"];
+            assert_eq!(run_in(ahead(), &hold).await.code, 0);
+            let archive = ["archive", "--all", "--why", "w", "--dry-run", "--json"];
+            let told: Value = serde_json::from_str(&run_in(ahead(), &archive).await.out).unwrap();
+            let before = told["order"]["arrivedBefore"].as_str().unwrap().to_owned();
+            assert!(["2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"].contains(&before.as_str()), "{before}");
+            let told = run_in(ahead(), &["release", "--all", "--yes", "--dry-run"]).await;
+            assert_eq!((told.code, told.err.as_str()), (0, says));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_date_leaves_the_machines_clock() {
+    let cloud = Account::new();
+    cloud.reply("GetObject", Fault::refuse(404, "NoSuchKey", "none"));
+    let ahead = World { later: 300_000, ..World::on(&cloud) };
+    run_in(ahead, &["hold", "--all", "--why", "w", "--yes"]).await.text();
+    assert_eq!(orders(&cloud)[0]["at"], "2026-11-01T12:05:00Z");
 }
 
 #[tokio::test]

@@ -1,0 +1,42 @@
+//! The time of a server, by the `Date` of its answers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
+use jiff::Timestamp;
+
+/// The latest `Date` of the answers that this interceptor has seen.
+#[derive(Debug, Clone, Default)]
+pub struct ServerTime(Arc<Mutex<Option<Timestamp>>>);
+
+impl ServerTime {
+    /// Returns the latest time; none before the first answer that has one.
+    #[must_use]
+    pub fn get(&self) -> Option<Timestamp> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Intercept for ServerTime {
+    fn name(&self) -> &'static str {
+        "ServerTime"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date");
+        let date = date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+        if let Some(date) = date {
+            let mut time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Answers come in any order.
+            *time = (*time).max(Some(date));
+        }
+        Ok(())
+    }
+}
