@@ -26,10 +26,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Ended orders that are read at once.
 const AHEAD: usize = 16;
 
-/// The time that an order stays in the document after its end. The function ends orders by Lambda's clock, and the clock of
-/// this machine may be ahead of that: by 15 minutes at most, since S3 refuses the requests of one that differs by more.
-/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html#RESTAuthenticationTimeStamp>
-const STAYS: SignedDuration = SignedDuration::from_mins(20);
+/// The time that an order stays in the document after its end by S3's clock. The function ends orders by Lambda's clock,
+/// which may be somewhat behind.
+const STAYS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The document as it was read.
 struct Document {
@@ -84,7 +83,7 @@ impl Control {
     }
 
     /// Changes the document. Orders leave it some time after their end.
-    pub(crate) async fn change(&self, change: &Change<'_>, now: Timestamp) -> Result<(), Failed> {
+    pub(crate) async fn change(&self, change: &Change<'_>) -> Result<(), Failed> {
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(PAUSE * attempt).await;
@@ -99,7 +98,9 @@ impl Control {
                 Change::Give(_) => None,
                 Change::Release(ids, release) => Some((*ids, *release)),
             };
-            let (ended, mut stay) = sorted(orders.all(), released, now.saturating_sub(STAYS).unwrap_or(now));
+            // By the clock of this machine an order could leave that is still in force.
+            let until = self.time.get().and_then(|now| now.checked_sub(STAYS).ok()).unwrap_or(Timestamp::MIN);
+            let (ended, mut stay) = sorted(orders.all(), released, until);
             if let Change::Give(order) = change {
                 stay.insert(0, (*order).clone());
             } else if ended.is_empty() {

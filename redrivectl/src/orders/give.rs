@@ -117,7 +117,7 @@ impl Request<'_> {
         let order = self.begun(draft, console);
         // Its end may have come while somebody thought about it.
         self.check(&order)?;
-        control.change(&Change::Give(&order), order.at).await?;
+        control.change(&Change::Give(&order)).await?;
         let written = Instant::now();
         if !as_json {
             writeln!(console.out, "\nOrder {} is given; the function obeys within 15 seconds.", order.id)?;

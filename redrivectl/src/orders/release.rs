@@ -95,7 +95,7 @@ pub(crate) async fn run(
     let stop = (console.interrupts)()?;
     let at = console.clock.now();
     let release = Release { at, by, why: args.why.clone() };
-    control.change(&Change::Release(&ids, &release), at).await?;
+    control.change(&Change::Release(&ids, &release)).await?;
     let written = Instant::now();
     if !as_json {
         writeln!(

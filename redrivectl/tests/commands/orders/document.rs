@@ -151,3 +151,23 @@ async fn a_clock_that_is_ahead_takes_no_order_away_that_is_in_force() {
     let shown = run_in(ahead, &["orders", "--ended"]).await;
     assert_eq!((shown.code, shown.out.as_str()), (0, "No order has ended.\n"));
 }
+
+#[tokio::test]
+async fn an_order_makes_room_a_minute_after_its_end_by_s3s_clock() {
+    let cloud = Account::new();
+    let ended_at = |number: u32, until| order(&format!("o{number:02}"), "retry", Some(until));
+    let full: Vec<_> = (0..100).map(|number| ended_at(number, "2026-11-01T11:59:01Z")).collect();
+    put_orders(&cloud, &full);
+    let args = ["hold", "--all", "--why", "w", "--yes"];
+    // A machine that is ahead makes no room.
+    let told = run_in(World { later: 600_000, ..World::on(&cloud) }, &args).await;
+    assert!(told.code == 1 && told.err.contains("at most 100 orders"), "{}", told.err);
+    assert_eq!(ids(&cloud).len(), 100);
+
+    cloud.aws.clock().pass(Duration::from_secs(1));
+    run(&cloud, &args).await.text();
+    assert_eq!(
+        (ids(&cloud).len(), &ended(&cloud, "o99")["ended"]),
+        (1, &json!({ "at": "2026-11-01T11:59:01Z" }))
+    );
+}
