@@ -111,10 +111,17 @@ impl Control {
                     "the orders would not be valid: {bad}\nrelease orders that are not needed"
                 ))
             })?;
+            let mut kept_by_others = Vec::new();
             for ended in &ended {
-                self.keep(ended).await?;
+                if !self.keep(ended, true).await? {
+                    kept_by_others.push(ended);
+                }
             }
             if self.write(&changed, etag.as_deref()).await? {
+                // These orders stood in the document until now: whoever kept them first has not ended them.
+                for ended in kept_by_others {
+                    self.keep(ended, false).await?;
+                }
                 return Ok(());
             }
         }
@@ -201,14 +208,15 @@ impl Control {
         }
     }
 
-    /// Keeps an ended order. The first record of its end stays.
-    async fn keep(&self, ended: &Ended<'_>) -> Result<(), Failed> {
+    /// Keeps an ended order, on request only where none is kept yet; whether it did.
+    async fn keep(&self, ended: &Ended<'_>, only_first: bool) -> Result<bool, Failed> {
         let record = serde_json::to_vec(ended).map_err(|error| Failed::Work(error.to_string()))?;
         let key = ended_order_key(&self.prefix, &ended.order.id);
-        let put = self.s3.put_object().bucket(&self.bucket).key(key).if_none_match("*");
+        let put = self.s3.put_object().bucket(&self.bucket).key(key);
+        let put = put.set_if_none_match(only_first.then(|| "*".to_owned()));
         match put.content_type("application/json").body(ByteStream::from(record)).send().await {
-            Ok(_) => Ok(()),
-            Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(false),
             Err(error) => Err(failed("cannot keep an order that has ended", &error)),
         }
     }

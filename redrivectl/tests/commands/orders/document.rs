@@ -171,3 +171,43 @@ async fn an_order_makes_room_a_minute_after_its_end_by_s3s_clock() {
         (1, &json!({ "at": "2026-11-01T11:59:01Z" }))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_record_of_an_end_tells_who_took_the_order_out_of_the_document() {
+    let release = ["release", "one", "--yes", "--by", "ada", "--why", "mended"];
+    let cut_off = || async {
+        let cloud = Account::new();
+        put_orders(&cloud, &[order("one", "hold", Some("2026-11-01T13:00:00Z"))]);
+        cloud.script(|call| {
+            let is_document = call.operation == "PutObject" && call.target == DOCUMENT;
+            if is_document { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+        });
+        let told = run(&cloud, &["release", "one", "--yes", "--by", "bob"]).await;
+        assert_eq!((told.code, ids(&cloud)), (1, vec!["one".to_owned()]));
+        assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
+        cloud.script(|_| Fault::Pass);
+        cloud
+    };
+    let cloud = cut_off().await;
+    run(&cloud, &release).await.text();
+    assert!(ids(&cloud).is_empty());
+    let by_ada = json!({ "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "mended" });
+    assert_eq!(ended(&cloud, "one")["ended"], by_ada);
+
+    let cloud = cut_off().await;
+    cloud.aws.clock().pass(Duration::from_hours(2));
+    run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+    assert_eq!(ended(&cloud, "one")["ended"], json!({ "at": "2026-11-01T13:00:00Z" }));
+
+    // Whoever comes second has not ended it.
+    let cloud = cut_off().await;
+    let other = cloud.clone();
+    cloud.script(move |call| {
+        if call.operation == "PutObject" && call.target == DOCUMENT {
+            put_orders(&other, &[]);
+        }
+        Fault::Pass
+    });
+    run(&cloud, &release).await.text();
+    assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
+}
