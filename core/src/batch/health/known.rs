@@ -24,6 +24,13 @@ const APART: Duration = Duration::from_secs(1);
 /// The longest that a letter waits after a trial: it asks again then, which costs a receive.
 const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
 
+/// The same for letters that an order sends, since somebody waits for them.
+const APART_ON_ORDER: Duration = Duration::from_millis(30);
+
+/// The longest that such a letter waits after a trial. Where that is no room for all of them, the next ones come between
+/// those before: a crowd that came at once would keep all others waiting.
+const LONGEST_ON_ORDER: Duration = Duration::from_mins(1);
+
 /// How long after it took a message an endpoint that asks to be left alone may mean the letter alone: a server that serves
 /// many tenants throttles one of them.
 const LIVES_ON: Duration = Duration::from_mins(1);
@@ -66,6 +73,8 @@ pub(super) struct Known {
     trials: Trials,
     /// When the next letter that is left out comes back.
     back: Duration,
+    /// How long after the trial the next one comes back that an order sends.
+    after_trial: Duration,
     /// When the outage began that was last told.
     outage: Duration,
     /// What was last told of it.
@@ -129,6 +138,7 @@ impl Known {
             asks: 0,
             trials: Trials::default(),
             back: Duration::ZERO,
+            after_trial: Duration::ZERO,
             outage: Duration::ZERO,
             told: Told::Up,
         }
@@ -179,7 +189,7 @@ impl Known {
         self.used = now;
         if let State::Down { .. } = self.state {
             self.state = State::Trying(1);
-            (self.cost, self.counted) = (Duration::ZERO, now);
+            (self.cost, self.counted, self.after_trial) = (Duration::ZERO, now, Duration::ZERO);
         }
     }
 
@@ -211,6 +221,18 @@ impl Known {
         turn.saturating_sub(now)
     }
 
+    /// Returns how long a letter that is left out waits, where an order sends it: see
+    /// [`super::Health::wait_on_order`].
+    pub(super) fn wait_on_order(&mut self, longest: Duration, now: Duration) -> Duration {
+        let until = self.left_alone_until(longest);
+        if matches!(self.state, State::Up | State::Trying(_)) && now >= until {
+            return Duration::ZERO;
+        }
+        let next = self.after_trial + APART_ON_ORDER;
+        let next = if next > LONGEST_ON_ORDER { Duration::ZERO } else { next };
+        until.saturating_sub(now) + std::mem::replace(&mut self.after_trial, next)
+    }
+
     /// Until when a letter leaves it alone, whose schedule has this longest delay.
     pub(super) fn left_alone_until(&self, longest: Duration) -> Duration {
         let down = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
@@ -227,7 +249,7 @@ impl Known {
         if matches!(self.state, State::Down { since, .. } if made.began <= since) {
             return None;
         }
-        (self.cost, self.back) = (Duration::ZERO, Duration::ZERO);
+        (self.cost, self.back, self.after_trial) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         self.trials.ended_well();
         self.state = match self.state {
             State::Up => State::Up,

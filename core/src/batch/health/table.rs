@@ -68,12 +68,10 @@ impl Health {
         known.map(|known| known.wait(last, longest, now)).unwrap_or_default()
     }
 
-    /// Returns how long it is until the endpoint is tried again, for a letter that an order sends there. It waits `longest`
-    /// if the endpoint asks for it.
-    #[must_use]
-    pub fn until_trial(&self, to: &Endpoint, longest: Duration, now: Duration) -> Duration {
-        let until = self.endpoints.get(to).map(|known| known.left_alone_until(longest));
-        until.unwrap_or_default().saturating_sub(now)
+    /// The same for a letter that an order sends there, which comes back soon after the trial.
+    pub fn wait_on_order(&mut self, to: &Endpoint, longest: Duration, now: Duration) -> Duration {
+        let known = self.endpoints.get_mut(to);
+        known.map(|known| known.wait_on_order(longest, now)).unwrap_or_default()
     }
 
     /// Whether an endpoint works as far as is known, so that nothing about it has to be told apart.

@@ -284,8 +284,8 @@ fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_lett
         };
         assert_eq!(wait(&mut story, 600), waits, "{asked}");
         for longest in [5, 20] {
-            let until = story.health.until_trial(&server(0), SECOND * longest, story.now);
-            assert_eq!(until, SECOND * u32::try_from(waits).unwrap().min(longest));
+            let until = story.health.wait_on_order(&server(0), SECOND * longest, story.now);
+            assert_eq!(until.as_secs(), waits.min(longest.into()));
         }
         // Another that was under way does not change that.
         let made = Made { began: Duration::ZERO, full: true };
@@ -355,11 +355,34 @@ fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage
     assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
     let mut story = story.at(600).hangs();
     assert_eq!(waits(&mut story, 400), (40..=340).chain([340; 99]).collect::<Vec<_>>());
-    assert_eq!(story.health.until_trial(&server(0), LONGEST, story.now), SECOND * 40, "on an order");
-    assert_eq!(story.health.until_trial(&server(1), LONGEST, story.now), Duration::ZERO);
     // Another outage begins afresh.
     let mut story = story.at(700).takes(SECOND).at(1_000).takes(SECOND).hangs();
     assert_eq!(waits(&mut story, 1_000).into_iter().max(), Some(40 + 15));
+}
+
+#[test]
+fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenly_over_it() {
+    let mut story = Story::default().hangs();
+    let mut waits = |now, letters| -> Vec<_> {
+        (0..letters).map(|_| story.health.wait_on_order(&server(0), LONGEST, now).as_millis()).collect()
+    };
+    let now = SECOND * 15;
+    assert_eq!(waits(now, 5), [40_000, 40_030, 40_060, 40_090, 40_120]);
+    let waits = waits(now, 100_000);
+    for second in 40..100 {
+        let back = waits.iter().filter(|wait| *wait / 1_000 == second).count();
+        assert!((1_600..1_750).contains(&back), "{back} after {second} s");
+    }
+    assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
+    assert_eq!(story.health.wait_on_order(&server(1), LONGEST, now), Duration::ZERO);
+    // The next trial fails as well; where the pause ends meanwhile, they do not come back at once.
+    let mut story = story.at(55).hangs();
+    let mut wait = |now| story.health.wait_on_order(&server(0), LONGEST, now).as_secs();
+    assert_eq!(wait(SECOND * 57), 40);
+    assert_eq!((1..1_000).map(|_| wait(SECOND * 200)).max(), Some(29));
+    // Once it works they need not wait.
+    let mut story = story.at(300).takes(SECOND);
+    assert_eq!(story.health.wait_on_order(&server(0), LONGEST, story.now), Duration::ZERO);
 }
 
 #[test]
