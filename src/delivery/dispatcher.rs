@@ -176,23 +176,29 @@ impl Dispatcher {
         loop {
             let now = self.origin.elapsed();
             let is_shut = gate.is_shut();
-            let begun = if is_shut { Vec::new() } else { dispatch.poll(now, &mut self.health()) };
+            let goes = |request: usize| {
+                let letters: &mut Vec<usize> = &mut requests[request];
+                letters.retain(|index| {
+                    let goes = gate.lets(*index);
+                    if !goes {
+                        sent[*index] = (Sent::Withheld, Duration::ZERO);
+                    }
+                    goes
+                });
+                !letters.is_empty()
+            };
+            let begun = if is_shut { Vec::new() } else { dispatch.poll(now, &mut self.health(), goes) };
             for (request, begin) in begun {
                 match begin {
                     Begin::Now(limit) => {
-                        let (go, stay): (Vec<usize>, Vec<usize>) =
-                            requests[request].iter().partition(|index| gate.lets(**index));
-                        for index in stay {
-                            sent[index] = (Sent::Withheld, Duration::ZERO);
-                        }
-                        requests[request].clone_from(&go);
-                        let payloads: Vec<_> = go.into_iter().map(|index| (index, waiting[index])).collect();
+                        let payloads =
+                            requests[request].iter().map(|index| (*index, waiting[*index])).collect();
                         let answers = self.request(payloads, time, limit, gate);
                         // Boxed, so that those who wait take no room.
                         under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
                     }
                     Begin::LeftOut => left_out.extend(&requests[request]),
-                    Begin::TooLate => {}
+                    Begin::TooLate | Begin::Withheld => {}
                 }
             }
             let turn = if is_shut { Some(now + LOOK_AGAIN) } else { dispatch.next_turn(now) };

@@ -58,6 +58,8 @@ pub enum Begin {
     TooLate,
     /// Its endpoint is down, so it is not made.
     LeftOut,
+    /// None of its letters may go any more, so it is not made.
+    Withheld,
 }
 
 /// The requests of one round of a batch.
@@ -136,14 +138,21 @@ impl Dispatch {
         Self { window, share, requests, lanes, lane_of, begun: HashMap::new(), singles_under_way: 0 }
     }
 
-    /// Returns the requests whose turn and place have come, and those that are not made.
-    pub fn poll(&mut self, now: Duration, health: &mut Health) -> Vec<(usize, Begin)> {
+    /// Returns the requests whose turn and place have come, and those that are not made. `goes` says whether any letter of a
+    /// request may still go; it is asked before the request counts as begun, and once.
+    pub fn poll(
+        &mut self,
+        now: Duration,
+        health: &mut Health,
+        mut goes: impl FnMut(usize) -> bool,
+    ) -> Vec<(usize, Begin)> {
         let mut polled = Vec::new();
         while let Some((request, admission)) = self.next(now, health) {
             let Request { to, purpose, .. } = &self.requests[request];
             let lane = &mut self.lanes[self.lane_of[request]];
             lane.queue(*purpose).pop_front();
             let begin = match admission {
+                Admission::Begins(_) if !goes(request) => Begin::Withheld,
                 Admission::Begins(limit)
                     if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
                 {
@@ -249,6 +258,7 @@ fn share(whole: Duration, requests: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::{Failure, FailureClass};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -275,7 +285,7 @@ mod tests {
     }
 
     fn begun(dispatch: &mut Dispatch, now: u32) -> Vec<usize> {
-        let polled = dispatch.poll(SECOND * now, &mut Health::default());
+        let polled = dispatch.poll(SECOND * now, &mut Health::default(), |_| true);
         polled
             .into_iter()
             .filter(|(_, begin)| matches!(begin, Begin::Now(_)))
@@ -325,7 +335,7 @@ mod tests {
     fn what_would_not_end_in_time_is_not_made_and_takes_no_place() {
         let mut dispatch = Dispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
-        assert_eq!(dispatch.poll(SECOND * 58, &mut Health::default()), [(1, Begin::TooLate)]);
+        assert_eq!(dispatch.poll(SECOND * 58, &mut Health::default(), |_| true), [(1, Begin::TooLate)]);
     }
 
     #[test]
@@ -342,10 +352,27 @@ mod tests {
         let call = |turn| Request { waits: true, ..function(0, turn) };
         let mut health = Health::default();
         let mut dispatch = Dispatch::new(vec![call(1), call(2), call(30)], window(40), SECOND);
-        assert_eq!(dispatch.poll(SECOND, &mut health), [(0, Begin::Now(None))]);
+        assert_eq!(dispatch.poll(SECOND, &mut health, |_| true), [(0, Begin::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
         health.calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
-        assert_eq!(dispatch.poll(SECOND * 16, &mut health), [(1, Begin::Now(None))]);
-        assert_eq!(dispatch.poll(SECOND * 30, &mut health), [(2, Begin::TooLate)]);
+        assert_eq!(dispatch.poll(SECOND * 16, &mut health, |_| true), [(1, Begin::Now(None))]);
+        assert_eq!(dispatch.poll(SECOND * 30, &mut health, |_| true), [(2, Begin::TooLate)]);
+    }
+
+    #[test]
+    fn a_request_that_is_withheld_changes_nothing_that_is_known_of_its_endpoint() {
+        let purpose = Purpose::Retry { last: false, ordered: true, longest: SECOND * 600 };
+        let call = |turn| Request { waits: true, purpose, ..function(0, turn) };
+        let to = call(0).to;
+        let mut health = Health::default();
+        let failure = Failure::ours(FailureClass::Transient, "Timeout");
+        health.ended(&to, Made { began: Duration::ZERO, full: true }, &[Sent::Failed(failure)], SECOND * 15);
+        let mut dispatch = Dispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
+        let begin = dispatch.poll(SECOND * 60, &mut health, |_| false);
+        assert_eq!(begin, [(0, Begin::Withheld)]);
+        assert!(health.wait_on_order(&to, SECOND * 600, SECOND * 54) > Duration::ZERO, "it is still down");
+        // The first call to a function in an invocation always begins, and the trial is still to be made.
+        let begin = dispatch.poll(SECOND * 81, &mut health, |_| true);
+        assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 2)))]);
     }
 }
