@@ -281,8 +281,8 @@ fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
 
 #[test]
 fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() {
-    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic].map(|kind| (kind, false));
-    for (kind, fifo) in kinds.into_iter().chain([(Kind::Queue, true), (Kind::Topic, true)]) {
+    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic];
+    for (kind, fifo) in kinds.iter().flat_map(|kind| [(*kind, false), (*kind, true)]) {
         let others = |outage| count(&load(kind, fifo, outage).live()[1..], 60 * SECOND, 90 * SECOND);
         let undisturbed = others(None);
         assert!(undisturbed > if fifo { 45 } else { 360 }, "{kind:?} {undisturbed}");
@@ -300,9 +300,9 @@ fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() 
 /// Ten letters a second, one for each endpoint.
 #[test]
 fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
-    let hangs = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic].map(|kind| (kind, How::Hangs));
-    for (kind, how) in hangs.into_iter().chain([(Kind::Server, How::Refuses), (Kind::Queue, How::Throttles)])
-    {
+    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic];
+    let hows = [How::Hangs, How::Refuses, How::Throttles];
+    for (kind, how) in kinds.iter().flat_map(|kind| hows.map(|how| (*kind, how))) {
         let back = 45 * SECOND;
         let (apart, end) = (SECOND / 10, back + 80 * SECOND);
         let setup = Setup { apart, end, ..load(kind, false, Some((how, back))) };
