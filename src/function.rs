@@ -55,6 +55,13 @@ pub enum Answer {
     Batch(SqsBatchResponse),
     /// How a replay stands.
     Replay(Box<State>),
+    /// Another replay is at work on the same letters: no error of the function, for which nobody need be called.
+    Busy {
+        /// Always `busy`.
+        status: &'static str,
+        /// Which one.
+        because: String,
+    },
 }
 
 /// Why an invocation fails as a whole.
@@ -137,9 +144,17 @@ impl Function {
         // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
         match event {
             Event { replay: Some(request), records: None } => {
-                let state = self.replay(request, request_id, deadline_ms).boxed_local().await;
-                let state = state.inspect_err(|error| telemetry::replay_failed(request_id, error))?;
-                Ok(Answer::Replay(Box::new(state)))
+                match self.replay(request, request_id, deadline_ms).boxed_local().await {
+                    Ok(state) => Ok(Answer::Replay(Box::new(state))),
+                    Err(error @ (ReplayError::Busy(_) | ReplayError::TakenUp(_))) => {
+                        telemetry::replay_busy(request_id, &error);
+                        Ok(Answer::Busy { status: "busy", because: error.to_string() })
+                    }
+                    Err(error) => {
+                        telemetry::replay_failed(request_id, &error);
+                        Err(error.into())
+                    }
+                }
             }
             Event { records: Some(records), replay: None } => {
                 let mut event = SqsEvent::default();

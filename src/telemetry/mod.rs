@@ -207,6 +207,11 @@ pub(crate) fn replay(request_id: &str, state: &State) {
     );
 }
 
+/// A replay waits for another.
+pub(crate) fn replay_busy(request_id: &str, error: &ReplayError) {
+    tracing::warn!(request_id, detail = %error, "replay is busy");
+}
+
 /// A replay cannot go on.
 pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
     tracing::error!(request_id, detail = %error, "replay failed");

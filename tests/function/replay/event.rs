@@ -22,7 +22,7 @@ async fn invoke(function: &Function, world: &World, seconds: i64, event: Value) 
     let event = serde_json::from_value(event).unwrap();
     let answer = function.answer(event, "req-1", deadline.try_into().unwrap()).await;
     let answer = answer.map_err(|error| error.to_string())?;
-    assert!(matches!(answer, Answer::Replay(_)));
+    assert!(matches!(answer, Answer::Replay(_) | Answer::Busy { .. }));
     Ok(serde_json::to_value(answer).unwrap())
 }
 
@@ -129,4 +129,28 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
     let done = invoke(&function, &world, 60, resume).await.unwrap();
     assert_eq!((&done["status"], &done["counts"]["sent"]), (&json!("done"), &json!(30)));
     assert_eq!(world.numbers(), numbers(0..30));
+}
+
+/// A scheduler that meets an operator's replay calls nobody at night.
+#[tokio::test(start_paused = true)]
+async fn another_replay_under_way_is_no_error() {
+    let world = World::with_letters(2000);
+    let slow = wish(json!({ "ramp": [100], "rate": 5, "threshold": 100 }));
+    let (replay, operator) = (world.replay_by(&Caller::new("slow")), Operator::default());
+    let running = replay.begin(&slow, &Source::Archive, None, &operator);
+    let function = function(&world, &ACTIVE);
+    let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let answer = invoke(&function, &world, 600, event).await.unwrap();
+        operator.stopped.store(true, Ordering::Relaxed);
+        answer
+    };
+    let (_, answer) = tokio::join!(running, other);
+    let because = answer["because"].as_str().unwrap();
+    assert_eq!(answer["status"], "busy");
+    assert!(
+        because.ends_with("is at work on letters of this selection; wait until it is through, or stop it"),
+        "{because}"
+    );
 }
