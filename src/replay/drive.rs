@@ -29,6 +29,9 @@ const SAVE: Duration = Duration::from_secs(2);
 /// Between two looks whether somebody has stopped it.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How long letters may wait at least that were sent in the last step, also where steps do not settle.
+const LEAST_SETTLE: Duration = Duration::from_mins(1);
+
 /// By how much S3's clock and those of whoever archives can differ.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
@@ -122,6 +125,8 @@ impl<'r> Drive<'r> {
         let pace = Pace::new(state.request.rate);
         // What is behind a replay beyond its whole units is of the unit that a step ended in.
         let partly = state.counts.without(&state.place.counts);
+        // It may have ended just now.
+        let lately = state.counts.sent.saturating_sub(state.place.sent_before);
         let progress = Progress {
             etag,
             ahead: BTreeMap::new(),
@@ -129,7 +134,7 @@ impl<'r> Drive<'r> {
             state,
             saved: now,
             looked: now,
-            lately: VecDeque::new(),
+            lately: VecDeque::from([(now, lately)]),
         };
         let (state, stopping) = (Mutex::new(progress), AtomicBool::new(false));
         let mut drive =
@@ -415,7 +420,7 @@ impl<'r> Drive<'r> {
         let failed = self.with(|progress| {
             let counts = progress.counts();
             let place = progress.state.place.clone();
-            let settle = Duration::from_secs(progress.state.request.settle_seconds.into());
+            let settle = Duration::from_secs(progress.state.request.settle_seconds.into()).max(LEAST_SETTLE);
             while progress.lately.front().is_some_and(|(at, _)| at.elapsed() > settle) {
                 progress.lately.pop_front();
             }

@@ -216,6 +216,19 @@ async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_l
     }
 }
 
+/// The function takes its time with what is sent, and nobody waits: that is no reason to stop, also not for whoever goes on.
+#[tokio::test(start_paused = true)]
+async fn letters_that_were_sent_within_a_minute_may_wait_in_the_last_step() {
+    let world = World { stay: true, ..World::with_letters(1000) };
+    world.no_faults();
+    let operator = Operator { stop_at: Some(300), ..Operator::default() };
+    let request = json!({ "ramp": [100], "settleSeconds": 0, "rate": 100 });
+    let paused = world.run_by(&operator, request).await.unwrap();
+    assert_eq!(paused.status, Status::Running);
+    let done = world.resume(&paused.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.because), (Status::Done, 1000, None));
+}
+
 /// Then nobody can say whether letters fall back into it, and the operator hears of that.
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
