@@ -19,7 +19,7 @@ mod walk;
 
 pub use index::{Group, Index, topic_hash};
 pub use listing::Listing;
-pub use object::Object;
+pub use object::{Object, keys_of};
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};
 pub use record::{

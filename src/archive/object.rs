@@ -57,6 +57,22 @@ impl Object {
         self.named_time().or_else(|| Some(day()?.timestamp())).unwrap_or(Timestamp::MIN)
     }
 
+    /// Its name within the folder of its day.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        name(&self.key).unwrap_or_default()
+    }
+
+    /// The hour of its letters by its key, `yyyymmddThh`; where its name does not begin with a time the whole day,
+    /// `yyyymmdd`.
+    #[must_use]
+    pub fn hour(&self) -> String {
+        let day = self.key.rsplit('/').nth(1).and_then(|folder| folder.strip_prefix("date="));
+        let day = day.unwrap_or_default().replace('-', "");
+        let is_named = self.named_time().is_some() && self.name().starts_with(&day);
+        if is_named { self.name()[..11].to_owned() } else { day }
+    }
+
     /// The time in its name.
     pub(super) fn named_time(&self) -> Option<Timestamp> {
         let (time, _) = name(&self.key)?.split_once('-')?;
@@ -73,6 +89,15 @@ fn name(key: &str) -> Option<&str> {
 pub(super) fn folder(prefix: &str) -> String {
     let prefix = prefix.trim_matches('/');
     if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
+}
+
+/// What the keys of objects begin with that lie in the folder of a queue, and whose names begin so on the day of a time
+/// `yyyymmdd...`.
+#[must_use]
+pub fn keys_of(prefix: &str, queue: &str, time: &str, name: &str) -> String {
+    let part = |from, to| time.get(from..to).unwrap_or_default();
+    let (year, month, day) = (part(0, 4), part(4, 6), part(6, 8));
+    format!("{}date={year}-{month}-{day}/{name}", queue_folder(&folder(prefix), queue))
 }
 
 /// What the keys of a queue begin with, where the prefix ends with a slash.
@@ -155,6 +180,23 @@ mod tests {
     }
 
     #[test]
+    fn hours_come_from_the_name_and_days_where_it_has_none() {
+        for (name, hour) in [
+            ("20261101T120000Z-r.jsonl", "20261101T12"),
+            ("20261101T125959.999Z-r.2-n1-r0.jsonl", "20261101T12"),
+            ("a.jsonl", "20261101"),
+            ("20261101T12", "20261101"),
+            ("20261102T120000Z-r.jsonl", "20261101"),
+            ("2026110éT120000Z-r.jsonl", "20261101"),
+        ] {
+            let key = keys_of("p/", "q", "20261101T12", name);
+            assert_eq!(key, format!("p/queue=q/date=2026-11-01/{name}"));
+            let object = Object::new(key, 1, None);
+            assert_eq!((object.hour().as_str(), object.name()), (hour, name));
+        }
+    }
+
+    #[test]
     fn the_day_stands_in_the_key_and_other_keys_are_none_of_an_archive() {
         let day = |key| day_of(key).map(|date| date.to_string());
         assert_eq!(day("queue=q/date=2026-11-01/20261101T120000Z-r.jsonl").as_deref(), Some("2026-11-01"));
@@ -178,7 +220,7 @@ mod tests {
         #[test]
         fn any_key_can_be_looked_at(key in "\\PC{0,80}") {
             let object = Object::new(key, 0, None);
-            let _ = (object.queue(), object.time());
+            let _ = (object.queue(), object.time(), object.hour());
         }
     }
 }

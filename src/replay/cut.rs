@@ -128,20 +128,6 @@ impl Range {
     }
 }
 
-/// The hour of an object by its name, `yyyymmddThh`; where the name does not begin with a time the whole day, `yyyymmdd`.
-/// `day` is the date in its key, `yyyy-mm-dd`.
-pub(super) fn hour_of(day: &str, name: &str) -> String {
-    let day = day.replace('-', "");
-    let is_time = name.as_bytes().get(..16).is_some_and(|time| {
-        time.iter().enumerate().all(|(place, byte)| match place {
-            8 => *byte == b'T',
-            15 => matches!(byte, b'Z' | b'.'),
-            _ => byte.is_ascii_digit(),
-        })
-    });
-    if is_time && name.starts_with(&day) { name[..11].to_owned() } else { day }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,15 +159,6 @@ mod tests {
         assert_eq!(units, [0, 0, 0, 0, 0, 1, 1, 2]);
         // What is deleted moves none either.
         assert_eq!(cut(Some(cuts), &["a", "e", "g", "h", "i"], 400).1, [0, 0, 1, 2, 2]);
-    }
-
-    #[test]
-    fn hours_come_from_the_name_and_days_where_it_has_none() {
-        assert_eq!(hour_of("2026-11-01", "20261101T120000Z-r.jsonl"), "20261101T12");
-        assert_eq!(hour_of("2026-11-01", "20261101T125959.999Z-r.2-n1-r0.jsonl"), "20261101T12");
-        for name in ["a.jsonl", "", "20261101T12", "20261102T120000Z-r.jsonl", "2026110éT120000Z"] {
-            assert_eq!(hour_of("2026-11-01", name), "20261101", "{name}");
-        }
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! The errors that end a replay.
 
+use crate::archive::{Unread, WhyUnread};
 use crate::failure::{Failure, FailureClass};
 
 /// Why a replay cannot go on.
@@ -12,7 +13,7 @@ pub enum ReplayError {
     #[error("there is no replay {0}")]
     Unknown(String),
     /// Another worker is at letters of the selection, and does not come to an end.
-    #[error("replay {0} is at work on letters of this selection; wait until it is through, or stop it")]
+    #[error("{0} is at work on letters of this selection; wait until it is through, or stop it")]
     Busy(String),
     /// Somebody else goes on with this replay.
     #[error("replay {0} was taken up by somebody else, who goes on with it")]
@@ -41,6 +42,24 @@ pub enum ReplayError {
 impl ReplayError {
     pub(super) fn failed(what: impl Into<String>, failure: Failure) -> Self {
         Self::Failed { what: what.into(), failure }
+    }
+
+    /// A part of the archive that cannot be listed.
+    pub(super) fn unlisted(unread: Unread) -> Self {
+        Self::of("listing", unread)
+    }
+
+    /// A part of the archive that cannot be read.
+    pub(super) fn unread(unread: Unread) -> Self {
+        Self::of("reading", unread)
+    }
+
+    fn of(what: &str, unread: Unread) -> Self {
+        let failure = match unread.why {
+            WhyUnread::Call(failure) => failure,
+            WhyUnread::Line(_) => Failure::ours(FailureClass::Permanent, "Unreadable"),
+        };
+        Self::failed(format!("{what} {}", unread.key), failure)
     }
 
     /// Whether AWS refused for lack of permissions.

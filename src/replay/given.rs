@@ -11,11 +11,10 @@ use super::control::Control;
 use super::error::ReplayError;
 use super::letter::{At, NotReplayable};
 use super::letters::Input;
+use super::parts::Replay;
 use super::plan::{Plan, Unit, plan};
-use super::run::Replay;
 use super::state::Counts;
-use super::worker::unread;
-use crate::archive::{Found, Identity, Record, Selection, Walk};
+use crate::archive::{Found, Identity, Record, Selection};
 
 /// Records with their places, and whether they were edited.
 pub(super) type Records = Vec<(At, Record, bool)>;
@@ -97,13 +96,11 @@ impl Searched<'_> {
         let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
         queues.push(record.queue_arn.resource().to_owned());
         queues.dedup();
-        let utc = record.archived().to_zoned(TimeZone::UTC);
-        let (date, second) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S").to_string());
+        let second = record.archived().to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S").to_string();
         for queue in queues {
-            let folder = format!("{}queue={queue}/date={date}/", self.replay.folder());
-            let key = format!("{folder}{second}");
+            let key = self.replay.keys(&queue, &second);
             if !self.seconds.contains_key(&key) {
-                let letters = self.letters(&folder, &second).await?;
+                let letters = self.letters(&queue, &second).await?;
                 self.seconds.insert(key.clone(), letters);
             }
             let unit = self.seconds.get(&key).and_then(|letters| letters.get(&record.identity()));
@@ -115,19 +112,19 @@ impl Searched<'_> {
     }
 
     /// The letters that were archived in a second, each with its unit.
-    async fn letters(&mut self, folder: &str, second: &str) -> Result<HashMap<Identity, Unit>, ReplayError> {
-        let mut listing = self.replay.listing(&format!("{folder}{second}"), &format!("{folder}{second}~"));
+    async fn letters(&mut self, queue: &str, second: &str) -> Result<HashMap<Identity, Unit>, ReplayError> {
+        let mut listing = self.replay.begin_so(&self.replay.keys(queue, second));
         let mut objects = Vec::new();
         while let Some(object) = listing.next().await {
-            objects.push(object.map_err(unread)?);
+            objects.push(object.map_err(ReplayError::unlisted)?);
         }
         let mut letters = HashMap::new();
         if objects.is_empty() {
             return Ok(letters);
         }
-        let hour = format!("{folder}{}", &second[..11]);
+        let hour = self.replay.keys(queue, second.get(..11).unwrap_or(second));
         if !self.hours.contains_key(&hour) {
-            let list = || self.replay.listing(&hour, &format!("{hour}~"));
+            let list = || self.replay.begin_so(&hour);
             let all = Selection::default();
             let plan = Box::pin(plan(&self.replay.kept.store, list, &all, self.keep, self.control)).await?;
             self.hours.insert(hour.clone(), plan.units);
@@ -138,7 +135,7 @@ impl Searched<'_> {
             .filter_map(|object| Some((object.key.clone(), units.iter().find(|unit| unit.holds(object))?)))
             .collect();
         let all = Selection::default();
-        let mut walk = Walk::over(self.replay.s3.clone(), &self.replay.bucket, objects.clone(), &all);
+        let mut walk = self.replay.walk(objects.clone(), &all);
         while let Some(found) = walk.next().await {
             match found {
                 Found::Letter(archived) => {
@@ -148,7 +145,7 @@ impl Searched<'_> {
                 }
                 // It may hold what was given.
                 Found::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {
-                    return Err(unread(failed));
+                    return Err(ReplayError::unread(failed));
                 }
                 Found::Unread(_) => {}
             }

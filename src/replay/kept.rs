@@ -157,6 +157,7 @@ impl Replays {
 
     /// The present by the clock of S3.
     pub(super) async fn now(&self) -> Result<Timestamp, ReplayError> {
+        // Every answer tells it, and this one is short.
         self.store.list("now", None).await?;
         Ok(self.store.time().unwrap_or_else(|| self.clock.now()))
     }

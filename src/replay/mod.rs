@@ -27,8 +27,11 @@
 //! | `run` | begins or goes on |
 //! | `kept` | shows, stops and frees |
 //! | `given` | finds records that are given in the archive |
-//! | `drive` | goes through the stages, several units at once |
-//! | `worker` | sends one unit |
+//! | `drive`, `progress` | goes through the stages, several units at once |
+//! | `judgement` | judges a step |
+//! | `reading`, `worker` | reads and sends one unit |
+//! | `met` | recognises letters that were archived twice |
+//! | `parts`, `bench` | what all of them work with |
 //! | `plan`, `cut` | which units hold the selection |
 //! | `ledger` | what is known of a unit's letters |
 //! | `ramp` | the arithmetic of steps |
@@ -37,17 +40,23 @@
 //! | `state`, `store`, `version` | what is kept |
 //! | `control`, `error` | who watches, and why it cannot go on |
 
+mod bench;
 mod control;
 mod cut;
 mod drive;
 mod error;
 mod given;
+mod judgement;
 mod kept;
 mod ledger;
 mod letter;
 mod letters;
+mod met;
+mod parts;
 mod plan;
+mod progress;
 mod ramp;
+mod reading;
 mod request;
 mod requeue;
 mod run;
@@ -61,6 +70,6 @@ pub use error::ReplayError;
 pub use kept::Replays;
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
+pub use parts::{Parts, Replay};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
-pub use run::{Parts, Replay};
 pub use state::{Counts, Freed, Place, State, Status};

@@ -10,11 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::control::Control;
-use super::cut::{Cuts, Cutter, Range, hour_of};
+use super::cut::{Cuts, Cutter, Range};
 use super::error::ReplayError;
 use super::store::{Condition, Store};
-use crate::archive::{Holds, Listing, Object, Selection, Unread, WhyUnread};
-use crate::failure::{Failure, FailureClass};
+use crate::archive::{Holds, Listing, Object, Selection, keys_of};
 
 /// How often a cut is written anew, since another replay has written it meanwhile.
 const TRIES: u32 = 5;
@@ -62,29 +61,25 @@ impl Unit {
         key.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
     }
 
-    /// What the keys of its objects begin with, below the archive's prefix.
-    pub(super) fn objects(&self) -> String {
-        let (year, month, day) = (&self.hour[..4], &self.hour[4..6], &self.hour[6..8]);
-        format!("queue={}/date={year}-{month}-{day}/", self.queue)
+    /// The keys between which its objects lie, the first and the one behind the last.
+    pub(super) fn keys(&self, prefix: &str) -> (String, String) {
+        // What the names of an hour begin with; those of a day without times may begin with anything.
+        let hour = if self.hour.len() > 8 { self.hour.as_str() } else { "" };
+        let first = self.range.first.as_deref().unwrap_or(hour);
+        let before = self.range.before.clone().unwrap_or_else(|| format!("{hour}~"));
+        let key = |name: &str| keys_of(prefix, &self.queue, &self.hour, name);
+        (key(first), key(&before))
     }
 
     /// Whether an object of its queue and day is one of it.
     pub(super) fn holds(&self, object: &Object) -> bool {
-        place(object).is_some_and(|(_, hour, name)| hour == self.hour && self.range.holds(name))
+        object.hour() == self.hour && self.range.holds(object.name())
     }
 
     /// Whether it is of the same queue and hour.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         (&self.queue, &self.hour) == (&other.queue, &other.hour)
     }
-}
-
-/// The queue, the hour and the name of an object.
-fn place(object: &Object) -> Option<(&str, String, &str)> {
-    let (folder, name) = object.key.rsplit_once('/')?;
-    let day = folder.rsplit_once("/date=")?.1;
-    // A date is one: other keys are not listed.
-    (day.len() == 10).then(|| (object.queue(), hour_of(day, name), name))
 }
 
 /// An hour of a queue whose objects are being listed.
@@ -122,7 +117,7 @@ pub(super) async fn plan(
             return Ok(plan);
         }
     }
-    Err(ReplayError::Busy("(of another selection)".to_owned()))
+    Err(ReplayError::Busy("another replay".to_owned()))
 }
 
 /// The same; none where another replay has cut the archive meanwhile.
@@ -139,8 +134,8 @@ async fn plan_once(
     let first = selection.from.map(name_of);
     let last = selection.to.into_iter().chain(selection.cut_off).min().map(name_of);
     while let Some(object) = listing.next().await {
-        let object = object.map_err(unlisted)?;
-        let Some((queue, hour, name)) = place(&object) else { continue };
+        let object = object.map_err(ReplayError::unlisted)?;
+        let (queue, hour) = (object.queue(), object.hour());
         // A day of names without a time may hold letters of any hour.
         let is_before = first.as_ref().is_some_and(|first| hour < *first && !first.starts_with(&hour));
         if is_before || last.as_ref().is_some_and(|last| hour > *last) {
@@ -159,7 +154,7 @@ async fn plan_once(
         }
         let open = hours.iter_mut().find(|open| open.queue == queue && open.hour == hour);
         if let Some(open) = open {
-            open.take(&object, name, selection);
+            open.take(&object, selection);
         }
     }
     for over in hours {
@@ -173,14 +168,6 @@ async fn plan_once(
     Ok(Some(plan))
 }
 
-fn unlisted(unread: Unread) -> ReplayError {
-    let failure = match unread.why {
-        WhyUnread::Call(failure) => failure,
-        WhyUnread::Line(_) => Failure::ours(FailureClass::Transient, "Unlisted"),
-    };
-    ReplayError::failed(format!("listing {}", unread.key), failure)
-}
-
 impl Open {
     async fn begin(store: &Store, queue: &str, hour: &str) -> Result<Self, ReplayError> {
         let found = store.read::<Cuts>(&cuts_key(queue, hour)).await?;
@@ -189,9 +176,9 @@ impl Open {
         Ok(Self { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
     }
 
-    fn take(&mut self, object: &Object, name: &str, selection: &Selection) {
+    fn take(&mut self, object: &Object, selection: &Selection) {
         let all = object.index.as_ref().map_or(1 + object.bytes / 1024, |index| index.letters);
-        let unit = self.cutter.push(name, object.bytes, all);
+        let unit = self.cutter.push(object.name(), object.bytes, all);
         let (letters, exact) = match selection.holds(object) {
             Holds::None => return,
             Holds::AtMost(letters) => (letters, false),

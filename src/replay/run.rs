@@ -1,114 +1,35 @@
-//! The beginning of a replay, its resumption, its end, and what operators ask of it meanwhile.
+//! The beginning of a replay, and its resumption.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::bench::{Bench, Limits};
 use super::control::{Control, Pace};
 use super::drive::Drive;
 use super::error::ReplayError;
 use super::given::Given;
-use super::kept::{Replays, digest, key_of};
+use super::kept::{digest, key_of};
+use super::letter::At;
 use super::letters::Source;
+use super::met::Met;
+use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, Unit, plan, whole_days};
 use super::ramp::stages;
 use super::request::{Request, Resume};
-use super::requeue::Requeue;
 use super::state::{Counts, Place, State, Status};
 use super::store::{Condition, Found};
 use super::version::Versioned;
-use super::worker::{Bench, Met};
-use crate::archive::{Listing, Selection};
+use crate::archive::Listing;
 use crate::arn::Arn;
-use crate::clients::Clients;
-use crate::clock::Clock;
-use crate::delivery::{Dispatcher, Reach};
 use crate::policy::Policy;
 
 /// How late a letter can appear in the archive after the time that stands in it.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
-/// What a replay works with.
-#[derive(Debug)]
-pub struct Parts {
-    /// The AWS clients.
-    pub clients: Clients,
-    /// The archive's bucket.
-    pub bucket: String,
-    /// The archive's prefix.
-    pub prefix: String,
-    /// The bucket in which replays keep what they know.
-    pub control_bucket: String,
-    /// The prefix of the same: that of orders.
-    pub control_prefix: String,
-    /// The requeue.
-    pub requeue: Arn,
-    /// The time.
-    pub clock: Clock,
-    /// Who this is.
-    pub by: String,
-    /// Units that are worked on at once, from 1.
-    pub workers: usize,
-}
-
-/// Replays letters of one archive.
-#[derive(Debug)]
-pub struct Replay {
-    pub(super) s3: aws_sdk_s3::Client,
-    pub(super) bucket: String,
-    pub(super) prefix: String,
-    pub(super) kept: Replays,
-    pub(super) requeue: Requeue,
-    pub(super) workers: usize,
-}
-
-/// What a replay is run with.
-#[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) source: &'a Source,
-    pub(super) policy: Option<&'a Policy>,
-    pub(super) control: &'a dyn Control,
-}
-
 impl Replay {
-    /// Joins the parts.
-    #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
-            parts;
-        let dispatcher = Dispatcher::new(&clients, Reach::Public);
-        let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
-        let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
-        let prefix = prefix.trim_matches('/').to_owned();
-        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers: workers.max(1) }
-    }
-
-    /// What is kept of replays.
-    #[must_use]
-    pub fn kept(&self) -> &Replays {
-        &self.kept
-    }
-
-    /// Checks that the requeue is one, by its tag: any other queue would take every letter and deliver none.
-    ///
-    /// # Errors
-    ///
-    /// [`ReplayError::Request`] where it has no such tag; [`ReplayError::Failed`] where nobody can say.
-    pub async fn check_requeue(&self) -> Result<(), ReplayError> {
-        let failed = |failure| ReplayError::failed("reading the tags of the requeue", failure);
-        if self.requeue.is_tagged().await.map_err(failed)? {
-            return Ok(());
-        }
-        let (tag, url) = (super::requeue::TAG, self.requeue.arn.queue_url());
-        Err(ReplayError::Request(vec![format!(
-            "{} has no tag {}={}, so it may be no requeue of the function; if it is: \
-             aws sqs tag-queue --queue-url {url} --tags {}={}",
-            self.requeue.arn, tag.0, tag.1, tag.0, tag.1
-        )]))
-    }
-
     /// Counts what a replay would send now, and writes nothing at all.
     ///
     /// # Errors
@@ -127,7 +48,15 @@ impl Replay {
         let (pace, budget) = (Pace::new(request.rate), AtomicU64::new(0));
         let given_units = given.as_ref().map(|given| &given.units);
         let begun = state.clone();
-        let bench = self.bench(&begun, &selection, job, given_units, (&pace, &budget), "");
+        let bench = Bench::new(
+            self,
+            &begun,
+            &selection,
+            job,
+            given_units,
+            Limits { pace: &pace, budget: &budget },
+            "",
+        );
         let (mut met, mut touched) = (Met::new(1), HashSet::new());
         for (place, unit) in plan.units.iter().enumerate() {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
@@ -296,59 +225,11 @@ impl Replay {
             Ok(_) => state.queues.push(arn),
             Err(failure) => {
                 let why = format!("cannot be read, so no step is judged by it: {}", failure.code);
-                let at = super::letter::At { key: arn.as_str().to_owned(), line: None };
+                let at = At { key: arn.as_str().to_owned(), line: None };
                 control.left_out(&at, &why);
             }
         }
     }
-
-    /// The archive's prefix, with a slash at its end unless it is empty.
-    pub(super) fn folder(&self) -> String {
-        if self.prefix.is_empty() { String::new() } else { format!("{}/", self.prefix) }
-    }
-
-    /// Lists the objects of the archive from a key on, up to another.
-    pub(super) fn listing(&self, first: &str, before: &str) -> Listing {
-        Listing::between(self.s3.clone(), &self.bucket, &self.prefix, first, Some(before))
-    }
-
-    pub(super) fn bench<'r>(
-        &'r self,
-        state: &'r State,
-        selection: &'r Selection,
-        job: Job<'r>,
-        given: Option<&'r HashMap<String, super::given::Records>>,
-        limits: (&'r Pace, &'r AtomicU64),
-        token: &'r str,
-    ) -> Bench<'r> {
-        Bench {
-            replay: self,
-            id: &state.id,
-            request: &state.request,
-            selection,
-            policy: job.policy,
-            given,
-            pace: limits.0,
-            budget: limits.1,
-            control: job.control,
-            token,
-            freed: tokio::sync::Mutex::default(),
-        }
-    }
-}
-
-/// What a replay selects.
-pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
-    let cut_off = state.given.is_none().then_some(state.cut_off);
-    let selection = state.request.select.selection(cut_off).map_err(ReplayError::Request)?;
-    Ok(Selection { requeue: Some(requeue.as_str().to_owned()), ..selection })
-}
-
-/// A random name.
-pub(super) fn token() -> String {
-    use std::hash::{BuildHasher, Hasher};
-    // The keys of a hasher are the one source of randomness in the standard library.
-    format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
 }
 
 fn compact(at: Timestamp) -> String {

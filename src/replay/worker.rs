@@ -1,30 +1,25 @@
 //! The work on one unit: what of it is to be sent, and the sending, with its ledger before and after.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt};
-use jiff::SignedDuration;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::control::{Control, NAP, Pace};
+use super::bench::Bench;
 use super::error::ReplayError;
 use super::given::Records;
-use super::kept::key_of;
 use super::ledger::{Entry, Known, Ledger};
-use super::letter::{At, NotReplayable, Replayable};
+use super::letter::{NotReplayable, Replayable};
 use super::letters::{Config, Judged};
+use super::met::Met;
 use super::plan::Unit;
-use super::request::Request;
+use super::reading::Read;
 use super::requeue::{Answers, Of};
-use super::run::Replay;
-use super::state::{Counts, State};
-use super::store::{Condition, Found};
-use crate::archive::{Found as Walked, Holds, Identity, Selection, Unread, Walk, WhyUnread};
+use super::state::Counts;
+use super::store::Condition;
+use crate::archive::Identity;
 use crate::failure::{Failure, FailureClass};
-use crate::policy::Policy;
 
 /// Letters that are sent between two writes of a ledger: what a crash can repeat.
 const MAX_BATCH: usize = 1000;
@@ -35,52 +30,11 @@ const MAX_FIFO_BATCH: usize = 100;
 /// Bytes of the same.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a claim holds that is not renewed.
-const LEASE: SignedDuration = SignedDuration::from_secs(60);
-
 /// How old a claim may be when letters are sent under it: they are through before it ends.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// How long a worker waits for another that is alive.
-const PATIENCE: Duration = Duration::from_mins(3);
-
-/// Between two looks at another's claim.
-const LOOK: Duration = Duration::from_secs(5);
-
-/// Ledgers of an hour that are read at once.
-const LEDGERS_AT_ONCE: usize = 16;
-
 /// Times in a row that the requeue may take no letter of a batch.
 const TRIES: u32 = 3;
-
-/// What every worker of a replay works with.
-pub(super) struct Bench<'r> {
-    pub(super) replay: &'r Replay,
-    pub(super) id: &'r str,
-    pub(super) request: &'r Request,
-    pub(super) selection: &'r Selection,
-    pub(super) policy: Option<&'r Policy>,
-    /// Records of each unit that were given; none where the archive is read.
-    pub(super) given: Option<&'r HashMap<String, Records>>,
-    pub(super) pace: &'r Pace,
-    /// Letters that may still go before it is looked at what came back.
-    pub(super) budget: &'r AtomicU64,
-    pub(super) control: &'r dyn Control,
-    /// Tells this worker from others.
-    pub(super) token: &'r str,
-    /// Other replays, by id: whether their letters in doubt were freed.
-    pub(super) freed: Mutex<HashMap<String, bool>>,
-}
-
-/// A unit as it was read.
-pub(super) struct Read {
-    ledger: Ledger,
-    etag: Option<String>,
-    freed: HashSet<String>,
-    /// None where the replay is through with it.
-    records: Option<Records>,
-    counts: Counts,
-}
 
 /// What came of the work on a unit.
 #[derive(Debug)]
@@ -90,28 +44,6 @@ pub(super) struct Worked {
     /// Letters of it that were sent just now.
     pub(super) sent: u64,
     pub(super) end: End,
-}
-
-/// Letters of an hour that were met: what a crash of the function has archived twice goes once.
-#[derive(Debug, Default)]
-pub(super) struct Met {
-    /// How many are remembered at least.
-    most: usize,
-    /// The latest letters.
-    new: HashMap<Identity, Place>,
-    /// Those before them. What came still earlier is forgotten, so that memory stays bounded.
-    old: HashMap<Identity, Place>,
-}
-
-/// Letters of hours that all workers together remember, at least.
-const REMEMBERED: usize = 250_000;
-
-/// Where a letter was met.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    unit: usize,
-    /// Whether some replay has sent it.
-    sent: bool,
 }
 
 /// What a unit holds for a replay.
@@ -142,106 +74,6 @@ pub(super) enum End {
 }
 
 impl Bench<'_> {
-    /// Reads a unit: first its ledger, then its letters.
-    pub(super) async fn read(&self, unit: &Unit) -> Result<Option<Read>, ReplayError> {
-        let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
-        let freed = self.freed_of(&ledger).await?;
-        let mut read = Read { ledger, etag, freed, records: None, counts: Counts::default() };
-        if read.ledger.entry(self.id).is_some_and(|entry| entry.done.is_some()) {
-            return Ok(Some(read));
-        }
-        let records = match self.given {
-            Some(given) => given.get(&unit.key()).cloned().unwrap_or_default(),
-            None => self.records(unit, &mut read.counts).await?,
-        };
-        read.records = Some(records);
-        Ok(Some(read))
-    }
-
-    /// The ledger of a unit on which nobody is at work; none where it must stop before.
-    async fn ledger(&self, unit: &Unit) -> Result<Option<(Ledger, Option<String>)>, ReplayError> {
-        let began = Instant::now();
-        loop {
-            let found = self.replay.kept.store.read::<Ledger>(&unit.key()).await?;
-            let Some(Found { document: ledger, etag, age }) = found else {
-                return Ok(Some((Ledger::new(), None)));
-            };
-            let claim = ledger.claim.as_ref().filter(|claim| claim.worker != self.token && age < LEASE);
-            let Some(claim) = claim else { return Ok(Some((ledger, Some(etag)))) };
-            if began.elapsed() >= PATIENCE {
-                return Err(ReplayError::Busy(claim.replay.clone()));
-            }
-            let look = Instant::now() + LOOK;
-            while Instant::now() < look {
-                if self.control.stop() {
-                    return Ok(None);
-                }
-                sleep(NAP).await;
-            }
-        }
-    }
-
-    /// The other replays of a ledger whose letters in doubt were freed.
-    async fn freed_of(&self, ledger: &Ledger) -> Result<HashSet<String>, ReplayError> {
-        let mut all = HashSet::new();
-        for other in ledger.in_doubt_of(self.id) {
-            let mut known = self.freed.lock().await;
-            let is_freed = if let Some(is_freed) = known.get(other) {
-                *is_freed
-            } else {
-                let state = self.replay.kept.store.read::<State>(&key_of(other)).await?;
-                let is_freed = state.is_some_and(|state| state.document.freed.is_some());
-                known.insert(other.to_owned(), is_freed);
-                is_freed
-            };
-            if is_freed {
-                all.insert(other.to_owned());
-            }
-        }
-        Ok(all)
-    }
-
-    /// The records of a unit that belong to the selection.
-    async fn records(&self, unit: &Unit, counts: &mut Counts) -> Result<Records, ReplayError> {
-        let folder = format!("{}{}", self.replay.folder(), unit.objects());
-        // What the names of an hour begin with; those of a day without times may begin with anything.
-        let hour = if unit.hour.len() > 8 { unit.hour.as_str() } else { "" };
-        let first = unit.range.first.as_deref().unwrap_or(hour);
-        let before = unit.range.before.clone().unwrap_or_else(|| format!("{hour}~"));
-        let mut listing = self.replay.listing(&format!("{folder}{first}"), &format!("{folder}{before}"));
-        let mut objects = Vec::new();
-        while let Some(object) = listing.next().await {
-            let object = object.map_err(unread)?;
-            if unit.holds(&object) && self.selection.holds(&object) != Holds::None {
-                objects.push(object);
-            }
-        }
-        let mut walk = Walk::over(self.replay.s3.clone(), &self.replay.bucket, objects, self.selection);
-        let mut records = Vec::new();
-        while let Some(found) = walk.next().await {
-            match found {
-                Walked::Letter(archived) => {
-                    let at = At { key: archived.key.to_string(), line: Some(archived.line) };
-                    records.push((at, archived.record, false));
-                }
-                Walked::Unread(Unread { key, line, why: WhyUnread::Line(why) }) => {
-                    counts.unreadable += 1;
-                    self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
-                }
-                // It was deleted since it was listed, as a lifecycle rule does.
-                Walked::Unread(Unread { why: WhyUnread::Call(failure), .. })
-                    if failure.code == "NoSuchKey" => {}
-                // It will not be readable in a minute either, and must not hold up the others.
-                Walked::Unread(Unread { key, line, why: why @ WhyUnread::Call(_) }) if why.is_lasting() => {
-                    counts.unreadable += 1;
-                    self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
-                }
-                Walked::Unread(failed) => return Err(unread(failed)),
-            }
-        }
-        Ok(records)
-    }
-
     /// Sends what is left of a unit, `most` letters of it in all. `met` are the letters of its hour that were met before.
     pub(super) async fn work(
         &self,
@@ -279,25 +111,12 @@ impl Bench<'_> {
             }
             let identities = batch.iter().map(|replayable| replayable.identity).collect();
             ledger.entry_mut(self.id).begin(identities);
-            for attempt in 1.. {
-                // Some clocks stand still while a machine sleeps, and it may have lost its claim meanwhile.
-                let (began, wall) = (Instant::now(), self.replay.kept.clock.now());
-                ledger.claim(self.id, self.token);
-                match self.write(unit, &ledger, etag.as_deref()).await? {
-                    Some(written) => etag = Some(written),
-                    None if is_ours => return Err(ReplayError::TakenUp(self.id.to_owned())),
-                    None => return Ok(Worked { counts, sent: 0, end: End::Changed }),
-                }
-                is_ours = true;
-                let took = self.replay.kept.clock.now().duration_since(wall);
-                if began.elapsed() <= FRESH && took.unsigned_abs() <= FRESH {
-                    break;
-                }
-                if attempt == TRIES {
-                    let slow = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-                    return Err(ReplayError::failed(format!("writing {}", unit.key()), slow));
-                }
-            }
+            etag = match self.claim(unit, &mut ledger, etag.as_deref()).await? {
+                Some(written) => Some(written),
+                None if is_ours => return Err(ReplayError::TakenUp(self.id.to_owned())),
+                None => return Ok(Worked { counts, sent: 0, end: End::Changed }),
+            };
+            is_ours = true;
             let of = Of { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
             let handled = ledger.entry_mut(self.id).handled();
@@ -340,6 +159,29 @@ impl Bench<'_> {
         Ok(Worked { counts, sent, end })
     }
 
+    /// Claims a unit by its ledger, which says what is being sent; none where another was there.
+    async fn claim(
+        &self,
+        unit: &Unit,
+        ledger: &mut Ledger,
+        etag: Option<&str>,
+    ) -> Result<Option<String>, ReplayError> {
+        let clock = &self.replay.kept.clock;
+        let mut etag = etag.map(str::to_owned);
+        for _ in 0..TRIES {
+            // Some clocks stand still while a machine sleeps, and it may have lost its claim meanwhile.
+            let (began, wall) = (Instant::now(), clock.now());
+            ledger.claim(self.id, self.token);
+            etag = self.write(unit, ledger, etag.as_deref()).await?;
+            let took = clock.now().duration_since(wall).unsigned_abs().max(began.elapsed());
+            if etag.is_none() || took <= FRESH {
+                return Ok(etag);
+            }
+        }
+        let slow = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
+        Err(ReplayError::failed(format!("writing {}", unit.key()), slow))
+    }
+
     /// Counts what a replay would send of a unit.
     pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
         let Read { ledger, freed, records, counts, .. } = read;
@@ -351,36 +193,9 @@ impl Bench<'_> {
         Counts { sent: sorted.to_send.len() as u64, ..sorted.counts }
     }
 
-    /// Reads what is known of the letters of a whole hour, whichever replay it was: a letter that was archived twice may
-    /// have been sent as it lies in another unit.
-    pub(super) async fn met_in(&self, hour: &Unit) -> Result<Met, ReplayError> {
-        let folder = Unit::folder(&hour.queue, &hour.hour);
-        let store = &self.replay.kept.store;
-        let keys = store.list(&folder, None).await?.into_iter();
-        let keys = keys.filter_map(|key| Some((Unit::number_of(&key)?, key)));
-        let mut ledgers =
-            stream::iter(keys)
-                .map(|(number, key)| async move {
-                    Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
-                })
-                .buffered(LEDGERS_AT_ONCE);
-        let mut met = Met::new(self.replay.workers);
-        while let Some(ledger) = ledgers.next().await {
-            if let (number, Some(found)) = ledger? {
-                met.add(number, true, found.document.sent(self.own_only()).copied());
-            }
-        }
-        Ok(met)
-    }
-
     /// Notes which letters of a unit were sent.
     fn remember(&self, unit: &Unit, ledger: &Ledger, met: &mut Met) {
         met.add(unit.number, true, ledger.sent(self.own_only()).copied());
-    }
-
-    /// The replay whose sending alone counts: where letters go again, it is this one.
-    fn own_only(&self) -> Option<&str> {
-        self.request.again.then_some(self.id)
     }
 
     /// Sorts out what is to be sent of a unit. The rest is counted, and told the first time.
@@ -486,36 +301,4 @@ impl Bench<'_> {
     ) -> Result<Option<String>, ReplayError> {
         self.replay.kept.store.write(&unit.key(), ledger, Condition::of(etag)).await
     }
-}
-
-impl Met {
-    /// Remembers letters of an hour, for one of so many workers.
-    pub(super) fn new(workers: usize) -> Self {
-        Self { most: REMEMBERED / workers.max(1), ..Self::default() }
-    }
-
-    /// Adds letters of a unit.
-    fn add(&mut self, unit: usize, sent: bool, letters: impl IntoIterator<Item = Identity>) {
-        for letter in letters {
-            if self.new.len() >= self.most {
-                self.old = std::mem::take(&mut self.new);
-            }
-            let place = self.new.entry(letter).or_insert(Place { unit, sent });
-            place.sent |= sent;
-        }
-    }
-
-    /// Whether a letter was met in another unit, and whether it was sent there.
-    fn elsewhere(&self, unit: usize, letter: &Identity) -> Option<bool> {
-        let place = self.new.get(letter).or_else(|| self.old.get(letter))?;
-        (place.unit != unit).then_some(place.sent)
-    }
-}
-
-pub(super) fn unread(unread: Unread) -> ReplayError {
-    let failure = match unread.why {
-        WhyUnread::Call(failure) => failure,
-        WhyUnread::Line(_) => Failure::ours(FailureClass::Transient, "Unreadable"),
-    };
-    ReplayError::failed(format!("reading {}", unread.key), failure)
 }

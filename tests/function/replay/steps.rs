@@ -255,7 +255,7 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
         if judging { Fault::Unavailable } else { Fault::Pass }
     });
     let failed = world.run(json!({ "threshold": 99 })).await.unwrap_err().to_string();
-    assert!(failed.starts_with("reading dead-letters/queue=orders-dlq/ failed"), "{failed}");
+    assert!(failed.starts_with("listing dead-letters/queue=orders-dlq/ failed"), "{failed}");
     assert_eq!(world.sent().len(), 1);
     world.no_faults();
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();

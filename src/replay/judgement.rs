@@ -1,0 +1,145 @@
+//! The judgement of a step: what became of its letters, and whether the replay goes on.
+
+use std::collections::BTreeSet;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Duration, sleep};
+
+use super::control::NAP;
+use super::drive::Drive;
+use super::error::ReplayError;
+use super::ramp::{Stage, StageResult};
+use super::state::Counts;
+use crate::archive::{Found as Walked, Object, Selection};
+
+/// How long letters may wait at least that were sent in the last step, also where steps do not settle.
+const LEAST_SETTLE: Duration = Duration::from_mins(1);
+
+/// By how much S3's clock and those of whoever archives can differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+impl Drive<'_> {
+    /// Waits until a step can be judged; whether it came to that.
+    pub(super) async fn settle(&self) -> Result<bool, ReplayError> {
+        let time_is_over = || {
+            let not_before = self.with(|progress| progress.state.not_before);
+            not_before.is_none_or(|then| self.replay.kept.clock.now() >= then)
+        };
+        let over = async {
+            while !self.is_stopped() && !time_is_over() {
+                sleep(NAP).await;
+            }
+        };
+        tokio::select! {
+            () = over => {}
+            error = self.keep_looking() => return Err(error),
+        }
+        // Whoever stops it has the last word: it is judged when it goes on.
+        Ok(!self.is_stopped())
+    }
+
+    /// Judges a stage, and begins the next; whether the replay goes on.
+    pub(super) async fn judge(&self, stage: Stage, stages: &[Stage]) -> Result<bool, ReplayError> {
+        // The last stage goes on until nothing is left. What is left of another goes with the next one.
+        let number = self.with(|progress| progress.state.place.stage);
+        let is_last = number + 1 >= stages.len();
+        let is_over = is_last && self.with(|progress| progress.state.place.units) >= self.units.len() as u64;
+        let next = stages.get(number + 1).or(stages.get(number)).filter(|_| !is_over);
+        let came_back = self.came_back().await?;
+        let waiting = self.waiting().await?;
+        let failed = self.with(|progress| {
+            let counts = progress.counts();
+            let place = progress.state.place.clone();
+            let settle = Duration::from_secs(progress.state.request.settle_seconds.into()).max(LEAST_SETTLE);
+            // Letters that were sent just now may wait.
+            let lately = if stage.settles { 0 } else { progress.lately(settle) };
+            let result = StageResult {
+                sent: counts.sent.saturating_sub(place.sent_before),
+                refused: counts.refused.saturating_sub(place.refused_before),
+                came_back,
+                waiting: waiting.saturating_sub(place.waiting_before).saturating_sub(lately),
+            };
+            progress.state.came_back = came_back;
+            // Nothing is left to be kept back after the last.
+            next.and_then(|_| result.failed(stage.step, progress.state.request.threshold))
+        });
+        if let Some(why) = failed {
+            self.with(|progress| {
+                progress.state.not_before = None;
+                progress.state.stop(why);
+            });
+            return Ok(false);
+        }
+        let is_new_step = next.is_some_and(|next| next.step != stage.step);
+        self.with(|progress| {
+            progress.state.go_on();
+            progress.state.place.stage += usize::from(!is_last || is_over);
+            progress.state.step = next.map_or(stage.step, |next| next.step);
+        });
+        if is_new_step {
+            self.begin_step(false).await?;
+        }
+        Ok(true)
+    }
+
+    /// Begins a step, or what is left of it: what came before is no fault of it.
+    pub(super) async fn begin_step(&self, is_first: bool) -> Result<(), ReplayError> {
+        let waiting = self.waiting().await?;
+        let now = self.replay.kept.now().await?;
+        self.with(|progress| {
+            let counts = if is_first { Counts::default() } else { progress.counts() };
+            let place = &mut progress.state.place;
+            (place.step_began, place.waiting_before) = (now, waiting);
+            (place.sent_before, place.refused_before) = (counts.sent, counts.refused);
+            progress.state.came_back = 0;
+        });
+        self.save().await
+    }
+
+    /// Letters that wait in the requeue and in the dead-letter queues.
+    async fn waiting(&self) -> Result<u64, ReplayError> {
+        let queues = self.with(|progress| progress.state.queues.clone());
+        let mut waiting = 0;
+        for queue in std::iter::once(&self.replay.requeue.arn).chain(&queues) {
+            let failed = |failure| ReplayError::failed(format!("reading {queue}"), failure);
+            waiting += self.replay.requeue.waiting(queue).await.map_err(failed)?;
+        }
+        Ok(waiting)
+    }
+
+    /// Letters that had been replayed and were archived again since the step began, by the index of the archive. Those
+    /// of other replays and of earlier steps count too: nobody can tell, and it errs on the safe side.
+    pub(super) async fn came_back(&self) -> Result<u64, ReplayError> {
+        let began = self.with(|progress| progress.state.place.step_began);
+        let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began).to_zoned(TimeZone::UTC);
+        let since = since.strftime("%Y%m%dT%H").to_string();
+        // A listing tells whole seconds.
+        let began = Timestamp::from_second(began.as_second()).unwrap_or(began);
+        let queues: BTreeSet<_> = self.units.iter().map(|unit| unit.queue.as_str()).collect();
+        let mut came_back = 0;
+        for queue in queues {
+            let mut listing = self.replay.listing(&self.replay.keys(queue, &since), None);
+            let mut unknown: Vec<Object> = Vec::new();
+            while let Some(object) = listing.next().await {
+                let object = object.map_err(ReplayError::unlisted)?;
+                if object.stored.is_some_and(|stored| stored < began) {
+                    continue;
+                }
+                match &object.index {
+                    Some(index) => came_back += index.replayed,
+                    None => unknown.push(object),
+                }
+            }
+            let all = Selection::default();
+            let mut walk = self.replay.walk(unknown, &all);
+            while let Some(found) = walk.next().await {
+                if let Walked::Letter(archived) = found {
+                    let letter = archived.record.to_letter();
+                    came_back += u64::from(letter.is_ok_and(|letter| letter.generation() > 0));
+                }
+            }
+        }
+        Ok(came_back)
+    }
+}

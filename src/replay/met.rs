@@ -1,0 +1,78 @@
+//! The letters of an hour that a replay has met, by which it recognises what a crash of the function has archived twice.
+//! All of it is pure.
+
+use std::collections::HashMap;
+
+use crate::archive::Identity;
+
+/// Letters of an hour that were met: what a crash of the function has archived twice goes once.
+#[derive(Debug, Default)]
+pub(super) struct Met {
+    /// How many are remembered at least.
+    most: usize,
+    /// The latest letters.
+    new: HashMap<Identity, Place>,
+    /// Those before them. What came still earlier is forgotten, so that memory stays bounded.
+    old: HashMap<Identity, Place>,
+}
+
+/// Letters of hours that all workers together remember, at least.
+const REMEMBERED: usize = 250_000;
+
+/// Where a letter was met.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    unit: usize,
+    /// Whether some replay has sent it.
+    sent: bool,
+}
+
+impl Met {
+    /// Remembers letters of an hour, for one of so many workers.
+    pub(super) fn new(workers: usize) -> Self {
+        Self { most: REMEMBERED / workers.max(1), ..Self::default() }
+    }
+
+    /// Adds letters of a unit.
+    pub(super) fn add(&mut self, unit: usize, sent: bool, letters: impl IntoIterator<Item = Identity>) {
+        for letter in letters {
+            if self.new.len() >= self.most {
+                self.old = std::mem::take(&mut self.new);
+            }
+            let place = self.new.entry(letter).or_insert(Place { unit, sent });
+            place.sent |= sent;
+        }
+    }
+
+    /// Whether a letter was met in another unit, and whether it was sent there.
+    pub(super) fn elsewhere(&self, unit: usize, letter: &Identity) -> Option<bool> {
+        let place = self.new.get(letter).or_else(|| self.old.get(letter))?;
+        (place.unit != unit).then_some(place.sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: usize) -> Identity {
+        Identity::of("queue", &name.to_string())
+    }
+
+    #[test]
+    fn a_letter_is_a_double_in_another_unit_only_and_sent_if_any_replay_sent_it() {
+        let mut met = Met::new(1);
+        met.add(3, false, [id(1), id(2)]);
+        met.add(3, true, [id(2)]);
+        assert_eq!((met.elsewhere(3, &id(1)), met.elsewhere(4, &id(1))), (None, Some(false)));
+        assert_eq!((met.elsewhere(4, &id(2)), met.elsewhere(4, &id(3))), (Some(true), None));
+    }
+
+    #[test]
+    fn it_remembers_its_share_and_forgets_the_oldest() {
+        let mut met = Met::new(REMEMBERED / 10);
+        met.add(0, true, (0..25).map(id));
+        assert_eq!((met.elsewhere(1, &id(9)), met.elsewhere(1, &id(10))), (None, Some(true)));
+        assert!(met.new.len() + met.old.len() <= 20);
+    }
+}

@@ -1,0 +1,128 @@
+//! The parts of a replay, for all who work on it.
+
+use super::control::Control;
+use super::error::ReplayError;
+use super::kept::Replays;
+use super::letters::Source;
+use super::requeue::{Requeue, TAG};
+use super::state::State;
+use crate::archive::{Listing, Object, Selection, Walk, keys_of};
+use crate::arn::Arn;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::delivery::{Dispatcher, Reach};
+use crate::policy::Policy;
+
+/// What a replay works with.
+#[derive(Debug)]
+pub struct Parts {
+    /// The AWS clients.
+    pub clients: Clients,
+    /// The archive's bucket.
+    pub bucket: String,
+    /// The archive's prefix.
+    pub prefix: String,
+    /// The bucket in which replays keep what they know.
+    pub control_bucket: String,
+    /// The prefix of the same: that of orders.
+    pub control_prefix: String,
+    /// The requeue.
+    pub requeue: Arn,
+    /// The time.
+    pub clock: Clock,
+    /// Who this is.
+    pub by: String,
+    /// Units that are worked on at once, from 1.
+    pub workers: usize,
+}
+
+/// Replays letters of one archive.
+#[derive(Debug)]
+pub struct Replay {
+    pub(super) s3: aws_sdk_s3::Client,
+    pub(super) bucket: String,
+    pub(super) prefix: String,
+    pub(super) kept: Replays,
+    pub(super) requeue: Requeue,
+    pub(super) workers: usize,
+}
+
+/// What a replay is run with.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) source: &'a Source,
+    pub(super) policy: Option<&'a Policy>,
+    pub(super) control: &'a dyn Control,
+}
+
+impl Replay {
+    /// Joins the parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
+            parts;
+        let dispatcher = Dispatcher::new(&clients, Reach::Public);
+        let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
+        let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
+        let prefix = prefix.trim_matches('/').to_owned();
+        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers: workers.max(1) }
+    }
+
+    /// What is kept of replays.
+    #[must_use]
+    pub fn kept(&self) -> &Replays {
+        &self.kept
+    }
+
+    /// Checks that the requeue is one, by its tag: any other queue would take every letter and deliver none.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Request`] where it has no such tag; [`ReplayError::Failed`] where nobody can say.
+    pub async fn check_requeue(&self) -> Result<(), ReplayError> {
+        let failed = |failure| ReplayError::failed("reading the tags of the requeue", failure);
+        if self.requeue.is_tagged().await.map_err(failed)? {
+            return Ok(());
+        }
+        let (tag, url) = (TAG, self.requeue.arn.queue_url());
+        Err(ReplayError::Request(vec![format!(
+            "{} has no tag {}={}, so it may be no requeue of the function; if it is: \
+             aws sqs tag-queue --queue-url {url} --tags {}={}",
+            self.requeue.arn, tag.0, tag.1, tag.0, tag.1
+        )]))
+    }
+
+    /// What the keys of objects in a queue's folder begin with whose letters were archived at a time, `yyyymmddThh...`.
+    pub(super) fn keys(&self, queue: &str, time: &str) -> String {
+        keys_of(&self.prefix, queue, time, time)
+    }
+
+    /// Lists the objects of the archive from a key on, up to another, which is left out, or to the end of the queue.
+    pub(super) fn listing(&self, first: &str, before: Option<&str>) -> Listing {
+        Listing::between(self.s3.clone(), &self.bucket, &self.prefix, first, before)
+    }
+
+    /// Lists the objects of the archive whose keys begin so.
+    pub(super) fn begin_so(&self, key: &str) -> Listing {
+        self.listing(key, Some(&format!("{key}~")))
+    }
+
+    /// Reads objects of the archive, in this order.
+    pub(super) fn walk<'s>(&self, objects: Vec<Object>, selection: &'s Selection) -> Walk<'s> {
+        Walk::over(self.s3.clone(), &self.bucket, objects, selection)
+    }
+}
+
+/// What a replay selects.
+pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
+    let cut_off = state.given.is_none().then_some(state.cut_off);
+    let selection = state.request.select.selection(cut_off).map_err(ReplayError::Request)?;
+    Ok(Selection { requeue: Some(requeue.as_str().to_owned()), ..selection })
+}
+
+/// A random name.
+pub(super) fn token() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    // The keys of a hasher are the one source of randomness in the standard library.
+    format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
+}

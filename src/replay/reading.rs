@@ -1,0 +1,163 @@
+//! The reading of a unit: what is known of it, and its letters.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use jiff::SignedDuration;
+use tokio::time::{Instant, sleep};
+
+use super::bench::Bench;
+use super::control::NAP;
+use super::error::ReplayError;
+use super::given::Records;
+use super::kept::key_of;
+use super::ledger::Ledger;
+use super::letter::At;
+use super::met::Met;
+use super::plan::Unit;
+use super::state::{Counts, State};
+use super::store::Found;
+use crate::archive::{Found as Walked, Holds, Unread};
+
+/// How long a claim holds that is not renewed.
+const LEASE: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long a worker waits for another that is alive.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Between two looks at another's claim.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Ledgers of an hour that are read at once.
+const LEDGERS_AT_ONCE: usize = 16;
+
+/// A unit as it was read.
+pub(super) struct Read {
+    pub(super) ledger: Ledger,
+    pub(super) etag: Option<String>,
+    pub(super) freed: HashSet<String>,
+    /// None where the replay is through with it.
+    pub(super) records: Option<Records>,
+    pub(super) counts: Counts,
+}
+
+impl Bench<'_> {
+    /// Reads a unit: first its ledger, then its letters.
+    pub(super) async fn read(&self, unit: &Unit) -> Result<Option<Read>, ReplayError> {
+        let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
+        let freed = self.freed_of(&ledger).await?;
+        let mut read = Read { ledger, etag, freed, records: None, counts: Counts::default() };
+        if read.ledger.entry(self.id).is_some_and(|entry| entry.done.is_some()) {
+            return Ok(Some(read));
+        }
+        let records = match self.given {
+            Some(given) => given.get(&unit.key()).cloned().unwrap_or_default(),
+            None => self.records(unit, &mut read.counts).await?,
+        };
+        read.records = Some(records);
+        Ok(Some(read))
+    }
+
+    /// The ledger of a unit on which nobody is at work; none where it must stop before.
+    async fn ledger(&self, unit: &Unit) -> Result<Option<(Ledger, Option<String>)>, ReplayError> {
+        let began = Instant::now();
+        loop {
+            let found = self.replay.kept.store.read::<Ledger>(&unit.key()).await?;
+            let Some(Found { document: ledger, etag, age }) = found else {
+                return Ok(Some((Ledger::new(), None)));
+            };
+            let claim = ledger.claim.as_ref().filter(|claim| claim.worker != self.token && age < LEASE);
+            let Some(claim) = claim else { return Ok(Some((ledger, Some(etag)))) };
+            if began.elapsed() >= PATIENCE {
+                return Err(ReplayError::Busy(format!("replay {}", claim.replay)));
+            }
+            let look = Instant::now() + LOOK;
+            while Instant::now() < look {
+                if self.control.stop() {
+                    return Ok(None);
+                }
+                sleep(NAP).await;
+            }
+        }
+    }
+
+    /// The other replays of a ledger whose letters in doubt were freed.
+    async fn freed_of(&self, ledger: &Ledger) -> Result<HashSet<String>, ReplayError> {
+        let mut all = HashSet::new();
+        for other in ledger.in_doubt_of(self.id) {
+            let mut known = self.freed.lock().await;
+            let is_freed = if let Some(is_freed) = known.get(other) {
+                *is_freed
+            } else {
+                let state = self.replay.kept.store.read::<State>(&key_of(other)).await?;
+                let is_freed = state.is_some_and(|state| state.document.freed.is_some());
+                known.insert(other.to_owned(), is_freed);
+                is_freed
+            };
+            if is_freed {
+                all.insert(other.to_owned());
+            }
+        }
+        Ok(all)
+    }
+
+    /// The records of a unit that belong to the selection.
+    async fn records(&self, unit: &Unit, counts: &mut Counts) -> Result<Records, ReplayError> {
+        let (first, before) = unit.keys(&self.replay.prefix);
+        let mut listing = self.replay.listing(&first, Some(&before));
+        let mut objects = Vec::new();
+        while let Some(object) = listing.next().await {
+            let object = object.map_err(ReplayError::unlisted)?;
+            if unit.holds(&object) && self.selection.holds(&object) != Holds::None {
+                objects.push(object);
+            }
+        }
+        let mut walk = self.replay.walk(objects, self.selection);
+        let mut records = Vec::new();
+        while let Some(found) = walk.next().await {
+            match found {
+                Walked::Letter(archived) => {
+                    let at = At { key: archived.key.to_string(), line: Some(archived.line) };
+                    records.push((at, archived.record, false));
+                }
+                // It was deleted since it was listed, as a lifecycle rule does.
+                Walked::Unread(unread) if unread.why.is_gone() => {}
+                // It will not be readable in a minute either, and must not hold up the others.
+                Walked::Unread(Unread { key, line, why }) if why.is_lasting() => {
+                    counts.unreadable += 1;
+                    self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
+                }
+                Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
+            }
+        }
+        Ok(records)
+    }
+
+    /// Reads what is known of the letters of a whole hour, whichever replay it was: a letter that was archived twice may
+    /// have been sent as it lies in another unit.
+    pub(super) async fn met_in(&self, hour: &Unit) -> Result<Met, ReplayError> {
+        let folder = Unit::folder(&hour.queue, &hour.hour);
+        let store = &self.replay.kept.store;
+        let keys = store.list(&folder, None).await?.into_iter();
+        let keys = keys.filter_map(|key| Some((Unit::number_of(&key)?, key)));
+        let mut ledgers =
+            stream::iter(keys)
+                .map(|(number, key)| async move {
+                    Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
+                })
+                .buffered(LEDGERS_AT_ONCE);
+        let mut met = Met::new(self.replay.workers);
+        while let Some(ledger) = ledgers.next().await {
+            if let (number, Some(found)) = ledger? {
+                met.add(number, true, found.document.sent(self.own_only()).copied());
+            }
+        }
+        Ok(met)
+    }
+
+    /// The replay whose sending alone counts: where letters go again, it is this one.
+    pub(super) fn own_only(&self) -> Option<&str> {
+        self.request.again.then_some(self.id)
+    }
+}
