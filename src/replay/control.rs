@@ -11,6 +11,9 @@ use super::state::State;
 /// A nap, between which it is asked whether to stop.
 pub(super) const NAP: Duration = Duration::from_millis(200);
 
+/// Between two looks whether somebody has stopped it.
+pub(super) const LOOK: Duration = Duration::from_secs(2);
+
 /// Whoever watches a replay.
 pub trait Control: Sync {
     /// Whether to stop after the letters under way.

@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
-use tokio::time::{Duration, sleep};
+use tokio::time::sleep;
 
 use super::bench::{Bench, Limits};
-use super::control::{Control, Pace};
+use super::control::{Control, LOOK, Pace};
+use super::division::{Part, Task, parts};
 use super::error::ReplayError;
 use super::given::Given;
-use super::kept::{Stop, key_of, stop_key};
+use super::kept::key_of;
 use super::letter::At;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::Unit;
@@ -22,13 +23,10 @@ use super::state::{State, Status};
 use super::store::Condition;
 use super::worker::{End, Worked};
 
-/// Between two looks whether somebody has stopped it.
-const LOOK: Duration = Duration::from_secs(2);
-
 /// A replay under way.
 pub(super) struct Drive<'r> {
     pub(super) replay: &'r Replay,
-    job: Job<'r>,
+    pub(super) job: Job<'r>,
     pub(super) units: Vec<Unit>,
     given: Option<Given>,
     progress: Mutex<Progress>,
@@ -39,15 +37,9 @@ pub(super) struct Drive<'r> {
     stopping: AtomicBool,
 }
 
-/// What one worker goes through, in order: units of one hour of a queue, or of a whole FIFO queue.
-#[derive(Debug, Default)]
-struct Part {
-    units: Vec<Task>,
-}
-
 /// How the sending of a stage ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
+pub(super) enum Sent {
     /// All that it allows has gone.
     Through,
     /// As many letters went as may before it is looked at what came back.
@@ -56,26 +48,43 @@ enum Sent {
     Interrupted,
 }
 
-/// A unit, and how much of it the stage allows.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    unit: usize,
-    most: Option<u64>,
+/// What comes next in a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// What the stage under way allows is to be sent.
+    Send,
+    /// It waits until the step can be judged.
+    Wait,
+    /// Nothing: it is done, or has stopped.
+    End,
+}
+
+/// A replay that is begun or gone on with.
+pub(super) struct Begun<'r> {
+    pub(super) state: State,
+    pub(super) etag: String,
+    pub(super) units: Vec<Unit>,
+    pub(super) job: Job<'r>,
+    pub(super) given: Option<Given>,
 }
 
 impl<'r> Drive<'r> {
-    /// Goes on until all is sent, or it must stop.
-    pub(super) async fn go(
-        replay: &'r Replay,
-        mut state: State,
-        etag: String,
-        units: Vec<Unit>,
-        job: Job<'r>,
-        given: Option<Given>,
-    ) -> Result<State, ReplayError> {
+    /// A replay that somebody has under way.
+    pub(super) fn new(replay: &'r Replay, begun: Begun<'r>) -> Self {
+        let Begun { state, etag, units, job, given } = begun;
+        let pace = Pace::new(state.request.rate);
+        let progress = Mutex::new(Progress::new(state, etag, replay.kept.clock.now()));
+        let (saving, stopping) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
+        Self { replay, job, units, given, progress, pace, saving, stopping }
+    }
+
+    /// Takes a replay up: whoever had it under way finds that it is somebody else's.
+    pub(super) async fn take_up(replay: &'r Replay, mut begun: Begun<'r>) -> Result<Self, ReplayError> {
+        let state = &mut begun.state;
         let was_stopped = state.status == Status::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
         state.taken_up = replay.kept.now().await?;
+        state.round = None;
         // Whoever stopped it while it waited to be judged did not judge it.
         let settles = state.not_before.is_some();
         if settles {
@@ -83,76 +92,91 @@ impl<'r> Drive<'r> {
         } else {
             state.go_on();
         }
-        let pace = Pace::new(state.request.rate);
-        let progress = Progress::new(state, etag);
-        let (progress, stopping) = (Mutex::new(progress), AtomicBool::new(false));
-        let drive = Self {
-            replay,
-            job,
-            units,
-            given,
-            progress,
-            pace,
-            saving: tokio::sync::Mutex::default(),
-            stopping,
-        };
+        let drive = Self::new(replay, begun);
         drive.save().await?;
         if is_new || (was_stopped && !settles) {
             // What waits now is no fault of what is sent from here on.
             drive.begin_step(is_new).await?;
         }
-        job.control.progress(&drive.shown());
-        let ended = drive.run().await;
-        match ended {
-            Ok(()) => drive.save().await?,
+        drive.job.control.progress(&drive.shown());
+        Ok(drive)
+    }
+
+    /// Goes on until all is sent, or it must stop.
+    pub(super) async fn to_its_end(&self) -> Result<State, ReplayError> {
+        match self.run().await {
+            Ok(()) => self.save().await?,
             // It is somebody else's now.
             Err(ReplayError::TakenUp(id)) => return Err(ReplayError::TakenUp(id)),
             Err(error) => {
                 // What is not written is worked out from the ledgers.
-                let _ = drive.save().await;
+                let _ = self.save().await;
                 return Err(error);
             }
         }
-        let state = drive.shown();
-        job.control.progress(&state);
+        let state = self.shown();
+        self.job.control.progress(&state);
         Ok(state)
     }
 
     async fn run(&self) -> Result<(), ReplayError> {
-        let stages = self.with(|progress| stages(&progress.state.request.ramp, progress.state.letters));
+        let mut next = self.next().await?;
         loop {
-            let (status, number) = self.with(|progress| (progress.state.status, progress.state.place.stage));
-            let Some(stage) = stages.get(number).copied() else {
-                let came_back = self.came_back().await?;
-                self.with(|progress| {
-                    progress.state.came_back = came_back;
-                    progress.state.status = Status::Done;
-                });
-                return Ok(());
+            next = match next {
+                Next::End => return Ok(()),
+                Next::Wait if self.settle().await? => self.judged().await?,
+                Next::Wait => return Ok(()),
+                Next::Send => match self.send().await? {
+                    Sent::Interrupted => return Ok(()),
+                    sent => self.sent(sent).await?,
+                },
             };
-            if status == Status::Settling {
-                if !self.settle().await? {
-                    return Ok(());
-                }
-            } else {
-                let sent = self.send(&stages, number).await?;
-                if sent == Sent::Interrupted {
-                    return Ok(());
-                }
-                // What was sent long ago, or is not sent, needs no time.
-                if sent == Sent::Paused || (stage.settles && self.has_sent()) {
-                    self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
-                    self.save().await?;
-                    self.job.control.progress(&self.shown());
-                    continue;
-                }
-            }
-            if !self.judge(stage, &stages).await? {
-                return Ok(());
-            }
+        }
+    }
+
+    /// What comes next.
+    pub(super) async fn next(&self) -> Result<Next, ReplayError> {
+        let (status, number) = self.with(|progress| (progress.state.status, progress.state.place.stage));
+        if number < self.stages().len() {
+            return Ok(if status == Status::Settling { Next::Wait } else { Next::Send });
+        }
+        let came_back = self.came_back().await?;
+        self.with(|progress| {
+            progress.state.came_back = came_back;
+            progress.state.status = Status::Done;
+        });
+        Ok(Next::End)
+    }
+
+    /// Goes on from a stage that was sent.
+    pub(super) async fn sent(&self, sent: Sent) -> Result<Next, ReplayError> {
+        let number = self.with(|progress| progress.state.place.stage);
+        let settles = self.stages().get(number).is_some_and(|stage| stage.settles);
+        // What was sent long ago, or is not sent, needs no time.
+        if sent == Sent::Paused || (settles && self.has_sent()) {
+            self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
             self.save().await?;
             self.job.control.progress(&self.shown());
+            return Ok(Next::Wait);
         }
+        self.judged().await
+    }
+
+    /// Goes on from a stage that can be judged.
+    pub(super) async fn judged(&self) -> Result<Next, ReplayError> {
+        let stages = self.stages();
+        let number = self.with(|progress| progress.state.place.stage);
+        let Some(stage) = stages.get(number).copied() else { return self.next().await };
+        if !self.judge(stage, &stages).await? {
+            return Ok(Next::End);
+        }
+        self.save().await?;
+        self.job.control.progress(&self.shown());
+        self.next().await
+    }
+
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        self.with(|progress| stages(&progress.state.request.ramp, progress.state.letters))
     }
 
     /// Whether the step has sent something.
@@ -161,8 +185,8 @@ impl<'r> Drive<'r> {
     }
 
     /// Sends what a stage allows.
-    async fn send(&self, stages: &[Stage], number: usize) -> Result<Sent, ReplayError> {
-        let parts = self.parts(stages, number);
+    async fn send(&self) -> Result<Sent, ReplayError> {
+        let parts = self.parts();
         let state = self.shown();
         let selection = selection(&state, &self.replay.requeue.arn)?;
         let token = token();
@@ -172,7 +196,8 @@ impl<'r> Drive<'r> {
         let given = self.given.as_ref().map(|given| &given.units);
         let limits = Limits { pace: &self.pace, budget: &budget };
         let bench = Bench::new(self.replay, &state, &selection, job, given, limits, &token);
-        let work = |part: Part| self.work(part, &bench);
+        let note = async |task: Task, worked| self.worked(task, worked).await;
+        let work = |part| bench.part(&self.units, part, note);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
         // A unit may take long, and whoever stops the replay need not wait for its end.
@@ -201,81 +226,10 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// What a stage has to do, divided among workers.
-    fn parts(&self, stages: &[Stage], number: usize) -> Vec<Part> {
-        let first = self.with(|progress| progress.state.place.units);
-        let first = usize::try_from(first).unwrap_or(usize::MAX);
-        let is_last = number + 1 == stages.len();
-        let end = stages[number].end;
-        let is_fifo = self.replay.requeue.arn.is_fifo();
-        let (mut parts, mut before): (Vec<Part>, u64) = (Vec::new(), 0);
-        for (place, unit) in self.units.iter().enumerate() {
-            let starts = before;
-            before += unit.letters;
-            if !is_last && starts >= end {
-                break;
-            }
-            if place < first {
-                continue;
-            }
-            let most = (!is_last && before > end).then_some(end - starts);
-            let goes_on = parts.last().and_then(|part| part.units.last()).is_some_and(|last| {
-                let last = &self.units[last.unit];
-                if is_fifo { last.queue == unit.queue } else { last.is_near(unit) }
-            });
-            if !goes_on {
-                parts.push(Part::default());
-            }
-            if let Some(part) = parts.last_mut() {
-                part.units.push(Task { unit: place, most });
-            }
-        }
-        parts
-    }
-
-    /// Goes through a part; whether all of it is through. A unit is read while the one before is sent.
-    async fn work(&self, part: Part, bench: &Bench<'_>) -> Result<bool, ReplayError> {
-        let mut tasks = part.units.into_iter();
-        let Some(mut task) = tasks.next() else { return Ok(true) };
-        if self.is_stopped() {
-            return Ok(false);
-        }
-        let mut met = bench.met_in(&self.units[task.unit]).await?;
-        let mut read = bench.read(&self.units[task.unit]).await?;
-        loop {
-            let Some(unit_read) = read else { return Ok(false) };
-            let unit = &self.units[task.unit];
-            let next = tasks.next();
-            let ahead = async {
-                match next {
-                    Some(next) if !self.is_stopped() => bench.read(&self.units[next.unit]).await,
-                    _ => Ok(None),
-                }
-            };
-            let (worked, next_read) = tokio::join!(bench.work(unit, unit_read, task.most, &mut met), ahead);
-            let mut worked = worked?;
-            let mut changes = 0;
-            while worked.end == End::Changed {
-                changes += 1;
-                if changes > 5 {
-                    return Err(ReplayError::Busy("another replay".to_owned()));
-                }
-                let Some(again) = bench.read(unit).await? else { return Ok(false) };
-                worked = bench.work(unit, again, task.most, &mut met).await?;
-            }
-            let end = worked.end.clone();
-            self.worked(task, worked).await?;
-            if matches!(end, End::Interrupted | End::Paused | End::Failed(_))
-                || (next.is_some() && self.is_stopped())
-            {
-                return Ok(false);
-            }
-            let Some(next) = next else { return Ok(true) };
-            if !self.units[next.unit].is_near(unit) {
-                met = bench.met_in(&self.units[next.unit]).await?;
-            }
-            (task, read) = (next, next_read?);
-        }
+    /// What is left of the stage under way.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let place = self.with(|progress| progress.state.place.clone());
+        parts(&self.units, &self.stages(), &place, self.replay.requeue.arn.is_fifo())
     }
 
     /// Notes what came of a unit.
@@ -284,8 +238,9 @@ impl<'r> Drive<'r> {
             self.with(|progress| progress.state.stop(why.clone()));
             self.stopping.store(true, Ordering::Relaxed);
         }
+        let now = self.replay.kept.clock.now();
         let is_time = self.with(|progress| {
-            progress.note(task.unit as u64, worked);
+            progress.note(task.unit as u64, worked, now);
             progress.is_time_to_save()
         });
         self.job.control.progress(&self.shown());
@@ -303,11 +258,10 @@ impl<'r> Drive<'r> {
     }
 
     /// Looks whether somebody has stopped it.
-    async fn look(&self) -> Result<(), ReplayError> {
+    pub(super) async fn look(&self) -> Result<(), ReplayError> {
         let (id, taken_up) = self.with(|progress| (progress.state.id.clone(), progress.state.taken_up));
-        let Some(found) = self.replay.kept.store.read::<Stop>(&stop_key(&id)).await? else { return Ok(()) };
-        if found.document.began == taken_up {
-            self.with(|progress| progress.state.stop(found.document.because()));
+        if let Some(because) = self.replay.kept.stopped(&id, taken_up).await? {
+            self.with(|progress| progress.state.stop(because));
             self.stopping.store(true, Ordering::Relaxed);
         }
         Ok(())

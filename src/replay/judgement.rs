@@ -48,12 +48,13 @@ impl Drive<'_> {
         let next = stages.get(number + 1).or(stages.get(number)).filter(|_| !is_over);
         let came_back = self.came_back().await?;
         let waiting = self.waiting().await?;
+        let now = self.replay.kept.clock.now();
         let failed = self.with(|progress| {
             let counts = progress.counts();
             let place = progress.state.place.clone();
             let settle = Duration::from_secs(progress.state.request.settle_seconds.into()).max(LEAST_SETTLE);
             // Letters that were sent just now may wait.
-            let lately = if stage.settles { 0 } else { progress.lately(settle) };
+            let lately = if stage.settles { 0 } else { progress.lately(settle, now) };
             let result = StageResult {
                 sent: counts.sent.saturating_sub(place.sent_before),
                 refused: counts.refused.saturating_sub(place.refused_before),

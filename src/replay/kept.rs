@@ -31,13 +31,13 @@ pub struct Replays {
 
 /// Who stopped a replay: the object `replays/<id>/stop.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Stop {
+struct Stop {
     version: u8,
     by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     /// The resumption that it is meant for: another is not stopped by it.
-    pub(super) began: Timestamp,
+    began: Timestamp,
 }
 
 impl Versioned for Stop {
@@ -49,7 +49,7 @@ impl Versioned for Stop {
 }
 
 impl Stop {
-    pub(super) fn because(&self) -> String {
+    fn because(&self) -> String {
         let why = self.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
         format!("{} stopped it{why}", self.by)
     }
@@ -126,6 +126,12 @@ impl Replays {
         Err(ReplayError::Busy(id.to_owned()))
     }
 
+    /// Why a replay must stop that was taken up at that time, if somebody has stopped it.
+    pub(super) async fn stopped(&self, id: &str, taken_up: Timestamp) -> Result<Option<String>, ReplayError> {
+        let found = self.store.read::<Stop>(&stop_key(id)).await?;
+        Ok(found.filter(|found| found.document.began == taken_up).map(|found| found.document.because()))
+    }
+
     /// Ends a replay that will not go on: of the letters that it may have sent and does not know of, other replays take
     /// those that they select for not sent.
     ///
@@ -167,7 +173,7 @@ pub(super) fn key_of(id: &str) -> String {
     format!("{id}/replay.json")
 }
 
-pub(super) fn stop_key(id: &str) -> String {
+fn stop_key(id: &str) -> String {
     format!("{id}/stop.json")
 }
 

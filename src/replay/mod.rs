@@ -28,11 +28,14 @@
 //! | `kept` | shows, stops and frees |
 //! | `given` | finds records that are given in the archive |
 //! | `drive`, `progress` | goes through the stages, several units at once |
+//! | `rounds`, `lane` | the same by a state machine, in many functions at once |
 //! | `judgement` | judges a step |
+//! | `part` | works on units, one after the other |
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `met` | recognises letters that were archived twice |
 //! | `parts`, `bench` | what all of them work with |
 //! | `plan`, `cut` | which units hold the selection |
+//! | `division` | divides them among workers |
 //! | `ledger` | what is known of a unit's letters |
 //! | `ramp` | the arithmetic of steps |
 //! | `letters`, `letter` | which records become letters |
@@ -43,15 +46,18 @@
 mod bench;
 mod control;
 mod cut;
+mod division;
 mod drive;
 mod error;
 mod given;
 mod judgement;
 mod kept;
+mod lane;
 mod ledger;
 mod letter;
 mod letters;
 mod met;
+mod part;
 mod parts;
 mod plan;
 mod progress;
@@ -59,6 +65,7 @@ mod ramp;
 mod reading;
 mod request;
 mod requeue;
+mod rounds;
 mod run;
 mod state;
 mod store;
@@ -68,8 +75,10 @@ mod worker;
 pub use control::Control;
 pub use error::ReplayError;
 pub use kept::Replays;
+pub use lane::{Lane, LaneDone};
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
 pub use parts::{Parts, Replay};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
+pub use rounds::{Resumption, Turn, TurnKind};
 pub use state::{Counts, Freed, Place, State, Status};

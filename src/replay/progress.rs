@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Duration, Instant};
 
 use super::state::{Counts, State};
@@ -9,6 +10,9 @@ use super::worker::{End, Worked};
 
 /// Between two writes of how the replay stands.
 const SAVE: Duration = Duration::from_secs(2);
+
+/// Longer settles no step.
+const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 
 /// How far a replay is.
 pub(super) struct Progress {
@@ -22,23 +26,25 @@ pub(super) struct Progress {
     partly: BTreeMap<u64, Counts>,
     saved: Instant,
     /// When letters went out lately.
-    lately: VecDeque<(Instant, u64)>,
+    lately: VecDeque<(Timestamp, u64)>,
 }
 
 impl Progress {
     /// That of a replay which begins or goes on.
-    pub(super) fn new(state: State, etag: String) -> Self {
-        let now = Instant::now();
+    pub(super) fn new(state: State, etag: String, now: Timestamp) -> Self {
         // What is behind it beyond its whole units is of the unit that a step ended in.
         let partly = state.counts.without(&state.place.counts);
-        // It may have ended just now.
-        let lately = state.counts.sent.saturating_sub(state.place.sent_before);
+        let lately = match &state.round {
+            Some(round) => round.lately.iter().copied().collect(),
+            // It may have ended just now.
+            None => VecDeque::from([(now, state.counts.sent.saturating_sub(state.place.sent_before))]),
+        };
         Self {
             etag,
             ahead: BTreeMap::new(),
             partly: BTreeMap::from([(state.place.units, partly)]),
-            saved: now,
-            lately: VecDeque::from([(now, lately)]),
+            saved: Instant::now(),
+            lately,
             state,
         }
     }
@@ -55,10 +61,10 @@ impl Progress {
         State { counts: self.counts(), ..self.state.clone() }
     }
 
-    /// Notes what came of a unit.
-    pub(super) fn note(&mut self, unit: u64, worked: Worked) {
+    /// Notes what came of a unit, at that time.
+    pub(super) fn note(&mut self, unit: u64, worked: Worked, at: Timestamp) {
         let Worked { counts, sent, end } = worked;
-        self.lately.push_back((Instant::now(), sent));
+        self.lately.push_back((at, sent));
         self.partly.remove(&unit);
         if end == End::Done {
             self.ahead.insert(unit, counts);
@@ -81,11 +87,21 @@ impl Progress {
         is_time
     }
 
-    /// Letters that went out within a time.
-    pub(super) fn lately(&mut self, time: Duration) -> u64 {
-        while self.lately.front().is_some_and(|(at, _)| at.elapsed() > time) {
-            self.lately.pop_front();
-        }
+    /// Letters that went out within a time until now.
+    pub(super) fn lately(&mut self, time: Duration, now: Timestamp) -> u64 {
+        let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        self.lately.retain(|(at, _)| now.duration_since(*at) <= time);
         self.lately.iter().map(|(_, letters)| letters).sum()
+    }
+
+    /// The letters that went out in the last hour, longer than which no step settles: so many until each time.
+    pub(super) fn lately_by_ten_seconds(&mut self, now: Timestamp) -> Vec<(Timestamp, u64)> {
+        self.lately(LONGEST_SETTLE, now);
+        let mut lately = BTreeMap::new();
+        for (at, letters) in &self.lately {
+            let at = Timestamp::from_second(at.as_second() / 10 * 10 + 10).unwrap_or(*at);
+            *lately.entry(at).or_default() += letters;
+        }
+        lately.into_iter().collect()
     }
 }

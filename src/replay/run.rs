@@ -8,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::bench::{Bench, Limits};
 use super::control::{Control, Pace};
-use super::drive::Drive;
+use super::division::spread;
+use super::drive::{Begun, Drive};
 use super::error::ReplayError;
 use super::given::Given;
 use super::kept::{digest, key_of};
@@ -89,10 +90,18 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<State, ReplayError> {
-        let job = Job { source, policy, control };
-        let (mut state, plan, given) = Box::pin(self.planned(request, job, true)).await?;
+        let begun = self.begun(request, Job { source, policy, control }).await?;
+        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
+    }
+
+    /// Begins a replay, of which nothing is sent yet.
+    pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
+        let (mut state, mut plan, given) = Box::pin(self.planned(request, job, true)).await?;
+        if !self.requeue.arn.is_fifo() {
+            plan.units = spread(plan.units);
+        }
         for queue in &plan.queues {
-            self.watch(queue, &mut state, control).await;
+            self.watch(queue, &mut state, job.control).await;
         }
         let stages = stages(&state.request.ramp, state.letters);
         state.step = stages.first().map_or(1, |stage| stage.step);
@@ -104,7 +113,7 @@ impl Replay {
         self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
         let key = key_of(&state.id);
         let etag = self.kept.store.write(&key, &state, Condition::Absent).await?.ok_or_else(taken)?;
-        Box::pin(Drive::go(self, state, etag, plan.units, job, given)).await
+        Ok(Begun { state, etag, units: plan.units, job, given })
     }
 
     /// Goes on with a replay where it ended. What it selects, and its steps, stay as they were.
@@ -119,7 +128,12 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<State, ReplayError> {
-        let job = Job { source, policy, control };
+        let begun = self.gone_on(resume, Job { source, policy, control }).await?;
+        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
+    }
+
+    /// Reads a replay that goes on.
+    pub(super) async fn gone_on<'r>(&self, resume: &Resume, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         let id = &resume.id;
         let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
         if !state.is_unfinished() {
@@ -128,18 +142,14 @@ impl Replay {
         }
         resume.change(&mut state.request);
         state.request.check_pace().map_err(ReplayError::Request)?;
-        if digest(source) != state.given {
+        if digest(job.source) != state.given {
             let fault = "the records must be those with which the replay began";
             return Err(ReplayError::Request(vec![fault.to_owned()]));
         }
-        let text = self.kept.store.text(&format!("{id}/units.jsonl")).await?;
-        let units: Option<Result<Vec<Unit>, _>> =
-            text.map(|text| text.lines().map(serde_json::from_str).collect());
-        let units =
-            units.and_then(Result::ok).ok_or_else(|| ReplayError::Broken(format!("{id}/units.jsonl")))?;
-        let given = match source {
+        let units = self.units(id).await?;
+        let given = match job.source {
             Source::Archive => None,
-            Source::Input(records) => Some(Box::pin(Given::find(self, records, false, control)).await?),
+            Source::Input(records) => Some(Box::pin(Given::find(self, records, false, job.control)).await?),
         };
         // What has left the archive since it began is not sent.
         for (why, count) in given.iter().flat_map(|given| &given.counts.not_replayable) {
@@ -148,7 +158,15 @@ impl Replay {
                 *known = (*known).max(*count);
             }
         }
-        Box::pin(Drive::go(self, state, etag, units, job, given)).await
+        Ok(Begun { state, etag, units, job, given })
+    }
+
+    /// The units of a replay.
+    pub(super) async fn units(&self, id: &str) -> Result<Vec<Unit>, ReplayError> {
+        let key = format!("{id}/units.jsonl");
+        let text = self.kept.store.text(&key).await?;
+        let units: Option<Result<_, _>> = text.map(|text| text.lines().map(serde_json::from_str).collect());
+        units.and_then(Result::ok).ok_or(ReplayError::Broken(key))
     }
 
     /// A replay that begins: how it stands, its units, and where records are given these by unit.
@@ -194,6 +212,7 @@ impl Replay {
             queues: Vec::new(),
             not_before: None,
             freed: None,
+            round: None,
             place: Place::default(),
         };
         let selection = selection(&state, &self.requeue.arn)?;

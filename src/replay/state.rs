@@ -59,8 +59,22 @@ pub struct State {
     /// Letters in doubt of it are sent by other replays; it is over then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<Freed>,
+    /// The round under way or the last one, where a state machine has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Round>,
     /// Where it is.
     pub place: Place,
+}
+
+/// A round of a replay by a state machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// Its lanes; 0 when it is over.
+    pub lanes: usize,
+    /// Rounds in a row, up to this one, of which nothing came.
+    pub idle: u32,
+    /// Letters that were sent in the last hour, so many until each time.
+    pub lately: Vec<(Timestamp, u64)>,
 }
 
 /// Who freed the letters in doubt of a replay.
@@ -93,6 +107,9 @@ pub struct Place {
     pub refused_before: u64,
     /// Letters in the requeue and in `queues` before its step.
     pub waiting_before: u64,
+    /// Rounds that a state machine has begun.
+    #[serde(default, skip_serializing_if = "is_no_round")]
+    pub rounds: u32,
 }
 
 /// How a replay stands.
@@ -137,6 +154,11 @@ pub struct Counts {
     /// Letters that cannot be replayed, by the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub not_replayable: BTreeMap<String, u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_no_round(number: &u32) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

@@ -5,6 +5,8 @@
 //! | `replays/<id>/replay.json` | how the replay stands |
 //! | `replays/<id>/units.jsonl` | its units, a line each |
 //! | `replays/<id>/stop.json` | that it must stop |
+//! | `replays/<id>/rounds/<number>.jsonl` | the lanes of a round, a line each |
+//! | `replays/<id>/rounds/<number>/<lane>.json` | what came of a lane |
 //! | `replays/queues/queue=<name>/hour=<hour>/cuts.json` | the cut of that hour |
 //! | `replays/queues/queue=<name>/hour=<hour>/<number>.json` | the ledger of a unit |
 //!
@@ -69,6 +71,16 @@ impl Store {
         let prefix = prefix.trim_matches('/');
         let root = if prefix.is_empty() { "replays/".to_owned() } else { format!("{prefix}/replays/") };
         Self { s3, bucket: bucket.to_owned(), root, time: ServerTime::default() }
+    }
+
+    /// The bucket.
+    pub(super) fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// A key below `replays/`, as S3 knows it.
+    pub(super) fn key(&self, key: &str) -> String {
+        format!("{}{key}", self.root)
     }
 
     /// The time of S3 when it last answered.

@@ -1,0 +1,229 @@
+//! The work on a lane of a round, which is one invocation of a function.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::bench::{Bench, Limits};
+use super::control::{Control, LOOK, Pace};
+use super::division::{Part, Task, lanes, parts};
+use super::error::ReplayError;
+use super::letter::At;
+use super::letters::Source;
+use super::parts::{Job, Replay, selection, token};
+use super::plan::Unit;
+use super::ramp::stages;
+use super::state::{Counts, State};
+use super::store::{Condition, Found};
+use super::version::Versioned;
+use super::worker::{End, Worked};
+use crate::policy::Policy;
+
+/// A share of a round; a line of `<id>/rounds/<number>.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lane {
+    /// The replay.
+    pub id: String,
+    /// Which resumption of it.
+    pub taken_up: Timestamp,
+    /// Which round.
+    pub round: u32,
+    /// Which share, from 0.
+    pub lane: usize,
+    /// Of so many.
+    pub lanes: usize,
+    /// Letters a second.
+    pub rate: u32,
+    /// Letters that may go before it is looked at what came back.
+    pub letters: u64,
+}
+
+/// What came of a lane: the object `<id>/rounds/<number>/<lane>.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaneDone {
+    version: u8,
+    /// Whether all that the stage allows has gone.
+    pub is_through: bool,
+    /// Whether as many letters went as may before it is looked at what came back.
+    pub is_paused: bool,
+    /// Why no letter can be sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Who works on letters of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
+    /// What came of its units.
+    pub units: Vec<UnitDone>,
+}
+
+/// What came of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitDone {
+    /// Its place in the plan.
+    pub unit: u64,
+    /// What came of it so far.
+    pub counts: Counts,
+    /// Letters that this lane has sent of it.
+    pub sent: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whether nothing is left of it.
+    pub done: bool,
+}
+
+impl Versioned for LaneDone {
+    const VERSION: u8 = 1;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
+}
+
+impl LaneDone {
+    pub(super) fn key(id: &str, round: u32, lane: usize) -> String {
+        format!("{id}/rounds/{round:06}/{lane:04}.json")
+    }
+
+    fn new() -> Self {
+        let version = Self::VERSION;
+        Self { version, is_through: true, is_paused: false, failed: None, busy: None, units: Vec::new() }
+    }
+
+    fn note(&mut self, task: Task, worked: Worked, at: Timestamp) {
+        let Worked { counts, sent, end } = worked;
+        self.is_paused |= end == End::Paused;
+        self.units.push(UnitDone { unit: task.unit as u64, counts, sent, at, done: end == End::Done });
+        if let End::Failed(why) = end {
+            self.failed = Some(why);
+        }
+    }
+}
+
+impl Replay {
+    /// Sends a lane, and writes down what came of it; none where the round is over.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`]; that another replay is at work on its letters is none.
+    pub async fn lane(
+        &self,
+        lane: &Lane,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<Option<LaneDone>, ReplayError> {
+        let Found { document: state, .. } = self.kept.found(&lane.id).await?;
+        if !lane.is_of(&state) {
+            return Ok(None);
+        }
+        let units = self.units(&lane.id).await?;
+        let stages = stages(&state.request.ramp, state.letters);
+        let parts = parts(&units, &stages, &state.place, self.requeue.arn.is_fifo());
+        let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
+        let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
+        self.go_through(lane, &state, &units, parts, job, &done).await?;
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let key = LaneDone::key(&lane.id, lane.round, lane.lane);
+        // An invocation that was repeated may have been here before.
+        let there = self.kept.store.read::<LaneDone>(&key).await?.map(|found| found.etag);
+        let written = self.kept.store.write(&key, &done, Condition::of(there.as_deref())).await?;
+        written.ok_or_else(|| ReplayError::Busy(format!("another invocation for lane {}", lane.lane)))?;
+        Ok(Some(done))
+    }
+
+    /// Goes through the parts of a lane.
+    async fn go_through(
+        &self,
+        lane: &Lane,
+        state: &State,
+        units: &[Unit],
+        parts: Vec<Part>,
+        job: Job<'_>,
+        done: &Mutex<LaneDone>,
+    ) -> Result<(), ReplayError> {
+        let selection = selection(state, &self.requeue.arn)?;
+        let (pace, budget, token) = (Pace::new(lane.rate), AtomicU64::new(lane.letters), token());
+        let watch = Watch { control: job.control, stopping: AtomicBool::new(false) };
+        let limits = Limits { pace: &pace, budget: &budget };
+        let bench = Bench::new(self, state, &selection, Job { control: &watch, ..job }, None, limits, &token);
+        let done = || done.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = async |task: Task, worked: Worked| {
+            done().note(task, worked, self.kept.clock.now());
+            Ok(())
+        };
+        let mut work = pin!(async {
+            for part in parts {
+                let is_through = bench.part(units, part, note).await?;
+                if !is_through {
+                    done().is_through = false;
+                    break;
+                }
+            }
+            Ok::<_, ReplayError>(())
+        });
+        let mut looking = pin!(self.keep_looking(lane));
+        // What is under way comes to its end.
+        let (worked, looked) = loop {
+            tokio::select! {
+                worked = &mut work => break (worked, Ok(())),
+                looked = &mut looking => {
+                    watch.stopping.store(true, Ordering::Relaxed);
+                    break (work.await, looked);
+                }
+            }
+        };
+        looked?;
+        match worked {
+            Err(busy @ ReplayError::Busy(_)) => {
+                let mut done = done();
+                (done.is_through, done.busy) = (false, Some(busy.to_string()));
+                Ok(())
+            }
+            worked => worked,
+        }
+    }
+
+    /// Looks again and again whether the lane must stop; returns when it must.
+    async fn keep_looking(&self, lane: &Lane) -> Result<(), ReplayError> {
+        loop {
+            sleep(LOOK).await;
+            let state = self.kept.found(&lane.id).await?.document;
+            if !lane.is_of(&state) || self.kept.stopped(&lane.id, lane.taken_up).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Whether its round is under way.
+    fn is_of(&self, state: &State) -> bool {
+        let lanes = state.round.as_ref().map_or(0, |round| round.lanes);
+        (state.taken_up, state.place.rounds, lanes) == (self.taken_up, self.round, self.lanes)
+    }
+}
+
+/// Whoever watches, and whether the lane must stop.
+struct Watch<'c> {
+    control: &'c dyn Control,
+    stopping: AtomicBool,
+}
+
+impl Control for Watch<'_> {
+    fn stop(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) || self.control.stop()
+    }
+
+    fn progress(&self, state: &State) {
+        self.control.progress(state);
+    }
+
+    fn left_out(&self, at: &At, why: &str) {
+        self.control.left_out(at, why);
+    }
+}

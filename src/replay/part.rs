@@ -1,0 +1,63 @@
+//! The work on a part of a stage, unit after unit.
+
+use super::bench::Bench;
+use super::division::{Part, Task};
+use super::error::ReplayError;
+use super::plan::Unit;
+use super::worker::{End, Worked};
+
+/// How often a unit is read again that another replay has changed meanwhile.
+const TRIES: u32 = 5;
+
+impl Bench<'_> {
+    /// Goes through a part; whether all of it is through. A unit is read while the one before is sent. `note` is told what
+    /// came of each.
+    pub(super) async fn part(
+        &self,
+        units: &[Unit],
+        part: Part,
+        note: impl AsyncFn(Task, Worked) -> Result<(), ReplayError>,
+    ) -> Result<bool, ReplayError> {
+        let mut tasks = part.into_iter();
+        let Some(mut task) = tasks.next() else { return Ok(true) };
+        if self.control.stop() {
+            return Ok(false);
+        }
+        let mut met = self.met_in(&units[task.unit]).await?;
+        let mut read = self.read(&units[task.unit]).await?;
+        loop {
+            let Some(unit_read) = read else { return Ok(false) };
+            let unit = &units[task.unit];
+            let next = tasks.next();
+            let ahead = async {
+                match next {
+                    Some(next) if !self.control.stop() => self.read(&units[next.unit]).await,
+                    _ => Ok(None),
+                }
+            };
+            let (worked, next_read) = tokio::join!(self.work(unit, unit_read, task.most, &mut met), ahead);
+            let mut worked = worked?;
+            let mut changes = 0;
+            while worked.end == End::Changed {
+                changes += 1;
+                if changes > TRIES {
+                    return Err(ReplayError::Busy("another replay".to_owned()));
+                }
+                let Some(again) = self.read(unit).await? else { return Ok(false) };
+                worked = self.work(unit, again, task.most, &mut met).await?;
+            }
+            let end = worked.end.clone();
+            note(task, worked).await?;
+            if matches!(end, End::Interrupted | End::Paused | End::Failed(_))
+                || (next.is_some() && self.control.stop())
+            {
+                return Ok(false);
+            }
+            let Some(next) = next else { return Ok(true) };
+            if !units[next.unit].is_near(unit) {
+                met = self.met_in(&units[next.unit]).await?;
+            }
+            (task, read) = (next, next_read?);
+        }
+    }
+}

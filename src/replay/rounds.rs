@@ -1,0 +1,268 @@
+//! A replay by a state machine: what a stage allows goes out in rounds, each of several lanes, which functions work on at
+//! once.
+//!
+//! ```text
+//!   begin ──> send: a line for each lane ──> lane, lane, lane ... ──> turn ──> send, wait or end
+//!               ^                                                      │
+//!               └──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing is known by the state machine alone. Whoever goes on with a replay after it has died goes on where the ledgers
+//! are, be it another execution or `redrivectl`.
+
+use futures_util::stream::{self, StreamExt};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::control::Control;
+use super::division::share;
+use super::drive::{Begun, Drive, Next, Sent};
+use super::error::ReplayError;
+use super::lane::{Lane, LaneDone};
+use super::letters::Source;
+use super::parts::{Job, Replay};
+use super::ramp::budget;
+use super::request::Wish;
+use super::state::{Round, State, Status};
+use super::store::{Condition, Found};
+use super::worker::{End, Worked};
+use crate::policy::Policy;
+
+/// Rounds in a row of which nothing may come.
+const PATIENCE: u32 = 3;
+
+/// Seconds after which it is looked whether somebody has stopped it while it waits.
+const LOOK: i64 = 60;
+
+/// Results of lanes that are read at once.
+const AT_ONCE: usize = 16;
+
+/// What a state machine does next.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// Which of them.
+    pub next: TurnKind,
+    /// The replay.
+    pub id: String,
+    /// Which resumption of it this is.
+    pub taken_up: Timestamp,
+    /// The bucket of the lanes.
+    pub bucket: String,
+    /// The key of the lanes, a JSON object a line; empty where nothing is to be sent.
+    pub key: String,
+    /// How long to wait, seconds.
+    pub seconds: u32,
+    /// How the replay stands.
+    pub replay: State,
+}
+
+/// The same in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TurnKind {
+    /// Every lane is given to a function, and then it is the next turn.
+    Send,
+    /// It waits, and then it is the next turn.
+    Wait,
+    /// Nothing: the replay is done, or has stopped.
+    End,
+}
+
+/// A resumption of a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resumption {
+    /// The replay.
+    pub id: String,
+    /// When it was taken up.
+    pub taken_up: Timestamp,
+}
+
+impl Replay {
+    /// Begins or resumes a replay that goes in rounds of `workers` lanes at most. A dry run is at its end at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn first_turn(
+        &self,
+        wish: &Wish,
+        workers: usize,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<Turn, ReplayError> {
+        let job = Job { source: &Source::Archive, policy, control };
+        let begun = match wish {
+            Wish::Begin(request) if request.dry_run => {
+                let state = self.dry_run(request, job.source, policy, control).await?;
+                return Ok(self.turn(TurnKind::End, state));
+            }
+            Wish::Begin(request) => self.begun(request, job).await?,
+            Wish::Resume(resume) => self.gone_on(resume, job).await?,
+        };
+        let drive = Drive::take_up(self, begun).await?;
+        let next = drive.next().await?;
+        Box::pin(self.turn_of(&drive, next, workers)).await
+    }
+
+    /// Goes on after a round or a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`]; [`ReplayError::TakenUp`] where somebody else has the replay by now.
+    pub async fn next_turn(
+        &self,
+        of: &Resumption,
+        workers: usize,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<Turn, ReplayError> {
+        let Found { document: state, etag, .. } = self.kept.found(&of.id).await?;
+        if state.taken_up != of.taken_up {
+            return Err(ReplayError::TakenUp(state.id));
+        }
+        if !state.is_unfinished() || state.status == Status::Stopped {
+            return Ok(self.turn(TurnKind::End, state));
+        }
+        let round = state.round.clone().filter(|round| round.lanes > 0);
+        let units = self.units(&of.id).await?;
+        let job = Job { source: &Source::Archive, policy, control };
+        let drive = Drive::new(self, Begun { state, etag, units, job, given: None });
+        let sent = match round {
+            Some(round) => Some(self.collect(&drive, round).await?),
+            None => None,
+        };
+        drive.look().await?;
+        let is_stopped = drive.with(|progress| progress.state.status == Status::Stopped);
+        let next = match sent {
+            _ if is_stopped => Next::End,
+            Some(Sent::Interrupted) => Next::Send,
+            Some(sent) => drive.sent(sent).await?,
+            None => drive.next().await?,
+        };
+        Box::pin(self.turn_of(&drive, next, workers)).await
+    }
+
+    async fn turn_of(&self, drive: &Drive<'_>, mut next: Next, workers: usize) -> Result<Turn, ReplayError> {
+        loop {
+            next = match next {
+                Next::End => {
+                    drive.save().await?;
+                    return Ok(self.turn(TurnKind::End, drive.shown()));
+                }
+                Next::Wait => {
+                    let state = drive.shown();
+                    let left = state.not_before.map_or(0, |then| {
+                        (then.as_millisecond() - self.kept.clock.now().as_millisecond() + 999) / 1000
+                    });
+                    if left > 0 {
+                        let seconds = u32::try_from(left.min(LOOK)).unwrap_or_default();
+                        drive.save().await?;
+                        return Ok(Turn { seconds, ..self.turn(TurnKind::Wait, state) });
+                    }
+                    drive.judged().await?
+                }
+                Next::Send => match self.round(drive, workers).await? {
+                    Some(key) => return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) }),
+                    None => drive.sent(Sent::Through).await?,
+                },
+            };
+        }
+    }
+
+    /// Begins a round. Returns the key of its lanes; none where nothing is left of the stage.
+    async fn round(&self, drive: &Drive<'_>, workers: usize) -> Result<Option<String>, ReplayError> {
+        let parts = drive.parts().len();
+        if parts == 0 {
+            return Ok(None);
+        }
+        let state = drive.shown();
+        let (rate, budget) = (state.request.rate, budget(state.exact, state.counts.sent));
+        let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let lanes = workers.min(parts).min(small(rate.into())).min(small(budget)).max(1);
+        let before = state.round.clone().unwrap_or_default();
+        let number = state.place.rounds + 1;
+        let line = |lane| {
+            let lane = Lane {
+                id: state.id.clone(),
+                taken_up: state.taken_up,
+                round: number,
+                lane,
+                lanes,
+                rate: u32::try_from(share(rate.into(), lane, lanes)).unwrap_or(u32::MAX),
+                letters: share(budget, lane, lanes),
+            };
+            serde_json::to_string(&lane).map(|line| line + "\n")
+        };
+        let lines: Result<String, _> = (0..lanes).map(line).collect();
+        let lines = lines.map_err(|_| ReplayError::Broken(state.id.clone()))?;
+        // Only one turn comes past here.
+        drive.with(|progress| {
+            progress.state.place.rounds = number;
+            progress.state.round = Some(Round { lanes, ..before });
+        });
+        drive.save().await?;
+        let key = format!("{}/rounds/{number:06}.jsonl", state.id);
+        let written = self.kept.store.write_text(&key, lines, Condition::Absent).await?;
+        written.ok_or(ReplayError::TakenUp(state.id))?;
+        Ok(Some(self.kept.store.key(&key)))
+    }
+
+    /// Notes what came of a round.
+    async fn collect(&self, drive: &Drive<'_>, round: Round) -> Result<Sent, ReplayError> {
+        let (id, number) = drive.with(|progress| (progress.state.id.clone(), progress.state.place.rounds));
+        let keys = (0..round.lanes).map(|lane| LaneDone::key(&id, number, lane));
+        let read = |key: String| async move { self.kept.store.read::<LaneDone>(&key).await };
+        let mut read = stream::iter(keys).map(read).buffered(AT_ONCE);
+        let units_before = drive.with(|progress| progress.state.place.units);
+        let (mut is_through, mut is_paused, mut has_moved) = (true, false, false);
+        let (mut failed, mut busy) = (None, None);
+        while let Some(done) = read.next().await {
+            // Its function has died, or came to no end in its time.
+            let Some(Found { document: done, .. }) = done? else {
+                is_through = false;
+                continue;
+            };
+            is_through &= done.is_through;
+            is_paused |= done.is_paused;
+            failed = failed.or(done.failed);
+            busy = busy.or(done.busy);
+            for unit in done.units {
+                has_moved |= unit.sent > 0;
+                let end = if unit.done { End::Done } else { End::Enough };
+                let worked = Worked { counts: unit.counts, sent: unit.sent, end };
+                drive.with(|progress| progress.note(unit.unit, worked, unit.at));
+            }
+        }
+        drop(read);
+        has_moved |= is_through || is_paused;
+        let now = self.kept.clock.now();
+        drive.with(|progress| {
+            has_moved |= progress.state.place.units > units_before;
+            let idle = if has_moved { 0 } else { round.idle + 1 };
+            if let Some(why) = failed {
+                progress.state.stop(why);
+            } else if idle >= PATIENCE {
+                let why =
+                    || format!("nothing came of {PATIENCE} rounds; the log of the replay function tells why");
+                progress.state.stop(busy.unwrap_or_else(why));
+            }
+            let lately = progress.lately_by_ten_seconds(now);
+            progress.state.round = Some(Round { lanes: 0, idle, lately });
+        });
+        Ok(if is_paused {
+            Sent::Paused
+        } else if is_through {
+            Sent::Through
+        } else {
+            Sent::Interrupted
+        })
+    }
+
+    fn turn(&self, next: TurnKind, replay: State) -> Turn {
+        let (id, taken_up) = (replay.id.clone(), replay.taken_up);
+        let bucket = self.kept.store.bucket().to_owned();
+        Turn { next, id, taken_up, bucket, key: String::new(), seconds: 0, replay }
+    }
+}

@@ -1,0 +1,248 @@
+//! A replay by a state machine: in rounds of lanes, each in a function of its own.
+
+use futures_util::future::join_all;
+use sns_redrive::replay::{Lane, Resumption, Turn, TurnKind, Wish};
+
+use super::*;
+
+/// What happens to a lane.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Works,
+    /// Its function dies at the so many-th write, after its effect.
+    Dies(usize),
+}
+
+/// A state machine of so many lanes at once.
+struct Machine<'w> {
+    world: &'w World,
+    workers: usize,
+    rounds: AtomicUsize,
+    lanes: AtomicUsize,
+    /// What happens to the lanes of the first rounds.
+    fates: Vec<Fate>,
+}
+
+impl<'w> Machine<'w> {
+    fn new(world: &'w World, workers: usize) -> Self {
+        Self { world, workers, rounds: AtomicUsize::new(0), lanes: AtomicUsize::new(0), fates: Vec::new() }
+    }
+
+    async fn begin(&self, request: Value) -> Result<State, ReplayError> {
+        self.run(&Wish::Begin(Box::new(wish(request)))).await
+    }
+
+    async fn run(&self, wish: &Wish) -> Result<State, ReplayError> {
+        let operator = Operator::default();
+        let turn = self.world.replay().first_turn(wish, self.workers, None, &operator).await?;
+        self.go_on(turn).await
+    }
+
+    /// Goes on to the end.
+    async fn go_on(&self, mut turn: Turn) -> Result<State, ReplayError> {
+        loop {
+            match turn.next {
+                TurnKind::End => return Ok(turn.replay),
+                TurnKind::Wait => tokio::time::sleep(Duration::from_secs(turn.seconds.into())).await,
+                TurnKind::Send => self.send(&turn).await,
+            }
+            turn = self.next(&turn).await?;
+        }
+    }
+
+    async fn next(&self, turn: &Turn) -> Result<Turn, ReplayError> {
+        let of = Resumption { id: turn.id.clone(), taken_up: turn.taken_up };
+        self.world.replay().next_turn(&of, self.workers, None, &Operator::default()).await
+    }
+
+    /// Has every lane of a round worked on. Whether one fails, the state machine does not ask.
+    async fn send(&self, turn: &Turn) {
+        let fate =
+            self.fates.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(Fate::Works);
+        let lanes = self.lanes_of(turn);
+        self.lanes.fetch_max(lanes.len(), Ordering::Relaxed);
+        match fate {
+            Fate::Works => {
+                let work = lanes.iter().map(|lane| self.work(lane));
+                join_all(work).await;
+            }
+            Fate::Dies(nth) => {
+                let lane = lanes[0].clone();
+                let operator = Operator::default();
+                let run = async |replay: Replay| match replay.lane(&lane, None, &operator).await {
+                    Ok(_) => replay.kept().show(&lane.id).await,
+                    Err(error) => Err(error),
+                };
+                let is_write =
+                    |call: &Call| call.operation == "PutObject" || call.operation == "SendMessageBatch";
+                assert!(self.world.crash(is_write, nth, true, run).await.is_none(), "it came to its end");
+                join_all(lanes[1..].iter().map(|lane| self.work(lane))).await;
+            }
+        }
+    }
+
+    async fn work(&self, lane: &Lane) {
+        self.world.replay().lane(lane, None, &Operator::default()).await.unwrap();
+    }
+
+    fn lanes_of(&self, turn: &Turn) -> Vec<Lane> {
+        let (_, lines) = self.world.objects(&turn.key).remove(0);
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Letters of so many hours, 100 each.
+fn hours(count: usize) -> World {
+    let world = World::new();
+    for hour in 0..count {
+        let letters: Vec<_> =
+            (hour * 100..hour * 100 + 100).map(|number| plain(&number.to_string())).collect();
+        let lines: String = letters.iter().map(line).collect();
+        let key =
+            format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T{hour:02}0000Z-a.2-n100-r0.jsonl");
+        world.put(&key, &lines, NOW);
+    }
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_letter_goes_once_in_steps_and_lanes_share_the_rate() {
+    let world = hours(8);
+    let machine = Machine::new(&world, 3);
+    let began = tokio::time::Instant::now();
+    let state = machine.begin(json!({ "ramp": [50, 100], "rate": 50, "settleSeconds": 150 })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent), (Status::Done, 800));
+    assert_eq!(world.numbers(), numbers(0..800));
+    assert_eq!(machine.lanes.load(Ordering::Relaxed), 3);
+    // 800 letters at 50 a second, and the time to settle.
+    let took = began.elapsed().as_secs();
+    assert!((160..=190).contains(&took), "{took} s");
+    // The same is kept, and another finds nothing left.
+    assert_eq!(world.replay().kept().show(&state.id).await.unwrap(), state);
+    let again = machine.begin(json!({ "ramp": [100] })).await.unwrap();
+    assert_eq!((again.counts.sent, again.counts.already_replayed), (0, 800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_counted() {
+    for nth in 0..5 {
+        let world = hours(4);
+        let machine = Machine { fates: vec![Fate::Dies(nth)], ..Machine::new(&world, 2) };
+        let state = machine.begin(json!({ "ramp": [100] })).await.unwrap();
+        assert_eq!((state.status, state.counts.sent), (Status::Done, 400), "{nth}");
+        let bodies = world.bodies();
+        let once: BTreeSet<_> = bodies.iter().collect();
+        assert_eq!(once.len(), 400, "{nth}");
+        assert!(
+            bodies.len() as u64 - 400 <= state.counts.repeated,
+            "{nth}: {} {:?}",
+            bodies.len(),
+            state.counts
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_is_judged_before_the_next() {
+    let world = hours(4);
+    world.put(
+        &format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T130000Z-b.2-n3-r3.jsonl"),
+        "",
+        START + 30_000,
+    );
+    let machine = Machine::new(&world, 4);
+    let state = machine.begin(json!({ "ramp": [5, 100] })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent, state.came_back), (Status::Stopped, 20, 3));
+    assert!(state.because.unwrap().contains("3 back in the archive"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_stopped_by_an_order_and_gone_on_with_by_another_execution_or_by_the_tool() {
+    for by_machine in [true, false] {
+        let world = hours(6);
+        let machine = Machine::new(&world, 2);
+        let stop = async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let replay = world.replay();
+            let id = replay.kept().all().await.unwrap().remove(0).id;
+            replay.kept().stop(&id, Some("too much")).await.unwrap();
+        };
+        let began = tokio::time::Instant::now();
+        let (stopped, ()) = tokio::join!(machine.begin(json!({ "ramp": [100], "rate": 10 })), stop);
+        let stopped = stopped.unwrap();
+        assert_eq!(stopped.status, Status::Stopped, "{stopped:?}");
+        assert_eq!(stopped.because.as_deref(), Some("somebody stopped it: too much"));
+        assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+        assert!((1..600).contains(&stopped.counts.sent), "{:?}", stopped.counts);
+        assert_eq!(stopped.counts.sent, world.bodies().len() as u64);
+        let resume = Resume { rate: Some(10_000), ..resume(&stopped.id) };
+        let done = if by_machine {
+            machine.run(&Wish::Resume(resume)).await.unwrap()
+        } else {
+            world.replay().resume(&resume, &Source::Archive, None, &Operator::default()).await.unwrap()
+        };
+        assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 600, 0));
+        assert_eq!(world.numbers(), numbers(0..600));
+    }
+}
+
+/// An execution that was ended leaves functions at work, and the replay as if it were under way.
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_twice() {
+    let world = hours(4);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 50 }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let lanes = machine.lanes_of(&turn);
+    let old = join_all(lanes.iter().map(|lane| machine.work(lane)));
+    let new = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap()
+    };
+    let (_, done) = tokio::join!(old, new);
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 400, 0));
+    assert_eq!(world.numbers(), numbers(0..400));
+    // The turn of the old one, and its lanes, are over.
+    assert_eq!(machine.next(&turn).await, Err(ReplayError::TakenUp(turn.id.clone())));
+    assert_eq!(world.replay().lane(&lanes[0], None, &Operator::default()).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
+    let world = hours(2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+    let machine = Machine::new(&world, 2);
+    let mut turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(turn.next, TurnKind::Send);
+        turn = machine.next(&turn).await.unwrap();
+    }
+    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
+    assert!(turn.replay.because.unwrap().contains("the log of the replay function tells why"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fifo_archive_goes_in_its_order_by_one_lane() {
+    let world = World::fifo();
+    for hour in 0..3 {
+        let posts: Vec<_> = (hour * 10..hour * 10 + 10)
+            .map(|number| plain(&number.to_string()).queue(FIFO_DLQ).group("g"))
+            .collect();
+        let lines: String = posts.iter().map(line).collect();
+        let name = format!("20261101T{hour:02}0000Z-a.2-n10-r0.jsonl");
+        world.put(&format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/{name}"), &lines, NOW);
+    }
+    let machine = Machine::new(&world, 5);
+    let state = machine.begin(json!({ "ramp": [50, 100] })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent), (Status::Done, 30));
+    assert_eq!(world.bodies(), numbers(0..30));
+    assert_eq!(machine.lanes.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_one_turn_and_writes_nothing() {
+    let world = hours(2);
+    let state = Machine::new(&world, 2).begin(json!({ "dryRun": true })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent), (Status::DryRun, 200));
+    assert_eq!(world.objects(CONTROL), []);
+}
