@@ -50,6 +50,7 @@
 //! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: orders, rules, schedule, decision |
+//! | [`waiting`] | the list of waiting letters, and the keys of what operators and the function share |
 //! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
