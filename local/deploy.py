@@ -120,6 +120,54 @@ class Deployment:
         return self.stack.bootstraps(self.code_sha)
 
 
+@dataclass
+class Operations:
+    """operations.yaml, deployed beside a Deployment."""
+
+    stack: Stack
+    outputs: dict
+    code_sha: str
+
+    def bootstraps(self):
+        """The ids of the replay function's processes."""
+        return self.stack.bootstraps(self.code_sha)
+
+    def execute(self, replay):
+        """Starts a replay by the state machine. Returns the execution's ARN."""
+        machine, states = self.outputs["ReplayStateMachineArn"], self.stack.client("stepfunctions")
+        return states.start_execution(stateMachineArn=machine, input=json.dumps({"replay": replay}))["executionArn"]
+
+    def ended(self, execution, within=120):
+        """Waits until an execution has ended. Returns its status, and what it put out."""
+
+        def described():
+            told = self.stack.client("stepfunctions").describe_execution(executionArn=execution)
+            return None if told["status"] == "RUNNING" else told
+
+        told = wait_until(described, within, "the end of the execution")
+        return told["status"], json.loads(told.get("output") or "null")
+
+    def invoke(self, **event):
+        """Calls the replay function. Returns whether it answered without an error, and what."""
+        name, payload = self.outputs["ReplayFunctionName"], json.dumps(event)
+        answer = self.stack.client("lambda").invoke(FunctionName=name, Payload=payload)
+        return "FunctionError" not in answer, json.loads(answer["Payload"].read())
+
+
+def deploy_operations(deployment, admitted=True, **parameters):
+    """Deploys operations.yaml beside a deployment. `admitted`: its role is named in the requeue's policy, as an update
+    of RequeueSenderArns does."""
+    stack, name = deployment.stack, f"{deployment.name}-ops"
+    package_uri, code_sha = uploaded(stack, name, "sns-redrive-replay")
+    values = {"Stack": deployment.name, **{key: written(value) for key, value in parameters.items()}}
+    template = expand(package_uri, values, "operations.yaml")
+    template = with_conditions(with_batch_names(with_numbers(template, values)), values)
+    outputs = create(stack, package_uri, name, template, values)
+    if admitted:
+        admit(stack, deployment.outputs["RequeueArn"], outputs["ReplayRoleArn"])
+    return Operations(stack, outputs, code_sha)
+
+
 def deploy(
     stack,
     name,
@@ -153,6 +201,20 @@ def deploy(
         if not (metered and COMPOSITE in what):
             say(f"not on the local stack: {what}")
 
+    outputs = create(stack, package_uri, name, template, values)
+    deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
+    if "OperatorPolicyArn" in outputs:
+        stack.client("iam").attach_user_policy(UserName=f"{name}-operator", PolicyArn=outputs["OperatorPolicyArn"])
+    if "RequeueArn" in outputs:
+        name_sessions(stack, outputs["RequeueArn"])
+        permit_replays(deployment)
+    if metered:
+        deployment.meter = Meter(deployment, template, values, math, composites)
+    return deployment
+
+
+def create(stack, package_uri, name, template, values):
+    """Creates a stack, and waits for it. Returns its outputs."""
     formation = stack.client("cloudformation")
     formation.create_stack(
         StackName=name,
@@ -170,31 +232,22 @@ def deploy(
         events = formation.describe_stack_events(StackName=name)["StackEvents"]
         reasons = "; ".join(e["ResourceStatusReason"] for e in events if "ResourceStatusReason" in e)
         raise StackError(f"{name} is {described['StackStatus']}: {reasons}")
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
-    deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
-    if "OperatorPolicyArn" in outputs:
-        stack.client("iam").attach_user_policy(UserName=f"{name}-operator", PolicyArn=outputs["OperatorPolicyArn"])
-    if "RequeueArn" in outputs:
-        name_sessions(stack, outputs["RequeueArn"])
-        permit_replays(deployment)
-    if metered:
-        deployment.meter = Meter(deployment, template, values, math, composites)
-    return deployment
+    return {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
 
 
-def built_function():
+def built_function(name="sns-redrive"):
     """The binary that `make build` left."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
-    binary = ROOT / target / "debug" / "sns-redrive"
+    binary = ROOT / target / "debug" / name
     if not binary.exists():
         raise StackError(f"{binary} does not exist: run make build")
     return binary
 
 
 @functools.cache
-def uploaded(stack, name):
+def uploaded(stack, name, binary="sns-redrive"):
     """Uploads the package `name` to the stack, once. Returns its address and its SHA-256."""
-    package, bucket, s3 = package_of(name), f"packages-{name}", stack.client("s3")
+    package, bucket, s3 = package_of(name, binary), f"packages-{name}", stack.client("s3")
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=bucket, Key="package.zip", Body=package)
     return f"s3://{bucket}/package.zip", hashlib.sha256(package).hexdigest()
@@ -207,38 +260,38 @@ def put_template(stack, package_uri, name, template):
     return f"{stack.endpoint}/{bucket}/{name}.template"
 
 
-def package_of(name):
-    """Packs the built function. The name in the package makes it differ from others."""
-    package = io.BytesIO(compressed())
+def package_of(name, binary):
+    """Packs a built function. The name in the package makes it differ from others."""
+    package = io.BytesIO(compressed(binary))
     with zipfile.ZipFile(package, "a") as archive:
         archive.writestr("package.txt", name)
     return package.getvalue()
 
 
 @functools.cache
-def compressed():
+def compressed(binary):
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         entry = zipfile.ZipInfo("bootstrap")
         entry.external_attr = 0o755 << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
-        archive.writestr(entry, built_function().read_bytes(), compresslevel=1)
+        archive.writestr(entry, built_function(binary).read_bytes(), compresslevel=1)
     return package.getvalue()
 
 
-def template_as_written():
-    """Returns template.yaml as objects, which the caller may change."""
-    return copy.deepcopy(parsed())
+def template_as_written(name="template.yaml"):
+    """Returns a template as objects, which the caller may change."""
+    return copy.deepcopy(parsed(name))
 
 
 @functools.cache
-def parsed():
-    return yaml_parse((ROOT / "template.yaml").read_text())
+def parsed(name):
+    return yaml_parse((ROOT / name).read_text())
 
 
-def expand(code_uri, values):
-    """template.yaml as CloudFormation, which is what SAM makes of it on AWS."""
-    template = template_as_written()
+def expand(code_uri, values, name="template.yaml"):
+    """A template as CloudFormation, which is what SAM makes of it on AWS."""
+    template = template_as_written(name)
     # SAM accepts nothing else than an S3 address here; `sam package` puts one in as well.
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":
@@ -312,6 +365,18 @@ def name_sessions(stack, queue_arn):
             if PRINCIPAL in keys:
                 named = keys[PRINCIPAL] if isinstance(keys[PRINCIPAL], list) else [keys[PRINCIPAL]]
                 keys[PRINCIPAL] = named + [session_of(arn) for arn in named if ":role/" in arn]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
+
+
+def admit(stack, queue_arn, role_arn):
+    """Names a role among those that may send to a queue, as RequeueSenderArns does."""
+    sqs = stack.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
+    policy = json.loads(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"])
+    for statement in policy["Statement"]:
+        for keys in statement.get("Condition", {}).values():
+            if PRINCIPAL in keys:
+                keys[PRINCIPAL] = [*keys[PRINCIPAL], role_arn, session_of(role_arn)]
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
 
 

@@ -4,8 +4,13 @@
 //! forbids the other ways. So a test can live through fourteen days in a millisecond.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+
+/// Lambda ends every invocation after 15 minutes.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+const LONGEST_RUN: Duration = Duration::from_mins(15);
 
 /// Tells the present.
 #[derive(Clone)]
@@ -28,6 +33,12 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.0)()
+    }
+
+    /// The time until Lambda ends an invocation, at `deadline_ms` milliseconds since 1970.
+    pub(crate) fn left(&self, deadline_ms: u64) -> Duration {
+        let now = u64::try_from(self.now().as_millisecond()).unwrap_or(0);
+        Duration::from_millis(deadline_ms.saturating_sub(now)).min(LONGEST_RUN)
     }
 }
 

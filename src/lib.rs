@@ -30,6 +30,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`function`] | an event in, an answer out: joins the parts |
+//! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
 //! | [`redrive`] | drives the batch machine and carries out what it asks for |
 //! | [`telemetry`] | reports become log lines and metrics |
 //! | [`replay`] | from the archive back into delivery |
@@ -55,7 +56,8 @@
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
 //!
-//! `main.rs` reads the settings, makes the clients and runs [`function::Function`]; nothing else.
+//! `main.rs` reads the settings, makes the clients and runs [`function::Function`], `bin/replay.rs` the same with
+//! [`replay_function::ReplayFunction`]; nothing else.
 //! Start reading at [`redrive::Redrive::handle`], then at [`batch::Batch::poll`], and at [`policy::step`] for the rule
 //! that says which retry a letter is due for.
 
@@ -69,6 +71,7 @@ pub mod lookup;
 pub mod notices;
 pub mod redrive;
 pub mod replay;
+pub mod replay_function;
 pub mod settings;
 pub mod signature;
 pub mod telemetry;

@@ -127,18 +127,6 @@ impl Redrive {
         self
     }
 
-    /// The redrive policy.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.machine.config().policy
-    }
-
-    /// Whether anything is done at all.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.machine.config().mode
-    }
-
     /// Letters of a queue in flight, as far as this instance can tell.
     #[must_use]
     pub fn in_flight(&self, queue: &Arn) -> u64 {

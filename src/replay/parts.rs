@@ -14,7 +14,7 @@ use crate::delivery::{Dispatcher, Reach};
 use crate::policy::Policy;
 
 /// What a replay works with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Parts {
     /// The AWS clients.
     pub clients: Clients,

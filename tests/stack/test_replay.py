@@ -1,4 +1,4 @@
-"""From the archive back to the subscriber: by the operator's tool and by an event of the function."""
+"""From the archive back to the subscriber, by the operator's tool."""
 
 import base64
 import hashlib
@@ -24,13 +24,16 @@ LAG = 5
 PER_OBJECT = 400
 
 
-def bury(world, deployment, subscriber, letters, reason="exhausted"):
-    """Archives so many letters as the function does, several hundred an object. Returns the SQS message ids."""
+def bury(world, deployment, subscriber, letters, reason="exhausted", hours=1, first=0):
+    """Archives so many letters as the function did so many hours ago, several hundred an object, numbered from `first`.
+
+    Returns the SQS message ids.
+    """
     s3 = world.stack.client("s3")
     place, queue = deployment.outputs["ArchiveLocation"].removeprefix("s3://"), deployment.queue_arn
     bucket, prefix = place.split("/", 1)
-    archived = datetime.now(UTC) - timedelta(hours=1)
-    records = [record(deployment, subscriber, number, archived, reason) for number in range(letters)]
+    archived = datetime.now(UTC) - timedelta(hours=hours)
+    records = [record(deployment, subscriber, number, archived, reason) for number in range(first, first + letters)]
     topic = hashlib.sha256(subscriber.topic_arn.rsplit(":", 1)[1].encode()).digest()
     topic = base64.urlsafe_b64encode(topic).decode()[:8]
     for number in range(math.ceil(letters / PER_OBJECT)):
@@ -145,7 +148,7 @@ def in_requeue(deployment):
 
 def deployed(world, policy, **parameters):
     topic = world.topic()
-    deployment = world.deploy(policy, topic, queues=["billing"], AllowReplay="true", **parameters)
+    deployment = world.deploy(policy, topic, queues=["billing"], **parameters)
     return deployment, world.subscribe("billing", topic, deployment.queue_arn)
 
 
@@ -340,37 +343,3 @@ def test_letter_is_edited_by_a_pipe_and_goes_in_the_place_of_the_original(world)
     time.sleep(2)
     arrived.take()
     assert arrived.texts() == ["remedy"], "never both"
-
-
-def test_event_of_the_function_replays_too_and_goes_on_where_its_time_ended(world):
-    deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
-    bury(world, deployment, billing, 40)
-
-    def invoke(**request):
-        name, payload = deployment.outputs["FunctionName"], json.dumps({"replay": request})
-        answer = deployment.stack.client("lambda").invoke(FunctionName=name, Payload=payload)
-        return "FunctionError" not in answer, json.loads(answer["Payload"].read())
-
-    wish = {"select": {"reasons": ["exhausted"]}, "rate": 10_000, "ramp": [10, 100], "settleSeconds": 6}
-    ok, counted = invoke(**wish, dryRun=True)
-    assert (ok, counted["status"], counted["counts"]) == (True, "dryRun", {"sent": 40}), counted
-    ok, state = invoke(**wish, why="nightly")
-    # The function has 5 seconds.
-    assert (ok, state["status"], state["counts"]) == (True, "settling", {"sent": 4}), state
-    [known] = replays(deployment)
-    assert (known["id"], known["by"], known["request"]["why"]) == (state["id"], "the function", "nightly")
-    time.sleep(6)
-    ok, state = invoke(resume=state["id"])
-    assert (ok, state["id"], state["status"], state["counts"]) == (True, known["id"], "done", {"sent": 40}), state
-    assert Copies(billing).wait_for(40).texts() == texts(range(40))
-    ok, again = invoke(**{**wish, "ramp": [100]})
-    assert (ok, again["status"], again["counts"]) == (True, "done", {"alreadyReplayed": 40}), again
-    assert again["id"] != state["id"]
-    for request, why in [
-        ({"select": {"reason": ["exhausted"]}}, "unknown field `reason`"),
-        ({"resume": state["id"], "select": {}}, "unknown field `select`"),
-        ({"resume": state["id"]}, "does not go on: it is done"),
-        ({}, "if that is meant, say all"),
-    ]:
-        ok, said = invoke(**request)
-        assert (ok, why in json.dumps(said)) == (False, True), said

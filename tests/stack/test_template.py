@@ -417,31 +417,6 @@ def test_function_may_hear_orders_and_list_letters_but_give_no_orders(world, lis
     assert settings(world, deployment)["WAITING_LIST"] == listed
 
 
-def test_function_that_replays_may_read_the_archive_and_keep_what_it_sent_and_no_more(world):
-    topic = world.topic()
-    deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", AllowReplay="true")
-
-    assert allowed_to_function(world, deployment) == {
-        "read orders",
-        "list control",
-        "write waiting letters",
-        "write archive",
-        "read archive",
-        "list archive",
-        "read replays",
-        "write replays",
-        "list replays",
-    }
-
-
-@pytest.mark.parametrize(
-    "lacking,needed", [({"Orders": "off"}, "Orders on"), ({"Requeue": "none"}, "a Requeue, standard or fifo")]
-)
-def test_replays_by_an_event_need_a_requeue_and_orders(world, lacking, needed):
-    with pytest.raises(ClientError, match=f"AllowReplay needs {needed}"):
-        world.deploy(policy(retries=1, delay=1), world.topic(), AllowReplay="true", **lacking)
-
-
 def test_orders_and_replays_outlive_the_archive_and_the_waiting_list_does_not():
     rules = resolved(ArchiveRetentionDays=90)["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
     ends = {rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
@@ -524,8 +499,6 @@ SHAPES = {
         {"kms:Decrypt", "kms:GenerateDataKey"},
     ),
     "tracing": ({"Tracing": "Active"}, {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}),
-    # Of the archive and of replays; the same actions are granted on other objects anyway.
-    "replay": ({"AllowReplay": "true"}, set()),
     "discovery": ({"DiscoverSubscription": "true"}, {"sns:ListSubscriptions"}),
     "network": (
         {"SubnetIds": "subnet-0a1b", "SecurityGroupIds": "sg-0a1b"},

@@ -2,7 +2,7 @@
 
 import json
 
-from local.deploy import deploy
+from local.deploy import deploy, deploy_operations
 from local.stack import ACCOUNT, REGION, wait_until
 from local.subscribers import create_queue, function_arn, subscribe, subscribe_function, subscribe_web
 
@@ -48,6 +48,9 @@ class World:
         )
         self.deployments.append(deployment)
         return deployment
+
+    def operations(self, deployment, policy, **parameters):
+        return deploy_operations(deployment, RedrivePolicy=policy, **parameters)
 
     def subscribe(self, what, topic_arn, dead_letter_queue_arn, raw=False):
         return subscribe(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, raw)

@@ -1,11 +1,11 @@
-use sns_redrive::function::{Answer, Function};
+use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
 
 use super::*;
 
 const ACTIVE: [(&str, &str); 2] = [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
 
-fn function(world: &World, settings: &[(&str, &str)]) -> Function {
+fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
     let variable = |name: &str| {
         let given = settings.iter().find(|(variable, _)| *variable == name);
         given.map(|(_, value)| (*value).to_owned())
@@ -13,16 +13,21 @@ fn function(world: &World, settings: &[(&str, &str)]) -> Function {
     let clock = world.aws.clock().clone();
     let clock = Clock::from_fn(move || clock.now());
     let clients = world.clients(&Caller::new("function"));
-    Function::new(Settings::read(variable).unwrap(), clients, clock, Arc::new(|_| {}))
+    ReplayFunction::new(Settings::read(variable).unwrap(), clients, clock)
 }
 
 /// The answer of an invocation that has so many seconds, or the error.
-async fn invoke(function: &Function, world: &World, seconds: i64, event: Value) -> Result<Value, String> {
+async fn invoke(
+    function: &ReplayFunction,
+    world: &World,
+    seconds: i64,
+    event: Value,
+) -> Result<Value, String> {
     let deadline = world.aws.clock().millis() + seconds * 1000;
     let event = serde_json::from_value(event).unwrap();
     let answer = function.answer(event, "req-1", deadline.try_into().unwrap()).await;
     let answer = answer.map_err(|error| error.to_string())?;
-    assert!(matches!(answer, Answer::Replay(_) | Answer::Busy { .. }));
+    assert!(!matches!(answer, Answer::Lane { .. }));
     Ok(serde_json::to_value(answer).unwrap())
 }
 
@@ -46,7 +51,7 @@ async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
     let kept = world.objects(&format!("{CONTROL}/replays/{id}/replay.json"));
     assert_eq!(serde_json::from_str::<Value>(&kept[0].1).unwrap(), answer);
     assert_eq!(answer["counts"], json!({ "sent": 3 }));
-    assert_eq!((&answer["status"], &answer["by"]), (&json!("done"), &json!("the function")));
+    assert_eq!((&answer["status"], &answer["by"]), (&json!("done"), &json!("the replay function")));
     assert_eq!(
         answer["request"],
         json!({ "select": { "queue": "orders-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
@@ -108,10 +113,54 @@ async fn what_cannot_be_is_refused_and_says_why() {
     let (answer, _) =
         with(&observe, json!({ "replay": { "all": true, "dryRun": true, "to": WORKER } })).await;
     assert_eq!(answer.unwrap()["counts"]["sent"], 3);
-    for event in [json!({}), json!({ "replay": {}, "Records": [] })] {
-        let (answer, sent) = with(&ACTIVE, event).await;
-        assert_eq!((answer.unwrap_err().as_str(), sent), ("the event must have either Records or replay", 0));
+    for (event, why) in [
+        (json!({}), "expected map with a single key"),
+        (json!({ "Records": [] }), "unknown variant `Records`, expected one of `replay`, `turn`, `lane`"),
+        (json!({ "turn": { "workers": 3 } }), "did not match any variant of untagged enum TurnEvent"),
+    ] {
+        let error = serde_json::from_value::<Event>(event.clone()).unwrap_err().to_string();
+        assert!(error.contains(why), "{event}: {error}");
     }
+    for workers in [0, 1001] {
+        let (answer, sent) = with(&ACTIVE, first_turn(&go, workers)).await;
+        assert_eq!((answer.unwrap_err().as_str(), sent), ("bad request: workers: must be from 1 to 1000", 0));
+    }
+}
+
+fn first_turn(request: &Value, workers: usize) -> Value {
+    json!({ "turn": { "begin": request, "workers": workers, "by": "arn:aws:states:eu-central-1:1:execution:x:y" } })
+}
+
+/// What the state machine of `operations.yaml` does: lanes one after the other here.
+#[tokio::test(start_paused = true)]
+async fn turns_and_lanes_bring_a_replay_to_its_end() {
+    let world = World::with_letters(30);
+    let function = function(&world, &ACTIVE);
+    let request = json!({ "all": true, "to": WORKER, "ramp": [10, 100], "rate": 100 });
+    let mut turn = invoke(&function, &world, 60, first_turn(&request, 2)).await.unwrap();
+    let mut kinds = Vec::new();
+    while turn["next"] != "end" {
+        kinds.push(turn["next"].as_str().unwrap().to_owned());
+        if turn["next"] == "wait" {
+            tokio::time::sleep(Duration::from_secs(turn["seconds"].as_u64().unwrap())).await;
+        } else {
+            assert_eq!(turn["bucket"], "graveyard");
+            let (_, lanes) = world.objects(turn["key"].as_str().unwrap()).remove(0);
+            for lane in lanes.lines() {
+                let lane = serde_json::from_str(lane).unwrap();
+                let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
+                let answer = function.answer(Event::Lane(lane), "req-2", deadline).await.unwrap();
+                assert!(matches!(answer, Answer::Lane { sent: Some(1..) }), "{answer:?}");
+            }
+        }
+        let next = json!({ "turn": { "id": turn["id"], "takenUp": turn["takenUp"], "workers": 2 } });
+        turn = invoke(&function, &world, 60, next).await.unwrap();
+    }
+    assert_eq!(kinds, ["send", "wait", "send"]);
+    let state = &turn["replay"];
+    assert_eq!((&state["status"], &state["counts"]), (&json!("done"), &json!({ "sent": 30 })));
+    assert_eq!(state["by"], "arn:aws:states:eu-central-1:1:execution:x:y");
+    assert_eq!(world.numbers(), numbers(0..30));
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +197,7 @@ async fn another_replay_under_way_is_no_error() {
     };
     let (_, answer) = tokio::join!(running, other);
     let because = answer["because"].as_str().unwrap();
-    assert_eq!(answer["status"], "busy");
+    assert_eq!((&answer["status"], &answer["next"]), (&json!("busy"), &json!("end")));
     assert!(
         because.ends_with("is at work on letters of this selection; wait until it is through, or stop it"),
         "{because}"

@@ -1,0 +1,250 @@
+//! The replay function of `operations.yaml`, around [`Replay`]: a whole replay in one invocation, or the turns and the
+//! lanes of a state machine that replays more. It takes no letters from a queue.
+//!
+//! | event | answer |
+//! |---|---|
+//! | `{"replay": {...}}`, as in [`Wish`] | how the replay stands when it ended or time was over |
+//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | what the state machine does next: a [`Turn`] |
+//! | `{"turn": {"id": "...", "takenUp": "...", "workers": 100}}` | the same |
+//! | `{"lane": {...}}`, a line of what a turn has written | what came of it |
+//!
+//! Another replay at the same letters is no error, for which nobody need be called: the answer's `status` is `busy`.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::batch::Mode;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::policy::Policy;
+use crate::replay::{
+    At, Control, Lane, Parts, Replay, ReplayError, Resumption, Source, State, Turn, TurnKind, Wish,
+};
+use crate::settings::{ArchiveAt, Settings};
+use crate::telemetry;
+
+/// Who replays, unless the state machine says it.
+const NAME: &str = "the replay function";
+
+/// Units that are worked on at once where one invocation does it all.
+const WORKERS: usize = 4;
+
+/// Lanes of a round at most: <https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html>
+const MAX_LANES: usize = 1000;
+
+/// What a batch of a replay can take, and the writing of its ledger after it.
+const TIME_TO_STOP: Duration = Duration::from_secs(20);
+
+/// The function, ready to be called.
+pub struct ReplayFunction {
+    parts: Result<Parts, &'static str>,
+    policy: Policy,
+    mode: Mode,
+    clock: Clock,
+}
+
+/// What the function is called with.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Event {
+    /// A whole replay.
+    Replay(Value),
+    /// A turn of a state machine.
+    Turn(TurnEvent),
+    /// A lane of a round.
+    Lane(Lane),
+}
+
+/// A turn of a state machine: the first one has `begin`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum TurnEvent {
+    /// A replay begins, or is resumed.
+    First {
+        /// Which.
+        begin: Value,
+        /// Lanes of a round at most.
+        workers: usize,
+        /// Who has it begun.
+        by: String,
+    },
+    /// It goes on after a round or a wait.
+    Next {
+        /// Which.
+        #[serde(flatten)]
+        of: Resumption,
+        /// Lanes of a round at most.
+        workers: usize,
+    },
+}
+
+/// What the function answers.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// How a replay stands.
+    Replay(Box<State>),
+    /// What comes next.
+    Turn(Box<Turn>),
+    /// How many letters a lane has sent; none where its round was over.
+    Lane {
+        /// So many.
+        sent: Option<u64>,
+    },
+    /// Another replay is at work on the same letters, or somebody else has this one.
+    Busy {
+        /// Always `end`: a state machine is at its end.
+        next: TurnKind,
+        /// Always `busy`.
+        status: &'static str,
+        /// Which one.
+        because: String,
+    },
+}
+
+impl ReplayFunction {
+    /// Joins the parts.
+    #[must_use]
+    pub fn new(settings: Settings, clients: Clients, clock: Clock) -> Self {
+        let parts = parts(&settings, clients, &clock);
+        Self { parts, policy: settings.policy, mode: settings.mode, clock }
+    }
+
+    /// Answers one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`]; what happens to single letters is never one.
+    pub async fn answer(
+        &self,
+        event: Event,
+        request_id: &str,
+        deadline_ms: u64,
+    ) -> Result<Answer, ReplayError> {
+        let left = self.clock.left(deadline_ms);
+        let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
+        let control = Watch { request_id, until };
+        // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
+        let answer = async {
+            match event {
+                Event::Replay(wish) => self.replay(wish, &control).await,
+                Event::Turn(turn) => self.turn(turn, &control).await,
+                Event::Lane(lane) => self.lane(&lane, &control).await,
+            }
+        };
+        match answer.boxed_local().await {
+            Err(error @ (ReplayError::Busy(_) | ReplayError::TakenUp(_))) => {
+                telemetry::replay_busy(request_id, &error);
+                Ok(Answer::Busy { next: TurnKind::End, status: "busy", because: error.to_string() })
+            }
+            answer => answer.inspect_err(|error| telemetry::replay_failed(request_id, error)),
+        }
+    }
+
+    /// A whole replay.
+    async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+        let wish = self.wish(wish)?;
+        let replay = self.replay_by(NAME)?;
+        let (source, policy) = (Source::Archive, Some(&self.policy));
+        let state = match wish {
+            Wish::Begin(request) if request.dry_run => {
+                replay.dry_run(&request, &source, policy, control).await
+            }
+            Wish::Begin(request) => replay.begin(&request, &source, policy, control).await,
+            Wish::Resume(resume) => replay.resume(&resume, &source, policy, control).await,
+        }?;
+        telemetry::replay(control.request_id, &state);
+        Ok(Answer::Replay(Box::new(state)))
+    }
+
+    /// A turn of a state machine.
+    async fn turn(&self, event: TurnEvent, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+        let policy = Some(&self.policy);
+        let turn = match event {
+            TurnEvent::First { begin, workers, by } => {
+                let wish = self.wish(begin)?;
+                self.replay_by(&by)?.first_turn(&wish, lanes(workers)?, policy, control).await
+            }
+            TurnEvent::Next { of, workers } => {
+                self.replay_by(NAME)?.next_turn(&of, lanes(workers)?, policy, control).await
+            }
+        }?;
+        telemetry::replay(control.request_id, &turn.replay);
+        Ok(Answer::Turn(Box::new(turn)))
+    }
+
+    /// A lane of a round.
+    async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+        let done = self.replay_by(NAME)?.lane(lane, Some(&self.policy), control).await?;
+        Ok(Answer::Lane { sent: done.map(|done| done.units.iter().map(|unit| unit.sent).sum()) })
+    }
+
+    fn wish(&self, json: Value) -> Result<Wish, ReplayError> {
+        let wish = Wish::from_json(json).map_err(ReplayError::Request)?;
+        let is_dry_run = matches!(&wish, Wish::Begin(request) if request.dry_run);
+        if self.mode == Mode::Observe && !is_dry_run {
+            return Err(refused("REDRIVE_MODE is observe: only dryRun is possible"));
+        }
+        Ok(wish)
+    }
+
+    fn replay_by(&self, by: &str) -> Result<Replay, ReplayError> {
+        let parts = self.parts.as_ref().map_err(|why| refused(why))?;
+        Ok(Replay::new(Parts { by: by.to_owned(), ..parts.clone() }))
+    }
+}
+
+fn refused(why: &str) -> ReplayError {
+    ReplayError::Request(vec![why.to_owned()])
+}
+
+fn lanes(workers: usize) -> Result<usize, ReplayError> {
+    if (1..=MAX_LANES).contains(&workers) {
+        return Ok(workers);
+    }
+    Err(refused(&format!("workers: must be from 1 to {MAX_LANES}")))
+}
+
+/// What a replay works with, or why nothing can be replayed.
+fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, &'static str> {
+    let ArchiveAt::S3 { bucket, prefix } = settings.archive.clone() else {
+        return Err("ARCHIVE is a queue; letters are replayed from S3 only");
+    };
+    let requeue = settings.requeue.clone().ok_or("REQUEUE_ARN is not set, and replayed letters go there")?;
+    let control =
+        settings.control.clone().ok_or("CONTROL is off, and replays keep there what they have sent")?;
+    Ok(Parts {
+        clients,
+        bucket,
+        prefix,
+        control_bucket: control.bucket,
+        control_prefix: control.prefix,
+        requeue,
+        clock: clock.clone(),
+        by: NAME.to_owned(),
+        workers: WORKERS,
+    })
+}
+
+/// Keeps a replay within the time of its invocation, and tells of what it leaves out.
+struct Watch<'a> {
+    request_id: &'a str,
+    /// No batch begins after this.
+    until: Instant,
+}
+
+impl Control for Watch<'_> {
+    fn stop(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    fn progress(&self, _: &State) {}
+
+    fn left_out(&self, at: &At, why: &str) {
+        telemetry::left_out_of_replay(self.request_id, at, why);
+    }
+}

@@ -1,0 +1,134 @@
+"""operations.yaml: replays by a function of their own, and by a state machine of many."""
+
+import json
+import os
+import signal
+
+import pytest
+from test_replay import Copies, begun, bury, deployed, in_requeue, kept, replays, texts
+from world import policy
+
+from local.stack import wait_until
+from local.tool import redrivectl
+
+QUICK = policy(retries=3, delay=2, immediate=1)
+
+
+def with_operations(world, **parameters):
+    deployment, billing = deployed(world, QUICK)
+    return deployment, billing, world.operations(deployment, QUICK, **parameters)
+
+
+def test_replay_function_replays_what_fits_its_time(world):
+    deployment, billing, operations = with_operations(world)
+    bury(world, deployment, billing, 40)
+
+    wish = {"select": {"reasons": ["exhausted"]}, "rate": 10_000, "ramp": [10, 100], "settleSeconds": 3}
+    ok, counted = operations.invoke(replay={**wish, "dryRun": True})
+    assert (ok, counted["status"], counted["counts"]) == (True, "dryRun", {"sent": 40}), counted
+    ok, state = operations.invoke(replay={**wish, "why": "nightly"})
+    assert (ok, state["status"], state["counts"]) == (True, "done", {"sent": 40}), state
+    [known] = replays(deployment)
+    assert (known["id"], known["by"], known["request"]["why"]) == (state["id"], "the replay function", "nightly")
+    assert Copies(billing).wait_for(40).texts() == texts(range(40))
+    ok, again = operations.invoke(replay={**wish, "ramp": [100]})
+    assert (ok, again["status"], again["counts"]) == (True, "done", {"alreadyReplayed": 40}), again
+    for request, why in [
+        ({"select": {"reason": ["exhausted"]}}, "unknown field `reason`"),
+        ({"resume": state["id"], "select": {}}, "unknown field `select`"),
+        ({"resume": state["id"]}, "does not go on: it is done"),
+        ({}, "if that is meant, say all"),
+    ]:
+        ok, said = operations.invoke(replay=request)
+        assert (ok, why in json.dumps(said)) == (False, True), said
+    # Neither function takes what the other does.
+    ok, said = operations.invoke(Records=[])
+    assert (ok, "unknown variant `Records`" in json.dumps(said)) == (False, True), said
+    name, payload = deployment.outputs["FunctionName"], json.dumps({"replay": wish})
+    answer = deployment.stack.client("lambda").invoke(FunctionName=name, Payload=payload)
+    assert "replays have a function of their own" in answer["Payload"].read().decode()
+
+
+def test_state_machine_replays_in_steps_by_several_functions(world):
+    deployment, billing, operations = with_operations(world, MaxWorkers=3)
+    for hours in range(1, 4):
+        bury(world, deployment, billing, 200, hours=hours, first=hours * 200 - 200)
+    execution = operations.execute(
+        {"all": True, "rate": 10_000, "ramp": [50, 100], "settleSeconds": 3, "why": "mended"}
+    )
+    status, output = operations.ended(execution)
+    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "done"), output
+    assert output["replay"]["counts"] == {"sent": 600}
+    [state] = replays(deployment)
+    assert (state["by"], state["request"]["why"]) == (execution, "mended")
+    arrived = Copies(billing).wait_for(600, within=60)
+    wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
+    arrived.take()
+    assert arrived.texts() == texts(range(600)), "none twice"
+    # Half of the letters lie in two of the hours, and each hour has one worker.
+    lanes = [key for key in kept(deployment) if "/rounds/" in key and key.endswith(".json")]
+    assert {key.rsplit("/", 1)[1] for key in lanes} == {"0000.json", "0001.json"}, lanes
+
+
+def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(world):
+    deployment, billing, operations = with_operations(world, MaxWorkers=2)
+    bury(world, deployment, billing, 400)
+    execution = operations.execute({"all": True, "rate": 20, "ramp": [100], "why": "billing is mended"})
+    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
+    [state] = replays(deployment)
+    stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
+    assert stopped.returncode == 0, stopped.stderr
+    status, output = operations.ended(execution, within=40)
+    # That somebody stopped it is no failure of the execution.
+    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "stopped"), output
+    assert output["replay"]["because"] == "jo stopped it: it is down again"
+    sent = output["replay"]["counts"]["sent"]
+    assert 0 < sent < 400
+
+    status, output = operations.ended(operations.execute({"resume": state["id"], "rate": 10_000}))
+    assert (status, output["replay"]["status"], output["replay"]["counts"]) == ("SUCCEEDED", "done", {"sent": 400})
+    arrived = Copies(billing).wait_for(400, within=60)
+    wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
+    arrived.take()
+    assert arrived.texts() == texts(range(400)), "none twice"
+
+
+@pytest.mark.long
+def test_killed_worker_of_the_state_machine_is_made_up_for(world):
+    deployment, billing, operations = with_operations(world, MaxWorkers=2)
+    for hours in (1, 2):
+        bury(world, deployment, billing, 1500, hours=hours, first=hours * 1500 - 1500)
+    execution = operations.execute({"all": True, "rate": 400, "ramp": [100]})
+    wait_until(lambda: begun(deployment) >= 500, 60, "half of the letters", every=0.02)
+    workers = operations.bootstraps()
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    status, output = operations.ended(execution, within=300)
+    state = output["replay"]
+    assert (status, state["status"], state["counts"]["sent"]) == ("SUCCEEDED", "done", 3000), output
+    arrived = Copies(billing).wait_for(3000, within=120)
+    wait_until(lambda: in_requeue(deployment) == 0, 60, "the requeue to be empty")
+    arrived.take()
+    assert set(arrived.texts()) == set(texts(range(3000))), "nothing lost, nothing invented"
+    assert len(arrived.bodies) - 3000 <= state["counts"]["repeated"]
+
+
+def test_whoever_is_not_named_in_the_requeue_sends_nothing_by_the_state_machine_either(world):
+    deployment, billing = deployed(world, QUICK)
+    bury(world, deployment, billing, 20)
+    operations = world.operations(deployment, QUICK, admitted=False)
+    status, output = operations.ended(operations.execute({"all": True, "ramp": [100]}))
+    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "stopped"), output
+    assert "the requeue does not take letters: AccessDenied" in output["replay"]["because"]
+    assert (in_requeue(deployment), billing.receive()) == (0, [])
+
+
+def test_dry_run_and_bad_wishes_of_the_state_machine_write_nothing(world):
+    deployment, billing, operations = with_operations(world)
+    bury(world, deployment, billing, 30)
+    status, output = operations.ended(operations.execute({"all": True, "dryRun": True}))
+    assert (status, output["replay"]["status"], output["replay"]["counts"]) == ("SUCCEEDED", "dryRun", {"sent": 30})
+    status, _ = operations.ended(operations.execute({"select": {"reason": ["exhausted"]}}))
+    assert status == "FAILED"
+    assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
