@@ -37,7 +37,7 @@ unit: build ## The Rust tests, and the calls that letters take
 BUILD ?= dev
 faults: FUNCTION = target/$(BUILD:dev=debug)/sns-redrive
 faults: build ## Every call of the function times every fault, a small soak, and memory, in two minutes: [BUILD=proof]
-	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --bin sns-redrive)
+	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --bins)
 	target/debug/soak --function $(FUNCTION) --letters 2000 --seed 1 --at-once 32
 	target/debug/bench --function $(FUNCTION) --alone limit
 
@@ -70,7 +70,7 @@ LETTERS ?= 100000
 WORLDS ?= 20000
 PROFILE ?= release
 soak: ## The same with the release binary and many letters, and many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
-	cargo build --profile $(PROFILE) --bin sns-redrive
+	cargo build --profile $(PROFILE) --package sns-redrive --bins
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 	WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws
@@ -104,10 +104,13 @@ ARCH ?= arm64
 package: export SAM_CLI_TELEMETRY = 0
 package: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [ARCH=x86_64]
-	cargo lambda build --release --$(subst _,-,$(ARCH)) --bin sns-redrive
+	cargo lambda build --release --$(subst _,-,$(ARCH)) --bin sns-redrive --bin sns-redrive-replay
 	sam build --parameter-overrides Architecture=$(ARCH)
 	cmp target/lambda/sns-redrive/bootstrap .aws-sam/build/RedriveFunction/bootstrap
 	@$(PY) -m local.size .aws-sam/build/RedriveFunction/bootstrap
+	sam build --parameter-overrides Architecture=$(ARCH) --template operations.yaml --build-dir .aws-sam/operations
+	cmp target/lambda/sns-redrive-replay/bootstrap .aws-sam/operations/ReplayFunction/bootstrap
+	@$(PY) -m local.size .aws-sam/operations/ReplayFunction/bootstrap
 
 # The whole workspace, as `cargo test --workspace`: what all its crates ask of the AWS SDK and of tokio is compiled once. No
 # dev-dependency may switch on a feature of their crates.

@@ -9,7 +9,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -99,6 +99,11 @@ fn resume(id: &str) -> String {
     json!({ "replay": { "resume": id } }).to_string()
 }
 
+/// The replay function, which is built beside the function.
+fn replayer(binary: &Path) -> PathBuf {
+    binary.with_file_name("sns-redrive-replay")
+}
+
 /// The policy of a replay.
 fn policy() -> Value {
     letters::policy(false, &json!({ "numRetries": 3, "minDelayTarget": 1, "maxDelayTarget": 1 }))
@@ -134,7 +139,7 @@ impl Archive {
             while mapping.step(|batch| archive(&batch.event)) {}
         }
         std::thread::sleep(LAG);
-        let mut process = world.process(binary, log, &policy());
+        let mut process = world.process(&replayer(binary), log, &policy());
         world.begin(&process, 1);
         let ended = process.sandbox.invoke(begin(Some(BEFORE)), TIMEOUT);
         let (books, objects) = (Books::new(ids), world.state().objects.clone());
@@ -198,7 +203,8 @@ impl Scenario {
                 break false;
             }
             run += 1;
-            let running: &mut Process = process.get_or_insert_with(|| world.process(binary, log, &policy()));
+            let running: &mut Process =
+                process.get_or_insert_with(|| world.process(&replayer(binary), log, &policy()));
             let fault = world.begin(running, run);
             if fault == Some(Fault::KillBefore) {
                 let killer = running.sandbox.killer();
