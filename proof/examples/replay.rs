@@ -1,14 +1,19 @@
-//! How fast a worker of a replay reads and sends letters, and how long a dry run of a large archive takes, against an
-//! account behind a socket of loopback, where every call takes 10 ms.
+//! How fast the workers of a replay read and send letters, how much memory and processor time they take, and how long a dry
+//! run of a large archive takes, against an account where every call takes 10 ms.
 //!
-//! `replay [--write PAGE]`
+//! `replay --function FILE [--write PAGE]`, where FILE is the replay function.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use proof::{Ended, Sandbox};
 use serde_json::{Value, json};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Caller, Clock, Event, Fault, Faults};
@@ -17,7 +22,9 @@ use sns_redrive::batch::ArchiveContext;
 use sns_redrive::clients::Clients;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
-use sns_redrive::replay::{At, Control, Parts, Replay, Request, Source, State, Status};
+use sns_redrive::replay::{
+    At, Control, Lane, Parts, Replay, Request, Resumption, Source, State, TurnKind, Wish,
+};
 
 /// The function's.
 #[global_allocator]
@@ -27,17 +34,24 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const LETTERS: usize = 40_000;
 const BYTES: usize = 2_048;
 
-/// Letters and objects of the archive that is only counted.
-const COUNTED: usize = 1_000_000;
-const OBJECTS: usize = 10_000;
+/// The same where calls alone take time, and the hours over which they reach: a worker has one at a time.
+const MANY: usize = 240_000;
+const HOURS: usize = 120;
 
-/// Hours over which an archive reaches; a worker has one at a time.
-const HOURS: usize = 8;
+/// Letters and objects of the archive that is only counted.
+const COUNTED: usize = 10_000_000;
+const OBJECTS: usize = 100_000;
 
 const LATENCY: Duration = Duration::from_millis(10);
 const BUCKET: &str = "graveyard";
 const QUEUE: &str = "orders-dlq";
 const REQUEUE: &str = "orders-requeue";
+
+/// When the account begins where calls alone take time.
+const START: &str = "2026-11-20T12:00:00Z";
+
+/// The time of an invocation, of which a worker keeps 20 s.
+const TIME: Duration = Duration::from_mins(15);
 
 /// Whoever runs a replay, and lets it.
 struct Nobody;
@@ -54,46 +68,122 @@ impl Control for Nobody {
     }
 }
 
-/// The course of a replay.
-struct Told {
-    state: State,
-    took: Duration,
-    requests: usize,
-}
-
 fn main() {
     proof::panics_are_failures();
-    let mut speed = "| letters an object | workers | s | letters a second | requests for 1,000 letters |\n|---:|---:|---:|---:|---:|\n"
+    let argument = |name: &str| std::env::args().skip_while(|it| it != name).nth(1);
+    let function = PathBuf::from(argument("--function").expect("--function FILE"));
+    let mut text = "| letters an object | workers | s | letters a second | processor ms for 1,000 letters | most memory of one, MB | requests for 1,000 letters |\n\
+        |---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
-    for an_object in [100, 10] {
-        for workers in [1, 4] {
-            let told =
-                run(&account(LETTERS, an_object, true), workers, json!({ "all": true, "ramp": [100] }));
-            assert_eq!((told.state.status, told.state.counts.sent), (Status::Done, LETTERS as u64));
-            let (took, per_thousand) = (told.took.as_secs_f64(), told.requests * 1000 / LETTERS);
-            #[expect(clippy::cast_precision_loss, reason = "some thousands")]
-            let rate = LETTERS as f64 / took;
-            writeln!(speed, "| {an_object} | {workers} | {took:.1} | {rate:.0} | {per_thousand} |").unwrap();
-        }
+    for (an_object, workers) in [(100, 1), (100, 4), (10, 1), (10, 4)] {
+        writeln!(text, "| {an_object} | {workers} {}", processes(&function, an_object, workers)).unwrap();
     }
-    let told = run(&account(COUNTED, COUNTED / OBJECTS, false), 1, json!({ "all": true, "dryRun": true }));
-    assert_eq!(told.state.counts.sent, COUNTED as u64);
-    let dry_run = format!(
-        "\nA dry run of {COUNTED} letters in {OBJECTS} objects by the index: {:.1} s, {} requests.\n",
-        told.took.as_secs_f64(),
-        told.requests
+    text.push_str(
+        "\n| workers | s, by calls alone | letters a second | times one |\n|---:|---:|---:|---:|\n",
     );
-    let text = speed + &dry_run;
+    let mut one = None;
+    for workers in [1, 4, 16, 100] {
+        let took = calls_alone(workers).as_secs_f64();
+        let times = *one.get_or_insert(took) / took;
+        writeln!(text, "| {workers} | {took:.1} | {:.0} | {times:.2} |", count(MANY) / took).unwrap();
+    }
+    let (took, requests) = dry_run();
+    writeln!(text, "\nA dry run of {COUNTED} letters in {OBJECTS} objects by the index: {took:.1} s, {requests} requests.").unwrap();
     println!("{text}");
-    if let Some(path) = std::env::args().skip_while(|it| it != "--write").nth(1) {
+    if let Some(path) = argument("--write") {
         let page = std::fs::read_to_string(&path).unwrap();
         let page = proof::put(&page, "replay", &format!("{}\n\n{text}", proof::circumstances()));
         std::fs::write(&path, page).unwrap();
     }
 }
 
-/// Replays an archive at the highest rate, as a process with a thread of its own.
-fn run(aws: &Aws, workers: usize, request: Value) -> Told {
+/// A replay by a state machine, each of whose lanes has a process of the replay function.
+fn processes(function: &Path, an_object: usize, workers: usize) -> String {
+    let aws = account(Clock::real(), LETTERS, an_object, 8, BYTES);
+    let door = aws.listen(&Caller::new("worker")).unwrap();
+    let variables = [
+        ("AWS_ENDPOINT_URL", door.url()),
+        ("AWS_REGION", sim::REGION.to_owned()),
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+        ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+        ("REQUEUE_ARN", sim::arn("sqs", REQUEUE)),
+        ("REDRIVE_POLICY", r#"{"default":{"target":"topic"}}"#.to_owned()),
+    ];
+    let variables: Vec<_> = variables.map(|(name, value)| (name.to_owned(), value)).into();
+    let mut sandboxes: Vec<_> =
+        (0..workers).map(|_| Sandbox::start(function, &variables, Stdio::null())).collect();
+    let call = |sandbox: &mut Sandbox, event: Value| -> Value {
+        match sandbox.invoke(event.to_string(), TIME) {
+            Ended::Answer(text, _) => serde_json::from_str(&text).unwrap(),
+            ended => panic!("{ended:?}"),
+        }
+    };
+    let wish = json!({ "all": true, "ramp": [100], "rate": 100_000, "threshold": 100, "settleSeconds": 0 });
+    let _ = aws.take_journal();
+    let began = Instant::now();
+    let mut turn =
+        call(&mut sandboxes[0], json!({ "turn": { "begin": wish, "workers": workers, "by": "bench" } }));
+    while turn["next"] == "send" {
+        let lanes = aws.act("bench", |it, _| {
+            let objects = it.s3.objects(BUCKET).unwrap();
+            String::from_utf8(objects[turn["key"].as_str().unwrap()].bytes.clone()).unwrap()
+        });
+        std::thread::scope(|scope| {
+            for (lane, sandbox) in lanes.lines().zip(&mut sandboxes) {
+                let lane: Value = serde_json::from_str(lane).unwrap();
+                scope.spawn(move || call(sandbox, json!({ "lane": lane })));
+            }
+        });
+        let next = json!({ "id": turn["id"], "takenUp": turn["takenUp"], "workers": workers });
+        turn = call(&mut sandboxes[0], json!({ "turn": next }));
+    }
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!(
+        (&turn["replay"]["status"], &turn["replay"]["counts"]["sent"]),
+        (&json!("done"), &json!(LETTERS))
+    );
+    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, Event::Called(_))).count();
+    let processor: Duration = sandboxes.iter().map(Sandbox::processor_time).sum();
+    let memory = sandboxes.iter().filter_map(|it| it.memory("VmHWM")).max().unwrap();
+    format!(
+        "| {took:.1} | {:.0} | {:.0} | {} | {} |",
+        count(LETTERS) / took,
+        processor.as_secs_f64() * 1000.0 / (count(LETTERS) / 1000.0),
+        memory / 1024 / 1024,
+        requests * 1000 / LETTERS
+    )
+}
+
+/// A replay by lanes in this process, on a clock that moves for calls alone.
+fn calls_alone(workers: usize) -> Duration {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let aws = account(Clock::tokio(START.parse().unwrap()), MANY, 100, HOURS, 200);
+        let replay = replay(&aws, connected(&aws), 1);
+        let request =
+            json!({ "all": true, "ramp": [100], "rate": 100_000, "threshold": 100, "settleSeconds": 0 });
+        let wish = Wish::from_json(request).unwrap();
+        let began = tokio::time::Instant::now();
+        let mut turn = replay.first_turn(&wish, workers, None, &Nobody).await.unwrap();
+        while turn.next == TurnKind::Send {
+            let lanes: Vec<Lane> = aws.act("bench", |it, _| {
+                let objects = it.s3.objects(BUCKET).unwrap();
+                let text = String::from_utf8(objects[&turn.key].bytes.clone()).unwrap();
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+            });
+            join_all(lanes.iter().map(|lane| replay.lane(lane, None, &Nobody))).await;
+            let of = Resumption { id: turn.id.clone(), taken_up: turn.taken_up };
+            turn = replay.next_turn(&of, workers, None, &Nobody).await.unwrap();
+        }
+        assert_eq!(turn.replay.counts.sent, MANY as u64);
+        began.elapsed()
+    })
+}
+
+/// How long a dry run takes, and its requests.
+fn dry_run() -> (f64, usize) {
+    let aws = account(Clock::real(), COUNTED, COUNTED / OBJECTS, 24, 0);
     let door = aws.listen(&Caller::new("worker")).unwrap();
     let url = door.url();
     let clients = Clients::from_environment(|name| match name {
@@ -103,41 +193,56 @@ fn run(aws: &Aws, workers: usize, request: Value) -> Told {
         "AWS_SECRET_ACCESS_KEY" => Some("secret".to_owned()),
         _ => None,
     });
-    let mut request = Request::from_json(request).unwrap();
-    (request.rate, request.threshold, request.settle_seconds) = (10_000, 100, 0);
-    let replay = Replay::new(Parts {
-        clients: clients.unwrap(),
+    let replay = replay(&aws, clients.unwrap(), 4);
+    let request = Request::from_json(json!({ "all": true, "dryRun": true })).unwrap();
+    let _ = aws.take_journal();
+    let began = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let state = runtime.block_on(replay.dry_run(&request, &Source::Archive, None, &Nobody)).unwrap();
+    assert_eq!(state.counts.sent, COUNTED as u64);
+    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, Event::Called(_))).count();
+    (began.elapsed().as_secs_f64(), requests)
+}
+
+fn replay(aws: &Aws, clients: Clients, workers: usize) -> Replay {
+    let clock = aws.clock().clone();
+    Replay::new(Parts {
+        clients,
         bucket: BUCKET.to_owned(),
         prefix: "dead-letters".to_owned(),
         control_bucket: BUCKET.to_owned(),
         control_prefix: "dead-letters-control".to_owned(),
         requeue: sim::arn("sqs", REQUEUE).parse().unwrap(),
-        clock: sns_redrive::clock::Clock::system(),
+        clock: sns_redrive::clock::Clock::from_fn(move || clock.now()),
         by: "bench".to_owned(),
         workers,
-    });
-    let _ = aws.take_journal();
-    let began = Instant::now();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let state = runtime.block_on(async {
-        if request.dry_run {
-            replay.dry_run(&request, &Source::Archive, None, &Nobody).await
-        } else {
-            replay.begin(&request, &Source::Archive, None, &Nobody).await
-        }
-    });
-    let took = began.elapsed();
-    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, Event::Called(_))).count();
-    Told { state: state.unwrap(), took, requests }
+    })
 }
 
-/// An account with an archive; letters that are only counted need no lines.
-fn account(letters: usize, an_object: usize, lines: bool) -> Aws {
-    let aws = Aws::new(Clock::real(), 1);
+/// Clients without a socket.
+fn connected(aws: &Aws) -> Clients {
+    let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "bench");
+    let config = aws_types::SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(sim::REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws.connector(&Caller::new("worker")))
+        .build();
+    Clients::from_config(&config, false)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "some thousands")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+/// An account with an archive over so many hours; letters without bytes are only counted, and need no lines.
+fn account(clock: Clock, letters: usize, an_object: usize, hours: usize, bytes: usize) -> Aws {
+    let aws = Aws::new(clock, 1);
     aws.set_faults(Faults::new(|_| Fault::Pass.after(LATENCY)));
-    let began = aws.clock().now() - Duration::from_hours(24);
+    let began = aws.clock().now() - Duration::from_hours(24 * 6);
     let objects = letters / an_object;
-    let between = Duration::from_hours(HOURS as u64) / u32::try_from(objects).unwrap();
+    let between = Duration::from_hours(hours as u64) / u32::try_from(objects).unwrap();
     aws.act("bench", |it, cx| {
         it.s3.create(BUCKET);
         for queue in [QUEUE, REQUEUE] {
@@ -150,8 +255,8 @@ fn account(letters: usize, an_object: usize, lines: bool) -> Aws {
             let name = format!("{time}-{object:06}.2-n{an_object}-r0.jsonl");
             let key = format!("dead-letters/queue={QUEUE}/date={date}/{name}");
             let first = object * an_object;
-            let lines = if lines { first..first + an_object } else { 0..0 };
-            let text: String = lines.map(|number| line(number, at)).collect();
+            let lines = if bytes > 0 { first..first + an_object } else { 0..0 };
+            let text: String = lines.map(|number| line(number, at, bytes)).collect();
             it.s3.place((BUCKET, &key), text.as_bytes(), cx.now - 3_600_000);
         }
     });
@@ -159,7 +264,7 @@ fn account(letters: usize, an_object: usize, lines: bool) -> Aws {
 }
 
 /// A letter, as it is archived.
-fn line(number: usize, at: Timestamp) -> String {
+fn line(number: usize, at: Timestamp, bytes: usize) -> String {
     let envelope = |message: &str| {
         json!({
             "Type": "Notification",
@@ -175,7 +280,7 @@ fn line(number: usize, at: Timestamp) -> String {
         })
         .to_string()
     };
-    let body = envelope(&"x".repeat(BYTES - envelope("").len()));
+    let body = envelope(&"x".repeat(bytes.saturating_sub(envelope("").len())));
     let event = json!({ "Records": [{
         "messageId": format!("b5a6c1ce-6e86-45b6-a7a3-{number:012x}"),
         "receiptHandle": "AQEB",

@@ -105,7 +105,7 @@ pub struct Request {
     pub to: Option<ReplayTarget>,
     /// Only count.
     pub dry_run: bool,
-    /// Letters a second, 1 to 10,000.
+    /// Letters a second, 1 to 100,000.
     pub rate: u32,
     /// Steps, each ending at so many per cent of the selection; the last is 100.
     pub ramp: Vec<u32>,
@@ -229,7 +229,7 @@ impl Request {
     /// The same for what can be changed when a replay goes on.
     pub(super) fn check_pace(&self) -> Result<(), Vec<String>> {
         let checks = [
-            (!(1..=10_000).contains(&self.rate)).then(|| "rate: must be from 1 to 10000".to_owned()),
+            (!(1..=100_000).contains(&self.rate)).then(|| "rate: must be from 1 to 100000".to_owned()),
             (self.threshold > 100).then(|| "threshold: must be from 0 to 100".to_owned()),
             (self.settle_seconds > 3600).then(|| "settleSeconds: must be from 0 to 3600".to_owned()),
         ];

@@ -31,7 +31,7 @@ fn begins(request: &Request) {
         return says_why(&faults);
     }
     assert!(
-        (1..=10_000).contains(&request.rate) && request.threshold <= 100 && request.settle_seconds <= 3600
+        (1..=100_000).contains(&request.rate) && request.threshold <= 100 && request.settle_seconds <= 3600
     );
     assert!(request.ramp.first().is_some_and(|first| *first > 0) && request.ramp.last() == Some(&100));
     assert!(request.ramp.is_sorted_by(|one, next| one < next), "steps rise");
