@@ -1,0 +1,363 @@
+//! The walk through an archive that `archive` and replays share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sns_redrive::archive::{Found, Holds, Listing, Object, Pattern, Record, Selection, Walk};
+use sns_redrive::letter::{Letter, Origins};
+use sns_redrive::policy::ArchiveReason;
+
+use super::{DAY, bury, bury_letters, graveyard, id, ids};
+use support::{Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, at, letter, mark};
+
+/// The SQS message ids of a selection, and what could not be read as `key:line why`.
+async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<String>) {
+    let mut walk = Walk::new(cloud.clients().s3, "graveyard", "/dead-letters/", selection);
+    let (mut letters, mut unread) = (Vec::new(), Vec::new());
+    while let Some(found) = walk.next().await {
+        match found {
+            Found::Letter(letter) => letters.push(letter.record.message.message_id),
+            Found::Unread(it) => {
+                let line = it.line.map_or(String::new(), |line| format!(":{line}"));
+                unread.push(format!("{}{line} {}", it.key, it.why));
+            }
+        }
+    }
+    (letters, unread)
+}
+
+async fn selected(cloud: &Account, selection: &Selection) -> Vec<String> {
+    let (letters, unread) = walked(cloud, selection).await;
+    assert_eq!(unread, Vec::<String>::new());
+    letters
+}
+
+#[tokio::test]
+async fn all_letters_come_by_queue_and_time() {
+    let cloud = graveyard().await;
+    assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"));
+}
+
+#[tokio::test]
+async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
+    let cloud = graveyard().await;
+    let one = |text: &str| vec![text.to_owned()];
+    let pattern = |json: &str| Some(Pattern::parse(json).unwrap());
+    for (selection, expected) in [
+        (Selection { queue: Some("orders-dlq".into()), ..Selection::default() }, "agcd"),
+        (Selection { queue: Some(FIFO_DLQ.into()), ..Selection::default() }, "e"),
+        (Selection { queue: Some(DLQ.replace("12:orders", "13:orders")), ..Selection::default() }, ""),
+        (Selection { from: Some(at(NOW)), ..Selection::default() }, "ecd"),
+        (Selection { from: Some(at(NOW + 1)), ..Selection::default() }, "d"),
+        (Selection { to: Some(at(NOW)), ..Selection::default() }, "ag"),
+        (Selection { from: Some(at(NOW)), to: Some(at(NOW + 1)), ..Selection::default() }, "ec"),
+        (Selection { to: Some(at(NOW + 2)), cut_off: Some(at(NOW + 1)), ..Selection::default() }, "eagc"),
+        (Selection { reasons: one("exhausted"), ..Selection::default() }, "agc"),
+        (Selection { reasons: vec!["rule".into(), "unrecognised".into()], ..Selection::default() }, "ed"),
+        (Selection { topics: one(TOPIC), ..Selection::default() }, "agc"),
+        (Selection { topics: one("orders"), ..Selection::default() }, "agc"),
+        (Selection { topics: one("order"), ..Selection::default() }, ""),
+        (Selection { origins: one("raw"), ..Selection::default() }, "ed"),
+        (
+            Selection {
+                pattern: pattern(r#"{"messageAttributes": {"tenant": ["gold"]}}"#),
+                ..Selection::default()
+            },
+            "g",
+        ),
+        (
+            Selection {
+                pattern: pattern(r#"{"message": ["plain"]}"#),
+                reasons: one("rule"),
+                ..Selection::default()
+            },
+            "e",
+        ),
+    ] {
+        assert_eq!(selected(&cloud, &selection).await, ids(expected), "{selection:?}");
+        the_index_agrees(&cloud, &selection).await;
+    }
+}
+
+/// What the keys say of a selection agrees with what is in the objects.
+async fn the_index_agrees(cloud: &Account, selection: &Selection) {
+    let mut listing = Listing::new(cloud.clients().s3, "graveyard", "dead-letters", &Selection::default());
+    while let Some(object) = listing.next().await {
+        let object = object.unwrap();
+        let whole = cloud.objects()[&format!("graveyard/{}", object.key)].clone();
+        let records = whole.lines().map(|line| Record::from_line(line).unwrap());
+        let found = records.filter(|record| selection.takes(record).unwrap()).count() as u64;
+        match selection.holds(&object) {
+            Holds::None => assert_eq!(found, 0, "{selection:?}, {object:?}"),
+            Holds::AtMost(most) => assert!(found <= most, "{selection:?}, {object:?}"),
+            Holds::Exactly(letters) => assert_eq!(found, letters, "{selection:?}, {object:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn objects_that_their_index_rules_out_are_not_read() {
+    let cloud = graveyard().await;
+    let selection = Selection { reasons: vec!["exhausted".into()], ..Selection::default() };
+    assert_eq!(selected(&cloud, &selection).await, ids("agc"));
+    let read: Vec<_> =
+        cloud.calls("GetObject").iter().map(|call| call.target.contains("exhausted")).collect();
+    assert_eq!(read, [true; 2]);
+}
+
+async fn listed(mut listing: Listing) -> Vec<String> {
+    let mut keys = Vec::new();
+    while let Some(object) = listing.next().await {
+        keys.push(object.unwrap().key.to_string());
+    }
+    keys
+}
+
+/// A range of keys begins with its first key and ends before its last, wherever a page ends.
+#[tokio::test]
+async fn a_range_of_keys_is_listed_and_read_alone() {
+    let cloud = Account::new();
+    for number in 0..7 {
+        let name = format!("r{number}");
+        bury(&cloud, &[Post::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+    }
+    bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
+    cloud.pages_of(3);
+    let s3 = || cloud.clients().s3;
+    let all = listed(Listing::new(s3(), "graveyard", "dead-letters", &Selection::default())).await;
+    assert_eq!(all.len(), 8);
+    let between = |first: &str, before: Option<&str>| {
+        listed(Listing::between(s3(), "graveyard", "/dead-letters/", first, before))
+    };
+    let folder = "dead-letters/queue=orders-dlq/";
+    assert_eq!(between(folder, None).await, all[..7]);
+    assert_eq!(between(&all[2], Some(&all[5])).await, all[2..5]);
+    assert_eq!(between(&all[2], None).await, all[2..7]);
+    assert_eq!(between(&all[7], None).await, all[7..]);
+    assert_eq!(between("elsewhere/queue=orders-dlq/", None).await, [""; 0]);
+
+    let objects = [&all[4], &all[1]].map(|key| Object::new(key.as_str(), 9, None)).to_vec();
+    let selection = Selection::default();
+    let mut walk = Walk::over(s3(), "graveyard", objects, &selection);
+    let mut found = Vec::new();
+    while let Some(Found::Letter(letter)) = walk.next().await {
+        found.push(letter.key.to_string());
+    }
+    assert_eq!(found, [all[4].clone(), all[1].clone()]);
+}
+
+/// Bytes that are under way are bounded: a large object is read alone.
+#[tokio::test]
+async fn large_objects_are_read_one_after_the_other() {
+    let cloud = graveyard().await;
+    cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(5)));
+    let objects = cloud
+        .objects()
+        .into_keys()
+        .map(|place| Object::new(place.trim_start_matches("graveyard/"), 9 * 1024 * 1024, None));
+    let selection = Selection::default();
+    let mut walk = Walk::over(cloud.clients().s3, "graveyard", objects.collect(), &selection);
+    let mut letters = 0;
+    while walk.next().await.is_some() {
+        letters += 1;
+    }
+    assert_eq!((letters, cloud.peak()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
+    let cloud = Account::new();
+    let mut mark = mark(0, "letter-1", NOW);
+    mark["source"] = json!(BILLING);
+    let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let message = letter(&post).sqs;
+    let seen = Letter::parse_requeued(message, Origins::none());
+    bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
+    let with =
+        |json: &str| Selection { pattern: Some(Pattern::parse(json).unwrap()), ..Selection::default() };
+    assert_eq!(selected(&cloud, &with(r#"{"origin": ["sqs"]}"#)).await, [seen.sqs.message_id]);
+    assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
+}
+
+/// A letter that was moved to the requeue and archived there; also in the form without its dead-letter queue, which
+/// was written before.
+#[tokio::test]
+async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
+    let mut mark = mark(0, "letter-1", NOW);
+    mark["dlq"] = json!(DLQ);
+    let moved = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let seen = Letter::parse_requeued(letter(&moved).sqs, Origins::none());
+    let cloud = Account::new();
+    bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
+    let (_, line) = cloud.objects().into_iter().next().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["deadLetterQueueArn"], DLQ);
+
+    let early = Account::new();
+    let early_line = line.replace(&format!(r#","deadLetterQueueArn":"{DLQ}""#), "");
+    assert_ne!(early_line, line);
+    let folder = "graveyard/dead-letters/queue=orders-requeue/date=2026-11-01";
+    early.put(&format!("{folder}/20261101T120000Z-r1.jsonl"), &early_line);
+    for cloud in [cloud, early] {
+        let of = |queue: &str| Selection {
+            queue: Some(queue.into()),
+            requeue: Some(REQUEUE.into()),
+            ..Selection::default()
+        };
+        for queue in [DLQ, "orders-dlq", REQUEUE, "orders-requeue"] {
+            assert_eq!(selected(&cloud, &of(queue)).await, [id(&moved)], "{queue}");
+            the_index_agrees(&cloud, &of(queue)).await;
+        }
+        assert!(selected(&cloud, &of("other-dlq")).await.is_empty());
+        the_index_agrees(&cloud, &of("other-dlq")).await;
+        let matching = |queue: &str| Selection {
+            pattern: Some(Pattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
+            ..Selection::default()
+        };
+        assert_eq!(selected(&cloud, &matching(DLQ)).await, [id(&moved)]);
+        assert!(selected(&cloud, &matching(REQUEUE)).await.is_empty(), "a rule would not match either");
+    }
+}
+
+/// Letters of one FIFO group, of which some were moved to the requeue, stand in one order.
+#[tokio::test]
+async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time() {
+    let cloud = Account::new();
+    let mut expected = Vec::new();
+    for number in 0..6 {
+        let name = format!("m{number}");
+        let post = Post::raw(&name, "x").group("customer-1");
+        let letter = if number % 2 == 0 {
+            letter(&post.queue(FIFO_DLQ))
+        } else {
+            let mut mark = mark(0, &name, NOW);
+            mark["dlq"] = json!(FIFO_DLQ);
+            Letter::parse_requeued(letter(&post.sqs_mark(&mark).queue(REQUEUE)).sqs, Origins::none())
+        };
+        expected.push(letter.sqs.message_id.clone());
+        // Milliseconds later, and by request ids that sort the other way.
+        let request_id = format!("r{}", 9 - number);
+        bury_letters(&cloud, &[letter], ArchiveReason::Exhausted, NOW + number, &request_id).await;
+    }
+    assert_eq!(selected(&cloud, &Selection::default()).await, expected);
+}
+
+#[tokio::test]
+async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
+    let cloud = graveyard().await;
+    let selection = Selection {
+        queue: Some("orders-dlq".into()),
+        from: Some(at(NOW - DAY - 3_600_000)),
+        to: Some(at(NOW - DAY + 3_600_000)),
+        ..Selection::default()
+    };
+    assert_eq!(selected(&cloud, &selection).await, ids("ag"));
+    let prefix = "graveyard/dead-letters/queue=orders-dlq/";
+    assert_eq!(
+        cloud.summary(),
+        [
+            format!("ListObjectsV2 {prefix}"),
+            format!(
+                "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.HBaK2wDS.2.jsonl"
+            ),
+        ]
+    );
+    assert_eq!(cloud.journal()[0].parameters["start-after"], "dead-letters/queue=orders-dlq/date=2026-10-31");
+}
+
+#[tokio::test]
+async fn many_pages_of_keys_and_queues_are_walked_to_their_end() {
+    let cloud = Account::new();
+    let mut expected = Vec::new();
+    for queue in 0..5 {
+        for number in 0..7 {
+            let name = format!("{queue}-{number}");
+            let post = Post::raw(&name, "x").queue(&format!("{DLQ}-{queue}"));
+            expected.push(id(&post));
+            bury(&cloud, &[post], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+        }
+    }
+    cloud.pages_of(2);
+    cloud.forget();
+    cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(2)));
+    assert_eq!(selected(&cloud, &Selection::default()).await, expected);
+    assert_eq!(cloud.peak(), 32, "so many answers are under way");
+}
+
+#[tokio::test]
+async fn an_object_that_shows_up_after_the_cut_off_is_no_part_of_it_whatever_it_says() {
+    let cloud = graveyard().await;
+    let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap();
+    cloud.put_at(&place.replace("r1", "r9"), &object, "2026-11-01T12:00:05.000Z");
+    let before = Selection { cut_off: Some(at(NOW + 5000)), ..Selection::default() };
+    let after = Selection { cut_off: Some(at(NOW + 5001)), ..Selection::default() };
+    assert_eq!(selected(&cloud, &before).await, ids("eagcd"));
+    assert_eq!(selected(&cloud, &after).await.len(), 7);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
+    let cloud = graveyard().await;
+    let lines = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap().1;
+    let good = lines.lines().next().unwrap();
+    let foreign = good.replacen("\"version\":1", "\"version\":2", 1);
+    let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-02";
+    cloud.put(&format!("{place}/b.jsonl"), &format!("{foreign}\n\n{{\"S3CR3T\n{good}\nno end"));
+    cloud.put(&format!("{place}/c.jsonl"), "");
+    cloud.put(&format!("{place}/d.jsonl"), &lines);
+    cloud.put(&format!("{place}/notes.txt"), "S3CR3T");
+    cloud.script(move |call| {
+        let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:GetObject");
+        if call.target.ends_with("d.jsonl") { denied } else { Fault::Pass }
+    });
+    let (letters, unread) = walked(&cloud, &Selection::default()).await;
+    assert_eq!(letters, ids("eagcda"));
+    let key = "dead-letters/queue=orders-dlq/date=2026-11-02";
+    assert_eq!(
+        unread,
+        [
+            format!("{key}/b.jsonl:1 is of version 2; this version reads 1"),
+            format!("{key}/b.jsonl:3 is not JSON (column 8)"),
+            format!("{key}/b.jsonl:5 is not JSON (column 2)"),
+            format!("{key}/d.jsonl AccessDenied: not allowed to s3:GetObject"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
+    let cloud = graveyard().await;
+    cloud.script(|call| {
+        let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
+        let listed = call.operation == "ListObjectsV2" && call.target.ends_with("orders-dlq/");
+        if listed { denied } else { Fault::Pass }
+    });
+    let (letters, unread) = walked(&cloud, &Selection::default()).await;
+    assert_eq!(letters, ids("e"));
+    assert_eq!(unread, ["dead-letters/queue=orders-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
+
+    cloud.reply("ListObjectsV2", Fault::refuse(404, "NoSuchBucket", "The specified bucket does not exist"));
+    let (letters, unread) = walked(&cloud, &Selection::default()).await;
+    assert_eq!(letters, ids(""));
+    assert_eq!(unread, ["dead-letters/queue= NoSuchBucket: The specified bucket does not exist"]);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_read_on_where_it_broke() {
+    let cloud = graveyard().await;
+    let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r1.")).unwrap();
+    let first_line = object.find('\n').unwrap() + 1;
+    for breaks in [[0, 0], [10, 10], [first_line, 10], [first_line + 10, first_line], [10, first_line + 10]] {
+        let (times, place) = (AtomicUsize::new(0), place.clone());
+        cloud.script(move |call| {
+            let time = if call.target == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
+            breaks.get(time).map_or(Fault::Pass, |bytes| Fault::BreakOff(*bytes))
+        });
+        assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{breaks:?}");
+    }
+    cloud.script(move |call| if call.target == place { Fault::BreakOff(first_line) } else { Fault::Pass });
+    let (letters, unread) = walked(&cloud, &Selection::default()).await;
+    assert_eq!(letters, ids("eacd"));
+    assert_eq!(unread.len(), 1);
+    assert!(unread[0].contains("Z-r1.") && unread[0].ends_with(".jsonl BodyBrokenOff"), "{unread:?}");
+}
