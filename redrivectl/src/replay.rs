@@ -41,8 +41,6 @@ pub(super) async fn run(
     };
     let (clients, sts) = aws::clients_and_sts(&args.connection, console).await?;
     let by = who(args.by.as_deref(), &sts).await;
-    let stop = (console.interrupts)()?;
-
     let clock = console.clock.clone();
     let workers = args.pace.workers.into();
     let parts =
@@ -53,6 +51,8 @@ pub(super) async fn run(
     if resume.is_none() && !request.dry_run && !args.new {
         resume = ask(&replay, &request, &source, args, console).await?;
     }
+    // Whoever is asked ends the tool by Ctrl-C.
+    let stop = (console.interrupts)()?;
     let watch = Watch::new(console, stop);
     let policy = policy.as_ref();
     let ended = match &resume {

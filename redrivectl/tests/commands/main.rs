@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) thinks: i64,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
+    /// The environment; without it there are no variables.
+    pub(crate) variable: Option<fn(&str) -> Option<String>>,
 }
 
 impl World {
@@ -78,8 +80,13 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let (out, err) = (Page::default(), Page::default());
     let begun = tokio::time::Instant::now();
     let thought = Arc::new(AtomicI64::new(0));
-    let input =
-        Thinker { input: Cursor::new(world.input), thinks: world.thinks, thought: Arc::clone(&thought) };
+    let watches = Arc::new(AtomicBool::new(false));
+    let input = Thinker {
+        input: Cursor::new(world.input),
+        thinks: world.thinks,
+        thought: Arc::clone(&thought),
+        watches: Arc::clone(&watches),
+    };
     let console = Console {
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
@@ -90,10 +97,13 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
             let thought = thought.load(Ordering::Relaxed);
             support::at(support::NOW + world.later + thought + i64::try_from(passed).unwrap())
         }),
-        variable: |_| None,
+        variable: world.variable.unwrap_or(|_| None),
         answers: world.answers,
         config: world.config,
-        interrupts: Box::new(move || Ok(Arc::clone(&world.interrupted))),
+        interrupts: Box::new(move || {
+            watches.store(true, Ordering::Relaxed);
+            Ok(Arc::clone(&world.interrupted))
+        }),
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
     let code = run(args.map(Into::into), console).await;
@@ -105,10 +115,13 @@ struct Thinker {
     input: Cursor<Vec<u8>>,
     thinks: i64,
     thought: Arc<AtomicI64>,
+    /// Whether the tool watches for Ctrl-C itself.
+    watches: Arc<AtomicBool>,
 }
 
 impl Read for Thinker {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        assert!(!self.watches.load(Ordering::Relaxed), "Ctrl-C must end a tool that asks");
         self.thought.store(self.thinks, Ordering::Relaxed);
         self.input.read(buffer)
     }
