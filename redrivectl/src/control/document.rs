@@ -216,7 +216,7 @@ impl Control {
         let put = put.set_if_none_match(only_first.then(|| "*".to_owned()));
         match put.content_type("application/json").body(ByteStream::from(record)).send().await {
             Ok(_) => Ok(true),
-            Err(error) if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 412) => Ok(false),
+            Err(error) if only_first && is_condition(&error) => Ok(false),
             Err(error) => Err(failed("cannot keep an order that has ended", &error)),
         }
     }

@@ -211,3 +211,23 @@ async fn the_record_of_an_end_tells_who_took_the_order_out_of_the_document() {
     run(&cloud, &release).await.text();
     assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
 }
+
+/// Two who keep the end of one order at the same moment: S3 answers one of them 409.
+#[tokio::test(start_paused = true)]
+async fn whoever_keeps_an_order_at_the_moment_that_another_does_goes_on() {
+    for (status, code) in
+        [(412, "PreconditionFailed"), (409, "ConditionalRequestConflict"), (404, "NoSuchKey")]
+    {
+        let cloud = Account::new();
+        put_orders(&cloud, &[order("one", "hold", None)]);
+        let writes = AtomicU32::new(0);
+        cloud.script(move |call| {
+            let keeps = call.operation == "PutObject" && call.target.contains("/orders/");
+            let meets = keeps && writes.fetch_add(1, Ordering::Relaxed) == 0;
+            if meets { Fault::refuse(status, code, "at this moment") } else { Fault::Pass }
+        });
+        run(&cloud, &["release", "one", "--yes", "--by", "ada"]).await.text();
+        assert!(ids(&cloud).is_empty());
+        assert_eq!(ended(&cloud, "one")["ended"]["by"], "ada");
+    }
+}
