@@ -26,8 +26,8 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args::Place { archive: args.place.archive.clone() }, console)?;
-    let (control_bucket, control_prefix) = control::place(&args.place, console)?;
+    let Place { bucket, prefix } = place(&args.place.archive, console)?;
+    let (control_bucket, control_prefix) = control::place_of_replays(&args.place, console)?;
     let requeue = requeue(args, console)?;
     let request = request(args, console)?;
     let stdin = Some(Path::new("-"));

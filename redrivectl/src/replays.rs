@@ -52,12 +52,12 @@ pub(super) async fn run(
 }
 
 async fn kept(
-    place: &args::ControlPlace,
+    place: &args::ReplayPlace,
     connection: &args::Connection,
     by: Option<&str>,
     console: &Console,
 ) -> Result<Replays, Failed> {
-    let (bucket, prefix) = control::place(place, console)?;
+    let (bucket, prefix) = control::place_of_replays(place, console)?;
     let (clients, sts) = aws::clients_and_sts(connection, console).await?;
     let by = who(by, &sts).await;
     Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::archive::Selection;
+use super::archive::{Place, Selection};
 use super::connection::Connection;
-use super::orders::ControlPlace;
 use super::values::{When, settle, target, when};
 use sns_redrive::letter::ReplayTarget;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
-    pub(crate) place: ControlPlace,
+    pub(crate) place: ReplayPlace,
     /// The function's requeue; without it that of the variable REQUEUE_ARN
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<String>,
@@ -62,13 +61,24 @@ pub(crate) struct Replay {
     pub(crate) connection: Connection,
 }
 
+/// The archive, and the place of what replays know of it.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayPlace {
+    #[command(flatten)]
+    pub(crate) archive: Place,
+    /// The function's control prefix, s3://bucket/prefix, below which replays keep what they have sent; without it that of
+    /// the variable CONTROL, else the archive's prefix with -control at its end
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) control: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Replays {
     #[command(subcommand)]
     pub(crate) command: Option<ReplaysCommand>,
     #[command(flatten)]
-    pub(crate) place: ControlPlace,
+    pub(crate) place: ReplayPlace,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
@@ -97,7 +107,7 @@ pub(crate) struct OneReplay {
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
     #[command(flatten)]
-    pub(crate) place: ControlPlace,
+    pub(crate) place: ReplayPlace,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

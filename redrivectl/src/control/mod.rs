@@ -29,20 +29,50 @@ impl Control {
     }
 }
 
-/// The bucket and the prefix of `--control`, else those that follow from `--archive`, else of the variable `CONTROL`, else
-/// those that follow from `ARCHIVE`.
+/// The place of orders and of the list: that of `--control`, else the one that follows from `--archive`, else that of the
+/// variable `CONTROL`, else the one that follows from `ARCHIVE`. What is written on the command line goes before any variable.
 pub(crate) fn place(args: &args::ControlPlace, console: &Console) -> Result<(String, String), Failed> {
+    let of_variable = || variable("CONTROL", console).filter(|_| args.archive.is_none());
+    let control = args.control.clone().or_else(of_variable);
+    let off = "the function reads no orders and lists no waiting letters";
+    found(control, args.archive.as_deref(), off, console)
+}
+
+/// The place of what replays keep: that of `--control`, else that of the variable `CONTROL`, else the one that follows from
+/// the archive. Whoever names the archive does not name another place, or two replays would know nothing of each other.
+pub(crate) fn place_of_replays(
+    args: &args::ReplayPlace,
+    console: &Console,
+) -> Result<(String, String), Failed> {
+    let control = args.control.clone().or_else(|| variable("CONTROL", console));
+    found(
+        control,
+        args.archive.archive.as_deref(),
+        "replays keep there what they have sent; give --control",
+        console,
+    )
+}
+
+fn variable(name: &str, console: &Console) -> Option<String> {
+    (console.variable)(name).filter(|value| !value.is_empty())
+}
+
+/// The bucket and the prefix of a control prefix, else those that follow from the archive. `off` says what is missing where
+/// the function has no control prefix.
+fn found(
+    control: Option<String>,
+    archive: Option<&str>,
+    off: &str,
+    console: &Console,
+) -> Result<(String, String), Failed> {
     let bad = |problem: &str| Err(Failed::Input(vec![problem.to_owned()]));
-    let variable = |name| (console.variable)(name).filter(|value| !value.is_empty());
-    // What is written on the command line goes before any variable.
-    let of_variable = || variable("CONTROL").filter(|_| args.archive.is_none());
-    if let Some(control) = args.control.clone().or_else(of_variable) {
+    if let Some(control) = control {
         if control == "off" {
-            return bad("CONTROL is off: the function reads no orders and lists no waiting letters");
+            return bad(&format!("CONTROL is off: {off}"));
         }
         return s3_place(&control, "--control (or CONTROL)");
     }
-    let Some(archive) = args.archive.clone().or_else(|| variable("ARCHIVE")) else {
+    let Some(archive) = archive.map(str::to_owned).or_else(|| variable("ARCHIVE", console)) else {
         return bad(
             "--control (or CONTROL) is missing: s3://bucket/prefix, as the function has it; --archive (or ARCHIVE) will do \
              where the function has no CONTROL of its own",

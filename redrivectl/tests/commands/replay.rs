@@ -317,6 +317,36 @@ async fn stopped(cloud: &Account) -> (String, Ran) {
     (id_of(&ran), ran)
 }
 
+/// Callers who look for ledgers in two places would each send the letters.
+#[tokio::test]
+async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archive_is_named() {
+    let cloud = graveyard(&ten());
+    let control: fn(&str) -> Option<String> =
+        |name| (name == "CONTROL").then(|| "s3://graveyard/orders".to_owned());
+    let world = || World { variable: Some(control), ..World::on(&cloud) };
+    replay_in(world(), &cloud, &[]).await.text();
+    let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
+    assert!(kept_in("graveyard/orders/replays/") && !kept_in("graveyard/dead-letters-control/"));
+    let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
+    assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
+
+    // What the command line says goes before.
+    let elsewhere = ["--control", "s3://graveyard/orders"];
+    let told = replay(&cloud, &elsewhere).await.text();
+    assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
+    let other = ["--control", "s3://graveyard/other"];
+    assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
+    assert!(kept_in("graveyard/other/replays/"));
+    let off = World { variable: Some(|_| Some("off".to_owned())), ..World::on(&cloud) };
+    let ran = replay_in(off, &cloud, &[]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(
+        ran.err.contains("CONTROL is off: replays keep there what they have sent; give --control"),
+        "{}",
+        ran.err
+    );
+}
+
 #[tokio::test]
 async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     let cloud = graveyard(&ten());
