@@ -124,7 +124,8 @@ pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
     if queue.is_empty() || !is_file {
         return None;
     }
-    date.parse().ok()
+    // The same day in another form would be another folder, which nobody looks for.
+    date.parse().ok().filter(|day: &Date| day.to_string() == date)
 }
 
 #[cfg(test)]
@@ -207,6 +208,8 @@ mod tests {
             "queue=q/date=2026-11-01/a/b.jsonl",
             "queue=q/date=2026-11-01/.jsonl",
             "queue=q/date=2026-13-01/a.jsonl",
+            "queue=q/date=20261101/a.jsonl",
+            "queue=q/date=+002026-11-01/a.jsonl",
             "queue=/date=2026-11-01/a.jsonl",
             "date=2026-11-01/a.jsonl",
         ] {

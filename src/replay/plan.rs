@@ -66,7 +66,7 @@ impl Unit {
         // What the names of an hour begin with; those of a day without times may begin with anything.
         let hour = if self.hour.len() > 8 { self.hour.as_str() } else { "" };
         let first = self.range.first.as_deref().unwrap_or(hour);
-        let before = self.range.before.clone().unwrap_or_else(|| format!("{hour}~"));
+        let before = self.range.before.clone().unwrap_or_else(|| format!("{hour}\u{10ffff}"));
         let key = |name: &str| keys_of(prefix, &self.queue, &self.hour, name);
         (key(first), key(&before))
     }

@@ -347,6 +347,18 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     );
 }
 
+/// An object that somebody else named may lie behind all that begin with a time.
+#[tokio::test]
+async fn letters_of_an_object_with_any_name_are_sent() {
+    let cloud = graveyard(&ten());
+    for name in ["~last", "\u{e9}t\u{e9}"] {
+        let key = KEY.replace("20261031T120000Z-r1", name);
+        cloud.put_at(&format!("graveyard/{key}"), &line(&Post::envelope(name)), "2026-10-31T12:00:00.000Z");
+    }
+    let told = replay(&cloud, &[]).await.text();
+    assert!(told.contains("  sent      12 letters\n"), "{told}");
+}
+
 #[tokio::test]
 async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     let cloud = graveyard(&ten());
