@@ -44,6 +44,13 @@ pub(super) async fn clients_and_sts(
     Ok((Clients::from_config(&config, path_style), aws_sdk_sts::Client::new(&config)))
 }
 
+/// Asks AWS who the caller is: its ARN, or why nobody knows.
+pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+    let answer = sts.get_caller_identity().send().await;
+    let answer = answer.map_err(|error| clients::failure_of_call(&error).code)?;
+    answer.arn().map(str::to_owned).ok_or_else(|| "no ARN in the answer".to_owned())
+}
+
 /// The SDK's configuration, and whether buckets are a part of the path.
 async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
     let http = https();

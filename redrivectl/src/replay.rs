@@ -77,11 +77,10 @@ fn bad<T>(problem: &str) -> Result<T, Failed> {
 
 /// Who replays, as it is kept.
 pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
-    if let Some(by) = by {
-        return by.to_owned();
+    match by {
+        Some(by) => by.to_owned(),
+        None => aws::caller(sts).await.unwrap_or_else(|_| "(unknown)".to_owned()),
     }
-    let answer = sts.get_caller_identity().send().await.ok();
-    answer.and_then(|answer| answer.arn().map(str::to_owned)).unwrap_or_else(|| "(unknown)".to_owned())
 }
 
 fn resumption(id: &str, args: &args::Replay) -> Resume {

@@ -17,30 +17,31 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Some(command) = &args.command else {
-        let replays = kept(&args.place, &args.connection, None, console).await?;
-        let all = replays.all().await.map_err(|error| failed(error, false))?;
-        if as_json {
-            writeln!(console.out, "{}", json!({ "replays": all }))?;
-        } else {
-            write!(console.out, "{}", list(&all))?;
+    let (state, said) = match &args.command {
+        None => {
+            let replays = kept(&args.place, &args.connection, console).await?;
+            let all = replays.all().await.map_err(|error| failed(error, false))?;
+            if as_json {
+                writeln!(console.out, "{}", json!({ "replays": all }))?;
+            } else {
+                write!(console.out, "{}", list(&all))?;
+            }
+            return Ok(Finished::Whole);
         }
-        return Ok(Finished::Whole);
-    };
-    let (args::ReplaysCommand::Show(one) | args::ReplaysCommand::Stop(one) | args::ReplaysCommand::Free(one)) =
-        command;
-    let replays = kept(&one.place, &one.connection, one.by.as_deref(), console).await?;
-    let (id, why) = (one.id.as_str(), one.why.as_deref());
-    let (state, said) = match command {
-        args::ReplaysCommand::Show(_) => (replays.show(id).await, String::new()),
-        args::ReplaysCommand::Stop(_) => (
-            replays.stop(id, why).await,
-            "\nIt stops after the letters under way, wherever it runs.\n".to_owned(),
-        ),
-        args::ReplaysCommand::Free(_) => (
-            replays.free(id, why).await,
-            "\nIt is over. What it may have sent counts as not sent: the next replay of these letters sends it.\n".to_owned(),
-        ),
+        Some(args::ReplaysCommand::Show(one)) => {
+            let replays = kept(&one.place, &one.connection, console).await?;
+            (replays.show(&one.id).await, "")
+        }
+        Some(args::ReplaysCommand::Stop(end)) => {
+            let replays = signed(end, console).await?;
+            let said = "\nIt stops after the letters under way, wherever it runs.\n";
+            (replays.stop(&end.one.id, end.why.as_deref()).await, said)
+        }
+        Some(args::ReplaysCommand::Free(end)) => {
+            let replays = signed(end, console).await?;
+            let said = "\nIt is over. What it may have sent counts as not sent: the next replay of these letters sends it.\n";
+            (replays.free(&end.one.id, end.why.as_deref()).await, said)
+        }
     };
     let state = state.map_err(|error| failed(error, false))?;
     if as_json {
@@ -51,15 +52,22 @@ pub(super) async fn run(
     Ok(Finished::Whole)
 }
 
+/// The replays, for whoever only looks at them.
 async fn kept(
     place: &args::ReplayPlace,
     connection: &args::Connection,
-    by: Option<&str>,
     console: &Console,
 ) -> Result<Replays, Failed> {
     let (bucket, prefix) = control::place_of_replays(place, console)?;
-    let (clients, sts) = aws::clients_and_sts(connection, console).await?;
-    let by = who(by, &sts).await;
+    let s3 = aws::clients(connection, console).await?.s3;
+    Ok(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
+}
+
+/// The replays, for whoever ends one and is kept with it.
+async fn signed(end: &args::EndReplay, console: &Console) -> Result<Replays, Failed> {
+    let (bucket, prefix) = control::place_of_replays(&end.one.place, console)?;
+    let (clients, sts) = aws::clients_and_sts(&end.one.connection, console).await?;
+    let by = who(end.by.as_deref(), &sts).await;
     Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))
 }
 

@@ -18,4 +18,4 @@ pub(crate) use orders::{
     WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::{Pace, Replay, ReplayPlace, Replays, ReplaysCommand};
+pub(crate) use replay::{EndReplay, Pace, Replay, ReplayPlace, Replays, ReplaysCommand};

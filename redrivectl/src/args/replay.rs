@@ -88,28 +88,34 @@ pub(crate) enum ReplaysCommand {
     /// Show how a replay stands
     Show(OneReplay),
     /// Have a replay stop, wherever it runs; it can go on with `replay --resume`
-    Stop(OneReplay),
+    Stop(EndReplay),
     /// End a replay that will not go on: letters that it may have sent count as not sent
     ///
     /// A replay that was cut off leaves letters behind of which nobody knows whether they were sent. Others leave them alone.
     /// Once they are freed, the next replay that selects them sends them, so subscribers can get them twice.
-    Free(OneReplay),
+    Free(EndReplay),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OneReplay {
     /// Its id, as `replays` shows it
     pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) place: ReplayPlace,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EndReplay {
+    #[command(flatten)]
+    pub(crate) one: OneReplay,
     /// The reason, which is kept
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,
     /// Who asks; without it AWS is asked who you are
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
-    #[command(flatten)]
-    pub(crate) place: ReplayPlace,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Args)]

@@ -52,11 +52,9 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
     if let Some(by) = &args.by {
         return Ok(Signed { by: by.clone(), checked: false });
     }
-    let answer = sts.get_caller_identity().send().await;
-    let failed = |why: String| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME"));
-    let answer = answer.map_err(|error| failed(sns_redrive::clients::failure_of_call(&error).code))?;
-    let arn = answer.arn().ok_or_else(|| failed("no ARN in the answer".to_owned()))?;
-    Ok(Signed { by: arn.to_owned(), checked: true })
+    let by = aws::caller(sts).await;
+    let by = by.map_err(|why| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME")))?;
+    Ok(Signed { by, checked: true })
 }
 
 /// Asks whether to go on, unless the command line has answered already.

@@ -427,6 +427,28 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     assert_eq!(unknown.err, "redrivectl: there is no replay 20200101T000000Z-nobody\n");
 }
 
+/// Whoever only looks is not asked who it is, and needs no permission to be told.
+#[tokio::test]
+async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
+    let cloud = graveyard(&ten());
+    let (id, _) = stopped(&cloud).await;
+    for (args, asks) in [
+        (&[][..], 0),
+        (&["show", &id], 0),
+        (&["stop", &id, "--by", "jo"], 0),
+        (&["stop", &id], 1),
+        (&["free", &id], 1),
+    ] {
+        cloud.forget();
+        replays(&cloud, args).await.text();
+        assert_eq!(cloud.calls("GetCallerIdentity").len(), asks, "{args:?}");
+    }
+    for option in ["--why", "--by"] {
+        let ran = replays(&cloud, &["show", &id, option, "x"]).await;
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{option} says nothing of what is only shown");
+    }
+}
+
 #[tokio::test]
 async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
     for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
