@@ -18,6 +18,7 @@ mod orders;
 mod plan;
 mod replay;
 mod replays;
+mod screen;
 mod text;
 mod waiting;
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::control;
+use crate::screen::Screen;
 use crate::text::{bar, count, harmless, table, thousands, utc};
 use sns_redrive::archive::Record;
 use sns_redrive::arn::{Arn, ArnKind};
@@ -260,51 +261,24 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)]) -> String {
 /// Tells of a replay while it runs.
 struct Watch<'a> {
     stop: Arc<AtomicBool>,
-    progress: bool,
     screen: Mutex<Screen<'a>>,
-}
-
-struct Screen<'a> {
-    err: &'a mut (dyn Write + Send),
-    /// Whether a line of progress stands there.
-    on_screen: bool,
 }
 
 impl<'a> Watch<'a> {
     fn new(console: &'a mut Console, stop: Arc<AtomicBool>) -> Self {
-        let screen = Screen { err: &mut console.err, on_screen: false };
-        let watch = Self { stop, progress: console.progress, screen: Mutex::new(screen) };
-        watch.show("looking through the archive");
+        let screen = Screen::new(&mut *console.err, console.progress);
+        let watch = Self { stop, screen: Mutex::new(screen) };
+        watch.screen().show("looking through the archive");
         watch
     }
 
-    /// Shows a line in the place of the one before; to a person only.
-    fn show(&self, line: &str) {
-        if self.progress {
-            self.on(|screen| {
-                screen.on_screen = true;
-                write!(screen.err, "\r\x1b[K{line}")?;
-                screen.err.flush()
-            });
-        }
-    }
-
-    fn on(&self, act: impl FnOnce(&mut Screen<'a>) -> std::io::Result<()>) {
-        let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        // A replay goes on, also where nobody listens.
-        let _ = act(&mut screen);
+    fn screen(&self) -> MutexGuard<'_, Screen<'a>> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Clears the screen; whether it was interrupted.
     fn end(self) -> bool {
-        self.on(Screen::clear);
         self.stop()
-    }
-}
-
-impl Screen<'_> {
-    fn clear(&mut self) -> std::io::Result<()> {
-        if std::mem::take(&mut self.on_screen) { write!(self.err, "\r\x1b[K") } else { Ok(()) }
     }
 }
 
@@ -319,13 +293,11 @@ impl Control for Watch<'_> {
         let judged = |at: Timestamp| format!("; judged at {} UTC", &utc(at)[11..]);
         let judged = state.not_before.map_or(String::new(), judged);
         let (behind, all) = (thousands(behind), count(all, "letter"));
-        self.show(&format!("{bar} {behind} of {all}, {}{judged}", step(state)));
+        self.screen().show(&format!("{bar} {behind} of {all}, {}{judged}", step(state)));
     }
 
     fn left_out(&self, at: &At, why: &str) {
-        self.on(|screen| {
-            screen.clear()?;
-            writeln!(screen.err, "redrivectl: {}: {}", harmless(&at.to_string()), harmless(why))
-        });
+        // A replay goes on, also where nobody listens.
+        let _ = self.screen().say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::place::{Place, place, selection};
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished};
+use crate::screen::Page;
 use crate::text::{count, harmless, table, utc};
 use crate::{args, aws};
 use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
@@ -22,17 +23,17 @@ pub(super) async fn run(
 
     let mut shown = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, console, |console, letter| {
+    let unread = walk(letters, console, |page, letter| {
         if !is_meant(&letter.record, &args.ids) {
             return Ok(());
         }
         if as_json {
-            writeln!(console.out, "{}", whole(&letter)?)?;
+            writeln!(page, "{}", whole(&letter)?)?;
         } else {
             if shown > 0 {
-                writeln!(console.out)?;
+                writeln!(page)?;
             }
-            show(&letter, args.body, console)?;
+            show(&letter, args.body, page)?;
         }
         shown += 1;
         Ok(())
@@ -63,13 +64,13 @@ fn whole(letter: &Archived) -> Result<Value, Failed> {
     Ok(value)
 }
 
-fn show(letter: &Archived, with_body: bool, console: &mut Console) -> Result<(), Failed> {
+fn show(letter: &Archived, with_body: bool, page: &mut Page<'_>) -> Result<(), Failed> {
     let record = &letter.record;
-    writeln!(console.out, "Letter {}", harmless(&record.letter_id))?;
-    write!(console.out, "{}", table(&lines(letter, with_body), &[]))?;
+    writeln!(page, "Letter {}", harmless(&record.letter_id))?;
+    write!(page, "{}", table(&lines(letter, with_body), &[]))?;
     if with_body {
         let body: Vec<_> = record.message.body.split('\n').map(harmless).collect();
-        writeln!(console.out, "\n{}", body.join("\n"))?;
+        writeln!(page, "\n{}", body.join("\n"))?;
     }
     Ok(())
 }

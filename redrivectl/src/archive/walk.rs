@@ -1,72 +1,47 @@
 //! The walk through an archive, with its progress.
 
-use std::io::Write;
-
 use crate::console::{Console, Failed};
+use crate::screen::Page;
 use crate::text::{count, harmless, thousands};
 use sns_redrive::archive::{Archived, Found, Unread, Walk};
+
+/// Records between two changes of the line of progress.
+const STEP: u64 = 500;
 
 /// Walks an archive; each letter is handed to `take`, and what could not be read is said as it comes.
 /// The answer is how many things could not be read.
 pub(super) async fn walk(
     mut walk: Walk<'_>,
     console: &mut Console,
-    mut take: impl FnMut(&mut Console, Archived) -> Result<(), Failed>,
+    mut take: impl FnMut(&mut Page<'_>, Archived) -> Result<(), Failed>,
 ) -> Result<u64, Failed> {
-    let mut unread = 0;
-    let mut shown = Progress::default();
+    let mut page = Page::new(console);
+    let (mut unread, mut shown) = (0, 0);
     while let Some(found) = walk.next().await {
         match found {
-            Found::Letter(letter) => take(console, *letter)?,
+            Found::Letter(letter) => take(&mut page, *letter)?,
             Found::Unread(what) => {
                 unread += 1;
-                shown.clear(console)?;
-                say(&what, console)?;
+                page.screen.say(&text(&what))?;
             }
         }
-        shown.show(console, walk.tally().records)?;
+        let records = walk.tally().records;
+        if records >= shown + STEP {
+            shown = records;
+            page.screen.show(&format!("{} records read", thousands(records)));
+        }
     }
-    shown.clear(console)?;
     let strangers = walk.tally().strangers;
     if strangers > 0 {
         let objects = count(strangers, "object");
-        writeln!(console.err, "redrivectl: passed over {objects} with keys that no archive has")?;
+        page.screen.say(&format!("passed over {objects} with keys that no archive has"))?;
     }
     Ok(unread)
 }
 
 /// What could not be read: where, and why.
-fn say(unread: &Unread, console: &mut Console) -> Result<(), Failed> {
+fn text(unread: &Unread) -> String {
     let key = harmless(&unread.key);
     let place = unread.line.map_or(key.clone(), |line| format!("{key}:{line}"));
-    Ok(writeln!(console.err, "redrivectl: {place}: {}", harmless(&unread.why.to_string()))?)
-}
-
-/// How far a long walk is; on a terminal only.
-#[derive(Default)]
-struct Progress {
-    shown: u64,
-    on_screen: bool,
-}
-
-/// Records between two changes of the line.
-const STEP: u64 = 500;
-
-impl Progress {
-    fn show(&mut self, console: &mut Console, records: u64) -> Result<(), Failed> {
-        if console.progress && records >= self.shown + STEP {
-            (self.shown, self.on_screen) = (records, true);
-            write!(console.err, "\r{} records read", thousands(records))?;
-            console.err.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Makes room for a line of text.
-    fn clear(&mut self, console: &mut Console) -> Result<(), Failed> {
-        if std::mem::take(&mut self.on_screen) {
-            write!(console.err, "\r\x1b[K")?;
-        }
-        Ok(())
-    }
+    format!("{place}: {}", harmless(&unread.why.to_string()))
 }

@@ -4,7 +4,6 @@
 //! were asked to. Receipt handles are never printed.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::SOON;
 use crate::console::{Console, Failed};
 use crate::control::{Control, Line, List};
+use crate::screen::Screen;
 use crate::text::{bar, count, harmless, thousands};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::MAX_ENTRIES;
@@ -138,16 +138,13 @@ impl<'a> Waker<'a> {
             let handle = if touches == Touches::No { String::new() } else { letter.receipt_handle };
             Kept { queue: letter.queue_arn, handle: handle.into(), touches, held }
         };
-        let (err, shows) = (&mut console.err, console.progress);
-        let mut screen = Screen { err, shows, stands: false };
+        let mut screen = Screen::new(&mut *console.err, console.progress);
         let read = self.list.read(self.control, now, keep, |letters| {
             if letters % 1_000 == 0 {
                 screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
             }
         });
-        let read = read.await;
-        screen.clear();
-        read
+        read.await
     }
 
     /// Lines and objects of the list that could not be read.
@@ -179,10 +176,9 @@ impl<'a> Waker<'a> {
     ) -> Woken {
         let begins = written + BEGINS;
         while Instant::now() < begins && !stop.load(Ordering::Relaxed) {
-            let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
+            let mut screen = Screen::new(&mut *console.err, console.progress);
             screen.show(&format!("waking begins in {} s", (begins - Instant::now()).as_secs() + 1));
             sleep_until(begins.min(Instant::now() + LOOK)).await;
-            screen.clear();
         }
         let mut woken = Woken::default();
         // What was hidden meanwhile by an instance that had not read the orders yet.
@@ -197,7 +193,7 @@ impl<'a> Waker<'a> {
             order(one).cmp(&order(other))
         });
         letters.retain(|line| !is_due_soon(line, clock));
-        let mut screen = Screen { err: &mut console.err, shows: console.progress, stands: false };
+        let mut screen = Screen::new(&mut *console.err, console.progress);
         let all = letters.len() as u64;
         let ends = Ends { stop, clock, end };
         for pass in 1..=PASSES {
@@ -233,7 +229,6 @@ impl<'a> Waker<'a> {
             letters = again;
             sleep(BETWEEN_PASSES).await;
         }
-        screen.clear();
         woken
     }
 }
@@ -362,30 +357,5 @@ impl Woken {
         };
         parts.extend(self.unlisted.as_ref().map(unlisted));
         format!("{}.", parts.join("; "))
-    }
-}
-
-/// A line of progress, on a terminal.
-struct Screen<'a> {
-    err: &'a mut (dyn Write + Send),
-    shows: bool,
-    /// Whether a line of progress stands there.
-    stands: bool,
-}
-
-impl Screen<'_> {
-    /// Shows a line in the place of the one before. Work goes on, also where nobody listens.
-    fn show(&mut self, line: &str) {
-        if self.shows {
-            self.stands = true;
-            let _ = write!(self.err, "\r\x1b[K{line}");
-            let _ = self.err.flush();
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.stands) {
-            let _ = write!(self.err, "\r\x1b[K");
-        }
     }
 }

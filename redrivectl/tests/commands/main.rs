@@ -54,6 +54,8 @@ pub(crate) struct World {
     pub(crate) ticks: bool,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
+    /// Whether results and problems stand on one screen: then both are in [`Ran::out`].
+    pub(crate) one_screen: bool,
     /// Whether somebody answers questions by the input.
     pub(crate) answers: bool,
     /// The milliseconds that go by before the input comes.
@@ -77,7 +79,8 @@ pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
 }
 
 pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
-    let (out, err) = (Page::default(), Page::default());
+    let out = Page::default();
+    let err = if world.one_screen { out.clone() } else { Page::default() };
     let begun = tokio::time::Instant::now();
     let thought = Arc::new(AtomicI64::new(0));
     let watches = Arc::new(AtomicBool::new(false));
@@ -107,7 +110,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
     let code = run(args.map(Into::into), console).await;
-    Ran { code, out: out.text(), err: err.text() }
+    Ran { code, out: out.text(), err: if world.one_screen { String::new() } else { err.text() } }
 }
 
 /// An input that comes after some time.

@@ -303,3 +303,17 @@ async fn the_archive_must_be_named_and_be_in_s3() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("an archive in a queue cannot be looked into"), "{}", ran.err);
 }
+
+#[tokio::test]
+async fn the_line_of_progress_is_gone_before_a_letter_is_shown() {
+    let cloud = Account::new();
+    for call in 0..3 {
+        let posts: Vec<_> = (0..500).map(|number| Post::raw(&format!("{call}-{number}"), "x")).collect();
+        bury(&cloud, &posts, ArchiveReason::Rule, NOW + call, &format!("r{call}")).await;
+    }
+    let world = World { progress: true, one_screen: true, ..World::on(&cloud) };
+    let screen = redrivectl_in(world, &["archive", "show", "--archive", PLACE]).await.text();
+    assert_eq!(screen.matches("\r\x1b[K500 records read\r\x1b[K\nLetter ").count(), 1, "{screen:.2000}");
+    let lines = screen.matches("records read").count();
+    assert_eq!((lines, screen.matches("records read\r\x1b[K").count()), (3, 3));
+}
