@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use serde::Deserialize;
 
-use crate::archive::{Place, place, selection};
+use crate::archive::{Place, Shown, place, read_shown, selection};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::control;
 use crate::screen::Screen;
 use crate::text::{bar, count, harmless, table, thousands, utc};
-use sns_redrive::archive::Record;
+use sns_redrive::archive::BadRecord;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
     At, Control, DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State,
@@ -166,26 +165,15 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     Ok(request)
 }
 
-/// Records as `archive show --json` writes them, one a line. One whose message is not what its digest says, or
-/// that has no digest, was edited.
+/// Records as `archive show --json` writes them, one a line.
 fn records(text: &str) -> Result<Vec<Input>, Failed> {
-    let text = text.trim_end();
-    match text.lines().next().map(str::trim) {
-        None => bad("no record is given"),
-        Some("{" | "[") => bad("records must be given one a line, as jq -c writes them"),
-        Some(_) => Ok(text.lines().map(record).collect()),
-    }
-}
-
-fn record(line: &str) -> Input {
-    #[derive(Deserialize)]
-    struct Shown {
-        digest: Option<String>,
-    }
-    let record = Record::from_line(line).map_err(|bad| bad.to_string())?;
-    let shown = serde_json::from_str::<Shown>(line).ok().and_then(|shown| shown.digest);
-    let edited = shown.is_none() || shown != record.message.digest().ok();
-    Ok((record, edited))
+    let input = |shown: Result<Shown, BadRecord>| {
+        let shown = shown.map_err(|bad| bad.to_string())?;
+        let edited = shown.is_edited();
+        Ok((shown.record, edited))
+    };
+    let records: Vec<_> = read_shown(text)?.map(input).collect();
+    if records.is_empty() { bad("no record is given") } else { Ok(records) }
 }
 
 pub(crate) fn failed(error: ReplayError, interrupted: bool) -> Failed {

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::place::{Place, place};
+use super::shown::read;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished, read_file};
 use crate::text::{count, harmless, thousands};
@@ -86,29 +86,21 @@ pub(super) async fn run(
     Ok(Finished::of(unread))
 }
 
-/// The records of the input, with their places in the archive.
+/// The records of the input, with their places in the archive. Empty lines are passed over.
 fn given(text: &str) -> Result<Vec<Given>, Failed> {
-    #[derive(Deserialize)]
-    struct Shown {
-        key: Option<Arc<str>>,
-        line: Option<u64>,
+    let (mut given, mut bad) = (Vec::new(), Vec::new());
+    for ((number, line), shown) in (1..).zip(text.lines()).zip(read(text)?) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match shown.map(|shown| (shown.place(), shown.record)) {
+            Ok((Some(place), record)) => given.push(Given { number, place, record }),
+            Ok((None, _)) => bad
+                .push(format!("line {number}: has no key or no line, as `archive show --json` writes them")),
+            Err(problem) => bad.push(format!("line {number}: {problem}")),
+        }
     }
-    let read = |(number, line): (usize, &str)| {
-        let bad = |problem: &str| format!("line {number}: {problem}");
-        let record = Record::from_line(line).map_err(|problem| bad(&problem.to_string()))?;
-        let shown = serde_json::from_str::<Shown>(line).ok();
-        let place = shown.and_then(|shown| Some((shown.key?, shown.line?)));
-        let place =
-            place.ok_or_else(|| bad("has no key or no line, as `archive show --json` writes them"))?;
-        Ok(Given { number, place, record })
-    };
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let (given, bad): (Vec<_>, Vec<_>) = lines.map(read).partition(Result::is_ok);
-    let mut bad: Vec<_> = bad.into_iter().filter_map(Result::err).collect();
-    if matches!(text.lines().next().map(str::trim), Some("{" | "[")) {
-        bad = vec!["records must be given one a line, as jq -c writes them".to_owned()];
-    }
-    if bad.is_empty() { Ok(given.into_iter().flatten().collect()) } else { Err(Failed::Input(bad)) }
+    if bad.is_empty() { Ok(given) } else { Err(Failed::Input(bad)) }
 }
 
 /// The two records in the form in which their differences are shown; `None` where there are none.

@@ -4,12 +4,14 @@ mod diff;
 mod list;
 mod place;
 mod show;
+mod shown;
 mod walk;
 
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 
 pub(crate) use place::{Place, place, s3_place, selection};
+pub(crate) use shown::{Shown, read as read_shown};
 
 pub(super) async fn run(
     command: &args::ArchiveCommand,

@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use serde_json::Value;
-
 use super::place::{Place, place, selection};
+use super::shown::shown;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished};
 use crate::screen::Page;
@@ -21,25 +20,25 @@ pub(super) async fn run(
     let selection = selection(&args.letters.selection, console)?;
     let clients = aws::clients(&args.letters.connection, console).await?;
 
-    let mut shown = 0;
+    let mut letters_shown = 0;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, console, |page, letter| {
         if !is_meant(&letter.record, &args.ids) {
             return Ok(());
         }
         if as_json {
-            writeln!(page, "{}", whole(&letter)?)?;
+            writeln!(page, "{}", shown(&letter)?)?;
         } else {
-            if shown > 0 {
+            if letters_shown > 0 {
                 writeln!(page)?;
             }
             show(&letter, args.body, page)?;
         }
-        shown += 1;
+        letters_shown += 1;
         Ok(())
     })
     .await?;
-    if shown == 0 {
+    if letters_shown == 0 {
         return Err(Failed::Work("no such letter in this archive".to_owned()));
     }
     Ok(Finished::of(unread))
@@ -48,20 +47,6 @@ pub(super) async fn run(
 /// Whether a record is one of those asked for; without an id all are.
 fn is_meant(record: &Record, ids: &[String]) -> bool {
     ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
-}
-
-/// The whole record, the digest by which a replay sees whether its message was edited, and where it lies.
-fn whole(letter: &Archived) -> Result<Value, Failed> {
-    let Archived { key, line, record } = letter;
-    let bad = |error: serde_json::Error| Failed::Work(format!("a record cannot be written: {error}"));
-    let mut value = serde_json::to_value(record).map_err(bad)?;
-    let digest = record.message.digest().map_err(bad)?;
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("digest".to_owned(), digest.into());
-        fields.insert("key".to_owned(), key.as_ref().into());
-        fields.insert("line".to_owned(), (*line).into());
-    }
-    Ok(value)
 }
 
 fn show(letter: &Archived, with_body: bool, page: &mut Page<'_>) -> Result<(), Failed> {

@@ -1,0 +1,65 @@
+//! Records as `archive show --json` writes them, and as `archive diff` and `replay` read them, edited perhaps.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::console::Failed;
+use sns_redrive::archive::{Archived, BadRecord, Record};
+
+/// A record that was shown.
+pub(crate) struct Shown {
+    pub(crate) record: Record,
+    added: Added,
+}
+
+/// The fields that stand in it besides those of the record.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Added {
+    digest: Option<String>,
+    key: Option<Arc<str>>,
+    line: Option<u64>,
+}
+
+/// Returns the whole record, the digest by which a replay sees whether its message was edited, and where it lies.
+pub(super) fn shown(letter: &Archived) -> Result<Value, Failed> {
+    let Archived { key, line, record } = letter;
+    let bad = |error: serde_json::Error| Failed::Work(format!("a record cannot be written: {error}"));
+    let mut value = serde_json::to_value(record).map_err(bad)?;
+    let digest = record.message.digest().map_err(bad)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("digest".to_owned(), digest.into());
+        fields.insert("key".to_owned(), key.as_ref().into());
+        fields.insert("line".to_owned(), (*line).into());
+    }
+    Ok(value)
+}
+
+/// Reads records, one a line.
+pub(crate) fn read(text: &str) -> Result<impl Iterator<Item = Result<Shown, BadRecord>>, Failed> {
+    let text = text.trim_end();
+    if matches!(text.lines().next().map(str::trim), Some("{" | "[")) {
+        let problem = "records must be given one a line, as jq -c writes them";
+        return Err(Failed::Input(vec![problem.to_owned()]));
+    }
+    Ok(text.lines().map(Shown::read))
+}
+
+impl Shown {
+    fn read(line: &str) -> Result<Self, BadRecord> {
+        let record = Record::from_line(line)?;
+        Ok(Self { record, added: serde_json::from_str(line).unwrap_or_default() })
+    }
+
+    /// Whether the message is not what its digest says. Without a digest nobody can say, so it counts as edited.
+    pub(crate) fn is_edited(&self) -> bool {
+        self.added.digest.is_none() || self.added.digest != self.record.message.digest().ok()
+    }
+
+    /// Returns the key of its object, and its line there.
+    pub(super) fn place(&self) -> Option<(Arc<str>, u64)> {
+        Some((self.added.key.clone()?, self.added.line?))
+    }
+}
