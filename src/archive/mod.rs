@@ -19,6 +19,7 @@ mod walk;
 
 pub use index::{Group, Index, topic_hash};
 pub use listing::Listing;
+pub(crate) use object::folder;
 pub use object::{Object, keys_of};
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};

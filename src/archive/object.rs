@@ -86,7 +86,7 @@ fn name(key: &str) -> Option<&str> {
 }
 
 /// The prefix with a slash at its end, or empty.
-pub(super) fn folder(prefix: &str) -> String {
+pub(crate) fn folder(prefix: &str) -> String {
     let prefix = prefix.trim_matches('/');
     if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
 }

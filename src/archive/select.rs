@@ -187,7 +187,7 @@ impl Selection {
     }
 
     /// The end of its time, where it has one.
-    fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn until(&self) -> Option<Timestamp> {
         self.to.into_iter().chain(self.cut_off).min()
     }
 }

@@ -96,7 +96,7 @@ struct Open {
 pub(super) fn whole_days(selection: &Selection) -> Selection {
     let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).start_of_day().ok();
     let from = selection.from.and_then(|from| Some(day(from)?.timestamp()));
-    let until = selection.to.into_iter().chain(selection.cut_off).min().and_then(day);
+    let until = selection.until().and_then(day);
     let to = until.and_then(|until| Some(until.tomorrow().ok()?.timestamp()));
     // The day after begins with the last moment of this one.
     let to = to.and_then(|to| to.checked_sub(SignedDuration::from_millis(1)).ok());
@@ -132,7 +132,7 @@ async fn plan_once(
     let mut hours: Vec<Open> = Vec::new();
     let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
     let first = selection.from.map(name_of);
-    let last = selection.to.into_iter().chain(selection.cut_off).min().map(name_of);
+    let last = selection.until().map(name_of);
     while let Some(object) = listing.next().await {
         let object = object.map_err(ReplayError::unlisted)?;
         let (queue, hour) = (object.queue(), object.hour());

@@ -15,7 +15,7 @@ pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Select {
-    /// The queue that they lay in: its ARN or its name.
+    /// The dead-letter queue that they came from, or the queue that they lay in: its ARN or its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Archived at this time or later; RFC 3339.

@@ -23,6 +23,7 @@ use tokio::time::sleep;
 
 use super::error::ReplayError;
 use super::version::{self, Unusable, Versioned};
+use crate::archive::folder;
 use crate::clients::{ServerTime, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
@@ -68,8 +69,7 @@ impl<'a> Condition<'a> {
 impl Store {
     /// A place in a bucket, below a prefix that may have slashes at its ends.
     pub(super) fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Self {
-        let prefix = prefix.trim_matches('/');
-        let root = if prefix.is_empty() { "replays/".to_owned() } else { format!("{prefix}/replays/") };
+        let root = format!("{}replays/", folder(prefix));
         Self { s3, bucket: bucket.to_owned(), root, time: ServerTime::default() }
     }
 
