@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::archive::Archive;
-use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY};
+use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS};
 use super::orders::{Hold, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{Replay, Replays};
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// Count the letters that wait hidden: how many, until when
     #[command(after_help = EXIT_CODES)]
     Waiting(Box<Waiting>),
-    /// Archive letters by an order; or look into an archive in S3: list, show
+    /// Archive letters by an order; or look into an archive in S3: list, show, diff
     ///
     /// The order is about letters that have arrived by now, unless --future is given. It is in force for 12 hours, in which
     /// each of them comes back at least once. Letters that wait hidden are asked to wake, beginning 20 seconds after the
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
     Replay(Box<Replay>),
     /// Show the replays, and stop or free one
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<Replays>),
 }
 

@@ -19,6 +19,14 @@ Exit codes:
   5  another replay is at work on these letters
   6  AWS denied a call: permissions are missing";
 
+pub(super) const EXIT_CODES_OF_REPLAYS: &str = "\
+Exit codes:
+  0  done
+  1  it failed, or there is no such replay
+  2  bad usage or bad input: nothing was done
+  5  others kept writing to the replay: nothing was done
+  6  AWS denied a call: permissions are missing";
+
 pub(super) const EXIT_CODES_OF_ORDERS: &str = "\
 Exit codes:
   0  done: the orders are written, and the letters that wait are asked to wake

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::archive::{Place, Selection};
 use super::connection::Connection;
+use super::help::EXIT_CODES_OF_REPLAYS;
 use super::values::{When, settle, target, when};
 use sns_redrive::letter::ReplayTarget;
 
@@ -86,13 +87,16 @@ pub(crate) struct Replays {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReplaysCommand {
     /// Show how a replay stands
+    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Show(OneReplay),
     /// Have a replay stop, wherever it runs; it can go on with `replay --resume`
+    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Stop(EndReplay),
     /// End a replay that will not go on: letters that it may have sent count as not sent
     ///
     /// A replay that was cut off leaves letters behind of which nobody knows whether they were sent. Others leave them alone.
     /// Once they are freed, the next replay that selects them sends them, so subscribers can get them twice.
+    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Free(EndReplay),
 }
 

@@ -191,6 +191,7 @@ async fn help_says_what_the_exit_codes_mean() {
         &["archive", "--help"],
         &["archive", "list", "--help"],
         &["archive", "show", "--help"],
+        &["archive", "diff", "--help"],
         &["waiting", "--help"],
         &["orders", "--help"],
         &["hold", "--help"],
@@ -202,6 +203,8 @@ async fn help_says_what_the_exit_codes_mean() {
             assert!(help.contains(line), "{args:?}: {help}");
         }
     }
+    let help = redrivectl(&["--help"]).await.text();
+    assert!(help.contains("list, show, diff"), "{help}");
 }
 
 #[tokio::test]

@@ -570,6 +570,16 @@ async fn help_says_what_the_exit_codes_of_a_replay_mean() {
     }
 }
 
+#[tokio::test]
+async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
+    for args in [&["replays"][..], &["replays", "show"], &["replays", "stop"], &["replays", "free"]] {
+        let help = redrivectl(&[args, &["--help"]].concat()).await.text();
+        for line in ["  0  done", "  1  it failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
+            assert!(help.contains(line), "{args:?}: {help}");
+        }
+    }
+}
+
 #[test]
 fn the_requeue_can_be_that_of_the_variable() {
     let said = |requeue| {
