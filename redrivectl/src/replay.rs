@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::archive::{Place, Shown, place, read_shown, selection};
+use crate::archive::{Place, Shown, place, read_shown, select};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
@@ -125,23 +125,7 @@ fn requeue(args: &args::Replay, console: &Console) -> Result<Arn, Failed> {
 }
 
 fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
-    // Read as `archive list` reads it, so that it is refused for the same.
-    let chosen = selection(&args.selection, console)?;
-    if chosen.from.zip(chosen.to).is_some_and(|(since, until)| since >= until) {
-        return bad("--until must be later than --since");
-    }
-    let pattern = args.selection.pattern.as_deref().and_then(|json| serde_json::from_str(json).ok());
-    let select = Select {
-        queue: chosen.queue,
-        from: chosen.from,
-        to: chosen.to,
-        reasons: chosen.reasons,
-        topics: chosen.topics,
-        origins: chosen.origins,
-        errors: chosen.errors,
-        targets: chosen.targets,
-        pattern,
-    };
+    let select = select(&args.selection, console)?;
     let fresh = Request::default();
     let request = Request {
         select,

@@ -10,7 +10,7 @@ mod walk;
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 
-pub(crate) use place::{Place, place, s3_place, selection};
+pub(crate) use place::{Place, place, s3_place, select};
 pub(crate) use shown::{Shown, read as read_shown};
 
 pub(super) async fn run(

@@ -1,8 +1,11 @@
 //! The archive and the letters in it that a command line names.
 
+use serde_json::Value;
+
 use crate::args;
 use crate::console::{Console, Failed};
 use sns_redrive::archive::{Pattern, Selection};
+use sns_redrive::replay::Select;
 use sns_redrive::settings::{ArchiveAt, Settings};
 
 /// An archive in S3.
@@ -42,23 +45,36 @@ fn archive_at(text: Option<&str>, whose: &str) -> Result<ArchiveAt, Failed> {
     })
 }
 
-/// The selection of archived letters that the command line asks for.
-pub(crate) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
+/// The archived letters that the command line asks for, in the form in which replays keep them.
+pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select, Failed> {
     let now = console.clock.now();
-    let pattern = args.pattern.as_deref().map(Pattern::parse).transpose().map_err(|problems| {
-        Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
-    })?;
-    Ok(Selection {
+    let (from, to) = (args.since.map(|when| when.at(now)), args.until.map(|when| when.at(now)));
+    if from.zip(to).is_some_and(|(since, until)| since >= until) {
+        return Err(Failed::Input(vec!["--until must be later than --since".to_owned()]));
+    }
+    Ok(Select {
         queue: args.queue.clone(),
-        requeue: (console.variable)("REQUEUE_ARN"),
-        from: args.since.map(|when| when.at(now)),
-        to: args.until.map(|when| when.at(now)),
-        cut_off: None,
+        from,
+        to,
         reasons: args.reason.clone(),
         topics: args.topic.clone(),
         origins: args.origin.clone(),
         errors: args.error.clone(),
         targets: args.target.clone(),
-        pattern,
+        pattern: args.pattern.as_deref().map(pattern).transpose()?,
     })
+}
+
+/// A pattern that can be used; what is wrong with another names the option.
+fn pattern(json: &str) -> Result<Value, Failed> {
+    Pattern::parse(json).map_err(|problems| {
+        Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
+    })?;
+    serde_json::from_str(json).map_err(|error| Failed::Input(vec![format!("--match is not JSON: {error}")]))
+}
+
+/// The selection of archived letters that the command line asks for.
+pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
+    let selection = select(args, console)?.selection(None).map_err(Failed::Input)?;
+    Ok(Selection { requeue: (console.variable)("REQUEUE_ARN"), ..selection })
 }

@@ -195,9 +195,13 @@ async fn every_filter_reaches_the_selection() {
         let list = archive(&cloud, &[&["list", "--json"], args].concat()).await.json();
         assert_eq!(list["letters"], letters, "{args:?}");
     }
-    for args in
-        [&["--reason", "bad-luck"][..], &["--origin", "moon"], &["--since", "soon"], &["--match", "{}"]]
-    {
+    for args in [
+        &["--reason", "bad-luck"][..],
+        &["--origin", "moon"],
+        &["--since", "soon"],
+        &["--match", "{}"],
+        &["--since", "1h", "--until", "2h"],
+    ] {
         let ran = archive(&cloud, &[&["list"], args].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
     }
