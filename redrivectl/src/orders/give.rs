@@ -78,8 +78,7 @@ impl Request<'_> {
         let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
         let others = control.orders(console).await?;
         let draft = Order { by, ..self.order(pattern, console) };
-        self.check(&draft)?;
-        let reach = check(&draft)?;
+        let reach = self.check(&draft)?;
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
         waker.read(console).await?;
 
@@ -179,9 +178,9 @@ impl Request<'_> {
         Order { id: id(at), at, until: self.give.until.or_else(end), ..order }
     }
 
-    /// Checks that the order may stand in a document, and is in force when letters wake.
-    fn check(&self, order: &Order) -> Result<(), Failed> {
-        check(order)?;
+    /// Prepares an order that may stand in a document, and is in force when letters wake.
+    fn check(&self, order: &Order) -> Result<Reach, Failed> {
+        let reach = check(order)?;
         let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
         let is_short = |end| order.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
         if self.rate.is_some() && order.end().is_some_and(is_short) {
@@ -190,7 +189,7 @@ impl Request<'_> {
                 format!("the order must be in force for more than {seconds} s: so long no letter is woken");
             return Err(Failed::Input(vec![problem]));
         }
-        Ok(())
+        Ok(reach)
     }
 
     fn tell(&self, order: &Order, woken: Option<&Woken>, console: &mut Console) -> Result<(), Failed> {

@@ -74,7 +74,7 @@ pub(crate) async fn run(
     if !as_json {
         write!(console.out, "{preview}")?;
         console.out.flush()?;
-    } else if !args.sign.yes && console.answers {
+    } else if !args.sign.yes && !args.sign.dry_run && console.answers {
         write!(console.err, "{preview}")?;
     }
     let ids: Vec<_> = meant.iter().map(|order| order.id.clone()).collect();

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{ended, ids, order, orders, put_orders, run, shown};
+use super::{ended, ids, order, orders, put_orders, run, run_in, shown};
+use crate::World;
 use crate::waiting::{letter, lines, list};
 use support::{Account, CALLER, DLQ, Fault, REQUEUE, TOPIC};
 
@@ -133,4 +134,14 @@ async fn holds_are_released_by_pattern_or_all_at_once() {
         (2, "redrivectl: there is no order nobody (`orders` shows them)\n")
     );
     assert_eq!(ids(&cloud), ["again"]);
+}
+
+/// JSON is for a script: a person is shown a preview beside it only to answer a question.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_for_a_script_shows_no_preview() {
+    let cloud = Account::new();
+    put_orders(&cloud, &[order("one", "hold", None)]);
+    let world = World { answers: true, ..World::on(&cloud) };
+    let told = run_in(world, &["release", "one", "--dry-run", "--json"]).await.json();
+    assert_eq!(told["released"], json!(["one"]));
 }
