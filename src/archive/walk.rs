@@ -54,8 +54,6 @@ pub struct Archived {
 /// What a walk has come upon so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Objects that were opened.
-    pub objects: u64,
     /// Records that were read, those outside of the selection too.
     pub records: u64,
     /// Objects under the prefix that are none of an archive.
@@ -157,10 +155,7 @@ impl<'s> Walk<'s> {
             self.opening_bytes -= object.bytes;
             let key = object.key;
             match opened {
-                Ok(body) => {
-                    self.tally.objects += 1;
-                    self.reading = Some(Reading::new(key, body));
-                }
+                Ok(body) => self.reading = Some(Reading::new(key, body)),
                 Err(failure) => {
                     return Some(Found::Unread(Unread { key, line: None, why: WhyUnread::Call(failure) }));
                 }

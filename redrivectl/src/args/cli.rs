@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::archive::Archive;
 use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS};
-use super::orders::{Hold, Release, Retry, ShowOrders, Waiting};
+use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{Replay, Replays};
 
@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// The function obeys within 15 seconds. Letters that expire meanwhile are archived as ever. The newest order goes
     /// before all others, and orders go before rules.
     #[command(after_help = EXIT_CODES_OF_ORDERS)]
-    Hold(Box<Hold>),
+    Hold(Box<Give>),
     /// Retry letters now, whatever their schedule says
     ///
     /// Each letter that is received while the order is in force, 15 minutes by default, is attempted at once. Letters that

@@ -14,8 +14,7 @@ pub(crate) use archive::{ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, 
 pub(crate) use cli::{Cli, Command};
 pub(crate) use connection::Connection;
 pub(crate) use orders::{
-    ArchiveOrder, Arrived, ControlPlace, Give, Hold, Picks, Release, Retry, ShowOrders, Sign, Waiting,
-    WaitingBy,
+    ArchiveOrder, Arrived, ControlPlace, Give, Picks, Release, Retry, ShowOrders, Sign, Waiting, WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
 pub(crate) use replay::{EndReplay, Pace, Replay, ReplayPlace, Replays, ReplaysCommand};

@@ -7,12 +7,6 @@ use super::connection::Connection;
 use super::values::{When, lasts, when};
 
 #[derive(Debug, Args)]
-pub(crate) struct Hold {
-    #[command(flatten)]
-    pub(crate) give: Give,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Retry {
     #[command(flatten)]
     pub(crate) give: Give,

@@ -56,17 +56,17 @@ pub(crate) struct Release {
 
 /// An order that has ended, as it is kept.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Ended<'a> {
+struct Ended<'a> {
     #[serde(flatten)]
-    pub(crate) order: &'a Order,
+    order: &'a Order,
     /// The end, by its own time or by somebody.
-    pub(crate) ended: End,
+    ended: End,
 }
 
 /// The end of an order.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub(crate) enum End {
+enum End {
     ByTime { at: Timestamp },
     By(Release),
 }

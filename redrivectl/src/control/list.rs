@@ -20,16 +20,16 @@ pub(crate) struct List<T> {
     /// Objects that were read.
     seen: HashSet<String>,
     /// Lines that could not be read.
-    pub(crate) bad_lines: u64,
+    bad_lines: u64,
     /// Objects that could not be read.
-    pub(crate) bad_objects: u64,
+    bad_objects: u64,
 }
 
 /// A line, as far as it is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<T> {
     /// The moment of the invocation that wrote it.
-    pub(crate) written: Timestamp,
+    written: Timestamp,
     pub(crate) due: Timestamp,
     pub(crate) since: Timestamp,
     pub(crate) kept: T,

@@ -16,9 +16,9 @@ pub(crate) use list::{Line, List};
 /// The prefix, and the client that reaches it.
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
-    pub(crate) s3: Client,
-    pub(crate) bucket: String,
-    pub(crate) prefix: String,
+    s3: Client,
+    bucket: String,
+    prefix: String,
     /// The time of S3 when it last answered a read.
     time: ServerTime,
 }

@@ -23,11 +23,11 @@ use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
 const ARCHIVE_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
 
 pub(crate) async fn hold(
-    args: &args::Hold,
+    args: &args::Give,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let request = Request { action: OrderAction::Hold, give: &args.give, future: true, rate: None };
+    let request = Request { action: OrderAction::Hold, give: args, future: true, rate: None };
     request.run(as_json, console).await
 }
 

@@ -23,22 +23,21 @@ pub(crate) async fn run(
     let control = Control::new(s3, place);
     let orders = control.orders(console).await?;
     let now = console.clock.now();
-    let (all, none) = if args.ended {
-        (control.ended(&orders, now).await?, "No order has ended.")
-    } else {
-        let all = orders.all().iter().filter(|order| !order.has_ended(now));
-        let all: Vec<_> = all.map(|order| (json!(order), row(order, now))).collect();
+    if args.ended {
+        let ended = control.ended(&orders, now).await?;
         if !as_json {
-            let rows: Vec<_> = all.into_iter().map(|(_, row)| row).collect();
+            return tell(ended.iter().map(ended_row).collect(), "No order has ended.", console);
+        }
+        writeln!(console.out, "{}", json!({ "orders": ended }))?;
+    } else {
+        let orders: Vec<_> = orders.all().iter().filter(|order| !order.has_ended(now)).collect();
+        if !as_json {
+            let rows = orders.iter().map(|order| row(order, now)).collect();
             return tell(rows, "No order is in force.", console);
         }
-        (all.into_iter().map(|(order, _)| order).collect(), "")
-    };
-    if as_json {
-        writeln!(console.out, "{}", json!({ "orders": all }))?;
-        return Ok(Finished::Whole);
+        writeln!(console.out, "{}", json!({ "orders": orders }))?;
     }
-    tell(all.iter().map(ended_row).collect(), none, console)
+    Ok(Finished::Whole)
 }
 
 fn tell(mut rows: Vec<Vec<String>>, none: &str, console: &mut Console) -> Result<Finished, Failed> {
