@@ -11,6 +11,9 @@ use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, RE
 const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
+/// The same with an index of ten letters.
+const INDEXED: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
+
 /// Ten letters whose object has no index: their number is known from its size.
 const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-01 11:59:55 UTC";
 
@@ -19,9 +22,13 @@ const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
 
 /// An archive with one object, a line for each of these letters, and an empty requeue.
 fn graveyard(posts: &[Post]) -> Account {
+    graveyard_of(KEY, posts)
+}
+
+fn graveyard_of(key: &str, posts: &[Post]) -> Account {
     let cloud = Account::new();
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
-    cloud.put_at(&format!("graveyard/{KEY}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
+    cloud.put_at(&format!("graveyard/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
     for queue in ["orders-requeue", "orders-dlq"] {
         cloud.drained(queue);
     }
@@ -100,6 +107,32 @@ async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
     assert_eq!(counted["counts"], done["counts"]);
     assert_eq!(done["counts"]["sent"], 10);
     assert_eq!(sent_ids(&cloud), ids(&ten()));
+}
+
+#[tokio::test]
+async fn what_is_selected_is_told_with_its_cut_off_and_exactly_where_the_keys_tell_it() {
+    for (key, cut_off, selected) in [
+        (KEY, &[][..], "at most 25 letters, archived before 2026-11-01 11:59:55 UTC"),
+        (INDEXED, &[], "10 letters, archived before 2026-11-01 11:59:55 UTC"),
+        (
+            INDEXED,
+            &["--cut-off", "2026-10-31T18:00:00Z"],
+            "10 letters, archived before 2026-10-31 18:00:00 UTC",
+        ),
+        (INDEXED, &["--cut-off", "24h"], "0 letters, archived before 2026-10-31 12:00:00 UTC"),
+    ] {
+        let cloud = graveyard_of(key, &ten());
+        for dry_run in [&["--dry-run"][..], &[]] {
+            let told = replay(&cloud, &[cut_off, dry_run].concat()).await.text();
+            assert_eq!(told.lines().nth(1).unwrap(), format!("  selected  {selected}"), "{told}");
+        }
+    }
+    let cloud = graveyard_of(INDEXED, &ten());
+    let state = replay(&cloud, &["--json", "--cut-off", "2026-10-31T18:00:00Z"]).await.json();
+    assert_eq!((&state["cutOff"], &state["exact"]), (&json!("2026-10-31T18:00:00Z"), &json!(true)));
+    let ran = replay(&cloud, &["--cut-off", "2026-11-02"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("cutOff: must not lie in the future"), "{}", ran.err);
 }
 
 #[tokio::test]
@@ -465,6 +498,71 @@ async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
             error["error"].as_str().unwrap().starts_with("listing dead-letters-control/replays/"),
             "{error}"
         );
+    }
+}
+
+/// Another worker is at these letters, and alive.
+#[tokio::test(start_paused = true)]
+async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
+    let cloud = graveyard(&ten());
+    let ledger =
+        "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+    let claim = json!({ "replay": "20261101T115900Z-0123ab", "worker": "other", "number": 1 });
+    cloud.put(ledger, &json!({ "version": 1, "claim": claim, "entries": [] }).to_string());
+    let ran = replay(&cloud, &["--json"]).await;
+    assert_eq!(ran.code, 5, "{ran:?}");
+    let error: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(error["kind"], "busy");
+    assert!(ran.err.contains("replay 20261101T115900Z-0123ab is at work on letters of this"), "{}", ran.err);
+    assert_eq!(sent_ids(&cloud), ids(&[]));
+}
+
+/// Each time another has written first.
+#[tokio::test]
+async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
+    let cloud = graveyard(&ten());
+    let (id, _) = stopped(&cloud).await;
+    for (args, object) in [(["stop", &id], "stop.json"), (["free", &id], "replay.json")] {
+        cloud.script(move |call| {
+            let writes = call.operation == "PutObject" && call.target.ends_with(object);
+            if writes { Fault::refuse(412, "PreconditionFailed", "others") } else { Fault::Pass }
+        });
+        assert_eq!(replays(&cloud, &args).await.code, 5, "{args:?}");
+    }
+}
+
+/// A replay runs in one place, and is stopped from another.
+#[tokio::test(start_paused = true)]
+async fn who_stopped_a_replay_and_why_is_shown() {
+    let cloud = graveyard_of(INDEXED, &ten());
+    let args =
+        [&["replay", "--all", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]].concat();
+    let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
+    let stops = async {
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        let listed = replays(&cloud, &["--json"]).await.json();
+        assert_eq!(listed["replays"][0]["status"], "settling");
+        let id = listed["replays"][0]["id"].as_str().unwrap().to_owned();
+        replays(&cloud, &["stop", &id, "--why", "the wrong topic"]).await.text();
+        id
+    };
+    let (ran, id) = tokio::join!(runs, stops);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let why = format!("  because   {CALLER} stopped it: the wrong topic\n");
+    assert!(ran.out.contains(&why), "{}", ran.out);
+    let shown = replays(&cloud, &["show", &id]).await.text();
+    assert!(shown.contains(&why), "{shown}");
+}
+
+#[tokio::test]
+async fn a_person_sees_the_part_that_is_behind_it() {
+    let cloud = graveyard_of(INDEXED, &ten());
+    let world = World { progress: true, ..World::default() };
+    let ran = replay_in(world, &cloud, &["--ramp", "50,100"]).await;
+    assert_eq!(ran.code, 0);
+    for line in ["[....................] 0 of", "[##########..........] 5 of", "[####################] 10 of"]
+    {
+        assert!(ran.err.contains(&format!("\r\x1b[K{line} 10 letters, step ")), "{line}: {:?}", ran.err);
     }
 }
 
