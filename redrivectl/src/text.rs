@@ -50,9 +50,10 @@ pub(super) fn thousands(number: u64) -> String {
     text
 }
 
-/// `1 letter`, `2,000 letters`, `12 retries`.
+/// `1 letter`, `2,000 letters`, `12 retries`, `3 replays`.
 pub(super) fn count(number: u64, noun: &str) -> String {
-    let noun = match (number, noun.strip_suffix('y')) {
+    let stem = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    let noun = match (number, stem) {
         (1, _) => noun.to_owned(),
         (_, Some(stem)) => format!("{stem}ies"),
         (_, None) => format!("{noun}s"),
@@ -152,6 +153,7 @@ mod tests {
             [count(0, "letter"), count(1, "letter"), count(1000, "letter")].join("; "),
             "0 letters; 1 letter; 1,000 letters"
         );
+        assert_eq!([count(2, "retry"), count(2, "replay")], ["2 retries", "2 replays"]);
     }
 
     #[test]
