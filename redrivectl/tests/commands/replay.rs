@@ -653,6 +653,43 @@ mod given {
 }
 
 #[tokio::test]
+async fn the_manual_shows_what_is_printed_of_replays() {
+    let cloud = graveyard_of(INDEXED, &ten());
+    let kept = replay(&cloud, &["--json"]).await.json();
+    let cloud = Account::new();
+    let keep = |state: Value| {
+        let id = state["id"].as_str().unwrap();
+        cloud.put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &state.to_string());
+    };
+    let with = |fields: Value| {
+        let mut state = kept.clone();
+        state.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        state
+    };
+    let mut stopped = with(json!({
+        "id": "20261102T093105Z-81c0d4", "began": "2026-11-02T09:31:05Z", "cutOff": "2026-11-02T09:31:00Z",
+        "letters": 1000, "counts": { "sent": 10 }, "cameBack": 10, "step": 1, "steps": 4, "status": "stopped",
+        "because": "of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the queues",
+    }));
+    stopped["request"]["why"] = json!("the worker is back");
+    keep(stopped);
+    keep(with(json!({
+        "id": "20261019T164402Z-5e07b9", "began": "2026-10-19T16:44:02Z", "letters": 42_318,
+        "counts": { "sent": 42_318 },
+    })));
+    keep(with(json!({
+        "id": "20261019T160000Z-c3d1f8", "began": "2026-10-19T16:00:00Z", "letters": 42_318, "by": "the function",
+        "counts": { "sent": 7200 }, "freed": { "at": "2026-10-19T16:40:00Z", "by": CALLER },
+    })));
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+    for args in [&[][..], &["show", "20261102T093105Z-81c0d4"]] {
+        let printed = replays(&cloud, args).await.text();
+        assert!(manual.contains(&format!("```text\n{printed}```\n")), "{args:?} prints:\n{printed}");
+    }
+}
+
+#[tokio::test]
 async fn help_says_what_the_exit_codes_of_a_replay_mean() {
     let help = redrivectl(&["replay", "--help"]).await.text();
     for line in [
