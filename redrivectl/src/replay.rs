@@ -128,8 +128,9 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     let select = select(&args.selection, console)?;
     let fresh = Request::default();
     let request = Request {
+        // What others have sent no replay sends once more, unless it is asked to.
+        all: args.all || (args.selection.not_replayed && select == Select::default()),
         select,
-        all: args.all,
         cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
         to: args.to.clone(),
         dry_run: args.dry_run,
@@ -141,7 +142,7 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         why: args.why.clone(),
     };
     request.check().map_err(Failed::Input)?;
-    if args.resume.is_none() && args.from.is_none() && request.select == Select::default() && !args.all {
+    if args.resume.is_none() && args.from.is_none() && request.select == Select::default() && !request.all {
         return bad(
             "which letters? Give --topic, --since, --reason or others, or --all for the whole archive",
         );

@@ -26,6 +26,7 @@
 //! | `request` | what is asked for |
 //! | `run` | begins or goes on |
 //! | `kept` | shows, stops and frees |
+//! | `sent` | tells which archived letters were sent |
 //! | `given` | finds records that are given in the archive |
 //! | `drive`, `progress` | goes through the stages, several units at once |
 //! | `rounds`, `lane` | the same by a state machine, in many functions at once |
@@ -67,6 +68,7 @@ mod request;
 mod requeue;
 mod rounds;
 mod run;
+mod sent;
 mod state;
 mod store;
 mod version;
@@ -81,4 +83,5 @@ pub use letters::{Input, Source};
 pub use parts::{Parts, Replay};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};
+pub use sent::Sent;
 pub use state::{Counts, Freed, Place, State, Status};

@@ -46,9 +46,14 @@ pub(super) struct Plan {
 }
 
 impl Unit {
+    /// The folder of a queue below `replays/`.
+    pub(super) fn queue_folder(queue: &str) -> String {
+        format!("queues/queue={queue}/")
+    }
+
     /// The folder of its hour below `replays/`.
     pub(super) fn folder(queue: &str, hour: &str) -> String {
-        format!("queues/queue={queue}/hour={hour}/")
+        format!("{}hour={hour}/", Self::queue_folder(queue))
     }
 
     /// The key of its ledger below `replays/`.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::place::{Place, place};
+use super::replayed::Replayed;
 use super::shown::read;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished, read_file};
@@ -41,7 +42,7 @@ pub(super) async fn run(
     let selection = Selection::default();
     let mut originals = HashMap::new();
     let letters = Walk::over(clients.s3, &bucket, objects, &selection);
-    let mut unread = walk(letters, console, |_, letter| {
+    let mut unread = walk(letters, &mut Replayed::nobody(), console, |_, letter, _| {
         let place = (letter.key, letter.line);
         if places.contains(&place) {
             originals.insert(place, letter.record);

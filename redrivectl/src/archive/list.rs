@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::place::{Place, place, selection};
+use super::replayed::Replayed;
 use super::walk::walk;
 use crate::args::By;
 use crate::console::{Console, Failed, Finished};
@@ -18,6 +19,8 @@ use sns_redrive::archive::{Record, Walk};
 /// Letters that are counted together.
 struct Group {
     letters: u64,
+    /// Those of them that a replay has sent.
+    replayed: u64,
     first: Timestamp,
     last: Timestamp,
     /// The SQS message id of the first one.
@@ -29,19 +32,20 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place, console)?;
+    let Place { bucket, prefix } = place(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = aws::clients(&args.letters.connection, console).await?;
 
     let mut groups: BTreeMap<Vec<Option<String>>, Group> = BTreeMap::new();
     let mut known = HashSet::new();
     let mut doubles = 0;
+    let mut replayed = Replayed::of(&args.letters, clients.s3.clone(), console)?;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, console, |_, letter| {
+    let unread = walk(letters, &mut replayed, console, |_, letter, has_gone| {
         let record = letter.record;
         if known.insert(record.identity()) {
             let values = args.by.iter().map(|by| by.value(&record)).collect();
-            groups.entry(values).and_modify(|group| group.add(&record)).or_insert_with(|| Group::of(&record));
+            groups.entry(values).or_insert_with(|| Group::of(&record)).add(&record, has_gone);
         } else {
             doubles += 1;
         }
@@ -50,23 +54,34 @@ pub(super) async fn run(
     .await?;
 
     let letters: u64 = groups.values().map(|group| group.letters).sum();
+    let not_replayed: u64 = groups.values().map(Group::not_replayed).sum();
+    let is_known = replayed.is_known();
     if as_json {
-        let groups: Vec<_> = groups.iter().map(|(values, group)| group.to_json(&args.by, values)).collect();
-        let list = json!({ "groups": groups, "letters": letters, "doubles": doubles, "unread": unread });
+        let all = groups.iter().map(|(values, group)| group.to_json(&args.by, values, is_known));
+        let all: Vec<_> = all.collect();
+        let mut list = json!({ "groups": all, "letters": letters, "doubles": doubles, "unread": unread });
+        if is_known {
+            list["notReplayed"] = not_replayed.into();
+        }
         writeln!(console.out, "{list}")?;
     } else {
         if letters > 0 {
-            let rows = groups.iter().map(|(values, group)| group.row(values));
-            let rows: Vec<_> = std::iter::once(header(&args.by)).chain(rows).collect();
-            writeln!(console.out, "{}", table(&rows, &[args.by.len()]))?;
+            let rows = groups.iter().map(|(values, group)| group.row(values, is_known));
+            let rows: Vec<_> = std::iter::once(header(&args.by, is_known)).chain(rows).collect();
+            let first = args.by.len();
+            writeln!(console.out, "{}", table(&rows, &[first, first + usize::from(is_known)]))?;
         }
-        writeln!(console.out, "{}.", sums(letters, doubles, unread))?;
+        let not_replayed = (is_known && letters > 0).then_some(not_replayed);
+        writeln!(console.out, "{}.", sums(letters, not_replayed, doubles, unread))?;
     }
     Ok(Finished::of(unread))
 }
 
-fn sums(letters: u64, doubles: u64, unread: u64) -> String {
+fn sums(letters: u64, not_replayed: Option<u64>, doubles: u64, unread: u64) -> String {
     let mut sums = count(letters, "letter");
+    if let Some(not_replayed) = not_replayed {
+        sums = format!("{sums}, {} not replayed", thousands(not_replayed));
+    }
     if doubles > 0 {
         sums = format!("{sums}; {} more stored twice, after a crash", count(doubles, "record"));
     }
@@ -76,33 +91,43 @@ fn sums(letters: u64, doubles: u64, unread: u64) -> String {
     sums
 }
 
-fn header(by: &[By]) -> Vec<String> {
-    let columns = ["letters", "first (UTC)", "last (UTC)", "example"];
-    by.iter().map(|by| by.title()).chain(columns).map(str::to_owned).collect()
+fn header(by: &[By], is_known: bool) -> Vec<String> {
+    let columns = ["first (UTC)", "last (UTC)", "example"];
+    let letters = ["letters", "not replayed"].into_iter().take(1 + usize::from(is_known));
+    by.iter().map(|by| by.title()).chain(letters).chain(columns).map(str::to_owned).collect()
 }
 
 impl Group {
     fn of(record: &Record) -> Self {
         let at = record.archived();
-        Self { letters: 1, first: at, last: at, example: record.message.message_id.clone() }
+        Self { letters: 0, replayed: 0, first: at, last: at, example: record.message.message_id.clone() }
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &Record, is_replayed: bool) {
         let at = record.archived();
         self.letters += 1;
+        self.replayed += u64::from(is_replayed);
         (self.first, self.last) = (self.first.min(at), self.last.max(at));
     }
 
-    fn row(&self, values: &[Option<String>]) -> Vec<String> {
-        let values = values.iter().map(|value| value.as_deref().map_or("(none)".to_owned(), harmless));
-        let columns = [thousands(self.letters), utc(self.first), utc(self.last), harmless(&self.example)];
-        values.chain(columns).collect()
+    fn not_replayed(&self) -> u64 {
+        self.letters - self.replayed
     }
 
-    fn to_json(&self, by: &[By], values: &[Option<String>]) -> Value {
+    fn row(&self, values: &[Option<String>], is_known: bool) -> Vec<String> {
+        let values = values.iter().map(|value| value.as_deref().map_or("(none)".to_owned(), harmless));
+        let not_replayed = is_known.then(|| thousands(self.not_replayed()));
+        let columns = [utc(self.first), utc(self.last), harmless(&self.example)];
+        values.chain([thousands(self.letters)]).chain(not_replayed).chain(columns).collect()
+    }
+
+    fn to_json(&self, by: &[By], values: &[Option<String>], is_known: bool) -> Value {
         let mut fields: Map<String, Value> =
             by.iter().zip(values).map(|(by, value)| (by.field().to_owned(), json!(value))).collect();
         fields.insert("letters".to_owned(), self.letters.into());
+        if is_known {
+            fields.insert("notReplayed".to_owned(), self.not_replayed().into());
+        }
         fields.insert("first".to_owned(), self.first.to_string().into());
         fields.insert("last".to_owned(), self.last.to_string().into());
         fields.insert("example".to_owned(), self.example.clone().into());

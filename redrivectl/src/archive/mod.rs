@@ -3,6 +3,7 @@
 mod diff;
 mod list;
 mod place;
+mod replayed;
 mod show;
 mod shown;
 mod walk;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::place::{Place, place, selection};
+use super::replayed::Replayed;
 use super::shown::shown;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished};
@@ -16,13 +17,18 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place, console)?;
+    let Place { bucket, prefix } = place(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = aws::clients(&args.letters.connection, console).await?;
 
     let mut letters_shown = 0;
+    let mut replayed = if args.letters.selection.not_replayed {
+        Replayed::of(&args.letters, clients.s3.clone(), console)?
+    } else {
+        Replayed::nobody()
+    };
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, console, |page, letter| {
+    let unread = walk(letters, &mut replayed, console, |page, letter, _| {
         if !is_meant(&letter.record, &args.ids) {
             return Ok(());
         }

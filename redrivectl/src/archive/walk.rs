@@ -1,5 +1,6 @@
 //! The walk through an archive, with its progress.
 
+use super::replayed::Replayed;
 use crate::console::{Console, Failed};
 use crate::screen::Page;
 use crate::text::{count, harmless, thousands};
@@ -8,18 +9,24 @@ use sns_redrive::archive::{Archived, Found, Unread, Walk};
 /// Records between two changes of the line of progress.
 const STEP: u64 = 500;
 
-/// Walks an archive; each letter is handed to `take`, and what could not be read is said as it comes.
-/// The answer is how many things could not be read.
+/// Walks an archive; each letter that is meant is handed to `take`, with whether a replay has sent it, and what could not be
+/// read is said as it comes. The answer is how many things could not be read.
 pub(super) async fn walk(
     mut walk: Walk<'_>,
+    replayed: &mut Replayed,
     console: &mut Console,
-    mut take: impl FnMut(&mut Page<'_>, Archived) -> Result<(), Failed>,
+    mut take: impl FnMut(&mut Page<'_>, Archived, bool) -> Result<(), Failed>,
 ) -> Result<u64, Failed> {
     let mut page = Page::new(console);
     let (mut unread, mut shown) = (0, 0);
     while let Some(found) = walk.next().await {
         match found {
-            Found::Letter(letter) => take(&mut page, *letter)?,
+            Found::Letter(letter) => {
+                let has_gone = replayed.has(&letter, &mut page.screen).await?;
+                if !(has_gone && replayed.leaves_out) {
+                    take(&mut page, *letter, has_gone)?;
+                }
+            }
             Found::Unread(what) => {
                 unread += 1;
                 page.screen.say(&text(&what))?;

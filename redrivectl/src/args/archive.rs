@@ -80,7 +80,7 @@ pub(crate) struct ArchiveShow {
 #[derive(Debug, Args)]
 pub(crate) struct Letters {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: ReplayPlace,
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
@@ -92,6 +92,17 @@ pub(crate) struct Place {
     /// The archive, s3://bucket/prefix; without it that of the variable ARCHIVE
     #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<String>,
+}
+
+/// The archive, and the place of what replays know of it.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayPlace {
+    #[command(flatten)]
+    pub(crate) archive: Place,
+    /// The function's control prefix, s3://bucket/prefix, below which replays keep what they have sent; without it that of
+    /// the variable CONTROL, else the archive's prefix with -control at its end
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) control: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +135,9 @@ pub(crate) struct Selection {
     /// Matching this EventBridge pattern, as rules of a redrive policy have it
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
+    /// That no replay has sent
+    #[arg(long)]
+    pub(crate) not_replayed: bool,
 }
 
 fn reason_names() -> [&'static str; ArchiveReason::ALL.len()] {

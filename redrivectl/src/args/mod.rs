@@ -10,11 +10,13 @@ mod plan;
 mod replay;
 mod values;
 
-pub(crate) use archive::{ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, By, Place, Selection};
+pub(crate) use archive::{
+    ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, By, Letters, Place, ReplayPlace, Selection,
+};
 pub(crate) use cli::{Cli, Command};
 pub(crate) use connection::Connection;
 pub(crate) use orders::{
     ArchiveOrder, Arrived, ControlPlace, Give, Picks, Release, Retry, ShowOrders, Sign, Waiting, WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::{EndReplay, Pace, Replay, ReplayPlace, Replays, ReplaysCommand};
+pub(crate) use replay::{EndReplay, Pace, Replay, Replays, ReplaysCommand};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::archive::{Place, Selection};
+use super::archive::{ReplayPlace, Selection};
 use super::connection::Connection;
 use super::help::EXIT_CODES_OF_REPLAYS;
 use super::values::{When, settle, target, when};
@@ -38,7 +38,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
     pub(crate) cut_off: Option<When>,
     /// Also letters that a replay has sent already
-    #[arg(long, help_heading = "Which letters")]
+    #[arg(long, conflicts_with = "not_replayed", help_heading = "Which letters")]
     pub(crate) again: bool,
     /// Go on with the replay of this id, which `replays` shows; what it selects stays as it was
     #[arg(
@@ -60,17 +60,6 @@ pub(crate) struct Replay {
     pub(crate) pace: Pace,
     #[command(flatten)]
     pub(crate) connection: Connection,
-}
-
-/// The archive, and the place of what replays know of it.
-#[derive(Debug, Args)]
-pub(crate) struct ReplayPlace {
-    #[command(flatten)]
-    pub(crate) archive: Place,
-    /// The function's control prefix, s3://bucket/prefix, below which replays keep what they have sent; without it that of
-    /// the variable CONTROL, else the archive's prefix with -control at its end
-    #[arg(long, value_name = "PLACE")]
-    pub(crate) control: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -116,24 +116,33 @@ async fn a_list_counts_by_topic_reason_and_day() {
     assert_eq!(
         rows,
         [
-            vec!["topic", "reason", "day (UTC)", "letters", "first (UTC)", "last (UTC)", "example"],
-            vec!["(none)", "rule", "2026-11-01", "1", noon, noon, &e],
-            vec!["(none)", "unrecognised", "2026-11-01", "1", noon, noon, &d],
-            vec![TOPIC, "exhausted", "2026-10-31", "3", day_before, "2026-10-31 12:01:00", &a],
-            vec![TOPIC, "exhausted", "2026-11-01", "1", noon, noon, &ids("c")[0]],
+            vec![
+                "topic",
+                "reason",
+                "day (UTC)",
+                "letters",
+                "not replayed",
+                "first (UTC)",
+                "last (UTC)",
+                "example"
+            ],
+            vec!["(none)", "rule", "2026-11-01", "1", "1", noon, noon, &e],
+            vec!["(none)", "unrecognised", "2026-11-01", "1", "1", noon, noon, &d],
+            vec![TOPIC, "exhausted", "2026-10-31", "3", "3", day_before, "2026-10-31 12:01:00", &a],
+            vec![TOPIC, "exhausted", "2026-11-01", "1", "1", noon, noon, &ids("c")[0]],
             vec![],
-            vec!["6 letters; 1 record more stored twice, after a crash."],
+            vec!["6 letters, 6 not replayed; 1 record more stored twice, after a crash."],
         ]
     );
     let list =
         archive(&cloud, &["list", "--json", "--reason", "rule", "--reason", "unrecognised"]).await.json();
     let group = |reason: &str, at: &str, id: &str| {
-        json!({ "topicArn": null, "reason": reason, "day": "2026-11-01", "letters": 1, "first": at, "last": at,
+        json!({ "topicArn": null, "reason": reason, "day": "2026-11-01", "letters": 1, "notReplayed": 1, "first": at, "last": at,
                 "example": id })
     };
     let groups =
         [group("rule", "2026-11-01T12:00:00Z", &e), group("unrecognised", "2026-11-01T12:00:00.001Z", &d)];
-    assert_eq!(list, json!({ "groups": groups, "letters": 2, "doubles": 0, "unread": 0 }));
+    assert_eq!(list, json!({ "groups": groups, "letters": 2, "notReplayed": 2, "doubles": 0, "unread": 0 }));
 }
 
 /// Each field by which letters can be counted, and an order of them.
@@ -165,7 +174,10 @@ async fn letters_are_counted_by_any_fields() {
         assert_eq!(first(&list, field), expected, "{by}");
     }
     let text = archive(&cloud, &["list", "--by", "error,hour", "--by", "reason"]).await.text();
-    assert!(text.starts_with("error         hour (UTC)        reason        letters  first (UTC)"), "{text}");
+    assert!(
+        text.starts_with("error         hour (UTC)        reason        letters  not replayed  first (UTC)"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -214,7 +226,7 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     cloud.put(&format!("graveyard/{key}"), "{\"version\": 2}\nS3CR3T\n");
     let ran = archive(&cloud, &["list"]).await;
     assert_eq!(ran.code, 1);
-    assert!(ran.out.ends_with("\n5 letters; 2 could not be read.\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("\n5 letters, 5 not replayed; 2 could not be read.\n"), "{}", ran.out);
     assert_eq!(
         ran.err,
         format!(

@@ -1,0 +1,86 @@
+//! The letters that replays have sent, for whoever looks into the archive.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::error::ReplayError;
+use super::kept::Replays;
+use super::ledger::Ledger;
+use super::plan::Unit;
+use crate::archive::{Archived, Identity, Object};
+
+/// Ledgers that are read at once.
+const AHEAD: usize = 16;
+
+/// The letters that replays have sent. Those of one hour of a queue are held at a time.
+#[derive(Debug)]
+pub struct Sent {
+    replays: Replays,
+    /// The object that was asked about last.
+    key: Arc<str>,
+    /// Its queue.
+    queue: String,
+    /// The folders of that queue's hours in which a replay has been.
+    hours: HashSet<String>,
+    /// The folder of the object's hour.
+    hour: String,
+    /// The letters of that hour.
+    letters: HashSet<Identity>,
+}
+
+impl Sent {
+    /// What the replays of one place have sent.
+    #[must_use]
+    pub fn new(replays: Replays) -> Self {
+        Self {
+            replays,
+            key: "".into(),
+            queue: String::new(),
+            hours: HashSet::new(),
+            hour: String::new(),
+            letters: HashSet::new(),
+        }
+    }
+
+    /// Whether some replay has sent a letter. One that a replay may have sent, without knowing it, counts as not sent. Whoever
+    /// asks in the order of the archive has each ledger read once.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn has(&mut self, letter: &Archived) -> Result<bool, ReplayError> {
+        if letter.key != self.key {
+            let object = Object::new(Arc::clone(&letter.key), 0, None);
+            self.look(object.queue(), &object.hour()).await?;
+            self.key = object.key;
+        }
+        Ok(self.letters.contains(&letter.record.identity()))
+    }
+
+    async fn look(&mut self, queue: &str, hour: &str) -> Result<(), ReplayError> {
+        let store = &self.replays.store;
+        if self.queue != queue {
+            let folders = store.list(&Unit::queue_folder(queue), Some("/")).await?;
+            (self.queue, self.hours) = (queue.to_owned(), folders.into_iter().collect());
+        }
+        let folder = Unit::folder(queue, hour);
+        if self.hour == folder {
+            return Ok(());
+        }
+        let mut letters = HashSet::new();
+        if self.hours.contains(&folder) {
+            let keys = store.list(&folder, None).await?.into_iter();
+            let keys = keys.filter(|key| Unit::number_of(key).is_some());
+            let mut ledgers = stream::iter(keys)
+                .map(|key| async move { store.read::<Ledger>(&key).await })
+                .buffer_unordered(AHEAD);
+            while let Some(ledger) = ledgers.next().await {
+                letters.extend(ledger?.iter().flat_map(|found| found.document.sent(None)).copied());
+            }
+        }
+        (self.hour, self.letters) = (folder, letters);
+        Ok(())
+    }
+}
