@@ -13,6 +13,7 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use crate::text::brief;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
+use sns_redrive::replay::ReplayError;
 
 /// The difference between this machine's clock and a server's that is worth a line.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
@@ -145,6 +146,17 @@ pub(crate) enum Failed {
     /// The output could not be written.
     #[error("cannot write: {0}")]
     Output(#[from] std::io::Error),
+}
+
+impl From<ReplayError> for Failed {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Request(faults) => Self::Input(faults),
+            ReplayError::Busy(_) | ReplayError::TakenUp(_) => Self::Busy(error.to_string()),
+            error if error.is_denied() => Self::Denied(error.to_string()),
+            error => Self::Work(error.to_string()),
+        }
+    }
 }
 
 /// The policy of a file; the built-in one where there is none.

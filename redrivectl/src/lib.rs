@@ -15,6 +15,7 @@ mod console;
 mod control;
 mod explain;
 mod orders;
+mod place;
 mod plan;
 mod replay;
 mod replays;

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::archive::{Place, Shown, place, read_shown, select};
+use crate::archive::{Shown, read_shown, select};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
-use crate::control;
+use crate::place::{self, Place};
 use crate::screen::Screen;
 use crate::text::{bar, count, harmless, table, thousands, utc};
 use sns_redrive::archive::BadRecord;
@@ -26,8 +26,8 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.place.archive, console)?;
-    let (control_bucket, control_prefix) = control::place_of_replays(&args.place, console)?;
+    let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
+    let control = place::replays(&args.place, console)?;
     let requeue = requeue(args, console)?;
     let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
@@ -43,10 +43,19 @@ pub(super) async fn run(
     let by = who(args.by.as_deref(), &sts).await;
     let clock = console.clock.clone();
     let workers = args.pace.workers.into();
-    let parts =
-        Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers };
+    let parts = Parts {
+        clients,
+        bucket,
+        prefix,
+        control_bucket: control.bucket,
+        control_prefix: control.prefix,
+        requeue,
+        clock,
+        by,
+        workers,
+    };
     let replay = Replay::new(parts);
-    replay.check_requeue().await.map_err(|error| failed(error, false))?;
+    replay.check_requeue().await?;
     let mut resume = args.resume.as_ref().map(|id| resumption(id, args));
     if resume.is_none() && !request.dry_run && !args.new {
         resume = ask(&replay, &request, &source, args, console).await?;
@@ -96,8 +105,7 @@ async fn ask(
     args: &args::Replay,
     console: &mut Console,
 ) -> Result<Option<Resume>, Failed> {
-    let unfinished = replay.kept().unfinished(request, source).await;
-    let unfinished = unfinished.map_err(|error| failed(error, false))?;
+    let unfinished = replay.kept().unfinished(request, source).await?;
     let Some(state) = unfinished.first() else { return Ok(None) };
     let (id, sent) = (harmless(&state.id), count(state.counts.sent, "letter"));
     writeln!(
@@ -161,16 +169,14 @@ fn records(text: &str) -> Result<Vec<Input>, Failed> {
     if records.is_empty() { bad("no record is given") } else { Ok(records) }
 }
 
-pub(crate) fn failed(error: ReplayError, interrupted: bool) -> Failed {
-    match error {
-        ReplayError::Request(faults) => Failed::Input(faults),
-        ReplayError::NotPlanned if interrupted => {
-            Failed::Stopped("interrupted while it looked through the archive; nothing was sent".to_owned())
-        }
-        ReplayError::Busy(_) | ReplayError::TakenUp(_) => Failed::Busy(error.to_string()),
-        error if error.is_denied() => Failed::Denied(error.to_string()),
-        error => Failed::Work(error.to_string()),
+/// An error of a replay, which may have been interrupted.
+fn failed(error: ReplayError, interrupted: bool) -> Failed {
+    if interrupted && error == ReplayError::NotPlanned {
+        return Failed::Stopped(
+            "interrupted while it looked through the archive; nothing was sent".to_owned(),
+        );
     }
+    error.into()
 }
 
 /// How it ended: whether every letter that was asked for is sent, or could be.

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished};
-use crate::control;
-use crate::replay::{failed, summary, who};
+use crate::place::{self, Place};
+use crate::replay::{summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::replay::{Replays, State};
 
@@ -20,7 +20,7 @@ pub(super) async fn run(
     let (state, said) = match &args.command {
         None => {
             let replays = kept(&args.place, &args.connection, console).await?;
-            let all = replays.all().await.map_err(|error| failed(error, false))?;
+            let all = replays.all().await?;
             if as_json {
                 writeln!(console.out, "{}", json!({ "replays": all }))?;
             } else {
@@ -43,7 +43,7 @@ pub(super) async fn run(
             (replays.free(&end.one.id, end.why.as_deref()).await, said)
         }
     };
-    let state = state.map_err(|error| failed(error, false))?;
+    let state = state?;
     if as_json {
         writeln!(console.out, "{}", json!(state))?;
     } else {
@@ -58,14 +58,14 @@ async fn kept(
     connection: &args::Connection,
     console: &Console,
 ) -> Result<Replays, Failed> {
-    let (bucket, prefix) = control::place_of_replays(place, console)?;
+    let Place { bucket, prefix } = place::replays(place, console)?;
     let s3 = aws::clients(connection, console).await?.s3;
     Ok(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
 }
 
 /// The replays, for whoever ends one and is kept with it.
 async fn signed(end: &args::EndReplay, console: &Console) -> Result<Replays, Failed> {
-    let (bucket, prefix) = control::place_of_replays(&end.one.place, console)?;
+    let Place { bucket, prefix } = place::replays(&end.one.place, console)?;
     let (clients, sts) = aws::clients_and_sts(&end.one.connection, console).await?;
     let by = who(end.by.as_deref(), &sts).await;
     Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))

@@ -10,8 +10,9 @@ use serde_json::json;
 use crate::args::{self, WaitingBy};
 use crate::aws;
 use crate::console::{Console, Failed, Finished};
-use crate::control::{Control, List, place};
+use crate::control::{Control, List};
 use crate::orders::reach;
+use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::policy::Touches;
 use sns_redrive::waiting::WaitingLetter;
@@ -29,7 +30,7 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let reach = reach(&args.picks, &args.arrived, console)?;
-    let place = place(&args.place, console)?;
+    let place = place::control(&args.place, console)?;
     let s3 = aws::clients(&args.connection, console).await?.s3;
     let now = console.clock.now();
     let mut list = List::new();

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::place::{Place, place};
 use super::replayed::Replayed;
 use super::shown::read;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished, read_file};
+use crate::place::{self, Place};
 use crate::text::{count, harmless, thousands};
 use crate::{args, aws};
 use sns_redrive::archive::{Object, Record, Selection, Walk};
@@ -32,7 +32,7 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, .. } = place(&args.place, console)?;
+    let Place { bucket, .. } = place::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
     let clients = aws::clients(&args.connection, console).await?;
 

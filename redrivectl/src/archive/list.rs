@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::place::{Place, place, selection};
 use super::replayed::Replayed;
+use super::select::selection;
 use super::walk::walk;
 use crate::args::By;
 use crate::console::{Console, Failed, Finished};
+use crate::place::{self, Place};
 use crate::text::{count, harmless, table, thousands, utc};
 use crate::{args, aws};
 use sns_redrive::archive::{Record, Walk};
@@ -32,7 +33,7 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place.archive, console)?;
+    let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = aws::clients(&args.letters.connection, console).await?;
 

@@ -2,8 +2,8 @@
 
 mod diff;
 mod list;
-mod place;
 mod replayed;
+mod select;
 mod show;
 mod shown;
 mod walk;
@@ -11,7 +11,7 @@ mod walk;
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 
-pub(crate) use place::{Place, place, s3_place, select};
+pub(crate) use select::select;
 pub(crate) use shown::{Shown, read as read_shown};
 
 pub(super) async fn run(

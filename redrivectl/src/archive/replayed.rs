@@ -5,8 +5,7 @@ use sns_redrive::replay::{Replays, Sent};
 
 use crate::args;
 use crate::console::{Console, Failed};
-use crate::control;
-use crate::replay::failed;
+use crate::place::{self, Place};
 use crate::screen::Screen;
 use crate::text::harmless;
 
@@ -26,11 +25,11 @@ impl Replayed {
         console: &Console,
     ) -> Result<Self, Failed> {
         let leaves_out = letters.selection.not_replayed;
-        let place = match control::place_of_replays(&letters.place, console) {
+        let place = match place::replays(&letters.place, console) {
             Err(failed) if leaves_out => return Err(failed),
             place => place.ok(),
         };
-        let sent = place.map(|(bucket, prefix)| {
+        let sent = place.map(|Place { bucket, prefix }| {
             Sent::new(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
         });
         Ok(Self { sent, leaves_out })
@@ -51,7 +50,7 @@ impl Replayed {
         let Some(sent) = &mut self.sent else { return Ok(false) };
         match sent.has(letter).await {
             Ok(has) => Ok(has),
-            Err(error) if self.leaves_out => Err(failed(error, false)),
+            Err(error) if self.leaves_out => Err(error.into()),
             Err(error) => {
                 self.sent = None;
                 let error = harmless(&error.to_string());

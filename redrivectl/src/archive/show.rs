@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use super::place::{Place, place, selection};
 use super::replayed::Replayed;
+use super::select::selection;
 use super::shown::shown;
 use super::walk::walk;
 use crate::console::{Console, Failed, Finished};
+use crate::place::{self, Place};
 use crate::screen::Page;
 use crate::text::{count, harmless, table, utc};
 use crate::{args, aws};
@@ -17,7 +18,7 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let Place { bucket, prefix } = place(&args.letters.place.archive, console)?;
+    let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = aws::clients(&args.letters.connection, console).await?;
 

@@ -18,7 +18,8 @@ pub(crate) use show::run as list;
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed};
-use crate::control::{Control, place};
+use crate::control::Control;
+use crate::place;
 
 /// Letters with a retry that is due so soon wake by themselves, seconds.
 const SOON: i64 = 60;
@@ -35,7 +36,7 @@ async fn connect(
     connection: &args::Connection,
     console: &Console,
 ) -> Result<Connected, Failed> {
-    let place = place(place_args, console)?;
+    let place = place::control(place_args, console)?;
     let (clients, sts) = aws::clients_and_sts(connection, console).await?;
     Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts })
 }

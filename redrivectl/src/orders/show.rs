@@ -9,7 +9,8 @@ use super::preview::ends;
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished};
-use crate::control::{Control, place};
+use crate::control::Control;
+use crate::place;
 use crate::text::{harmless, table, utc};
 use sns_redrive::policy::Order;
 
@@ -18,7 +19,7 @@ pub(crate) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let place = place(&args.place, console)?;
+    let place = place::control(&args.place, console)?;
     let s3 = aws::clients(&args.connection, console).await?.s3;
     let control = Control::new(s3, place);
     let orders = control.orders(console).await?;
