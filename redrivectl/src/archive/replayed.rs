@@ -50,7 +50,7 @@ impl Replayed {
         let Some(sent) = &mut self.sent else { return Ok(false) };
         match sent.has(letter).await {
             Ok(has) => Ok(has),
-            Err(error) if self.leaves_out => Err(error.into()),
+            Err(error) if self.leaves_out => Err(Failed::Work(error.to_string())),
             Err(error) => {
                 self.sent = None;
                 let error = harmless(&error.to_string());
