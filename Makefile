@@ -62,9 +62,10 @@ bench: ## Calls, speed, memory and start of the release binary, after some minut
 wake: build ## How long 100,000 waiting letters take to wake, in five minutes: [PAGE=docs/figures.md]
 	target/debug/bench --redrivectl target/debug/redrivectl --alone $(if $(PAGE),--write $(PAGE)) wake
 
-replay: ## How fast a replay reads and sends letters, in a minute after some of building: [PAGE=docs/figures.md]
+replay: ## How fast the workers of a replay read and send letters, in two minutes after some of building: [PAGE=docs/figures.md]
+	cargo build --release --package sns-redrive --bin sns-redrive-replay
 	cargo build --release -p proof --example replay
-	target/release/examples/replay $(if $(PAGE),--write $(PAGE))
+	target/release/examples/replay --function target/release/sns-redrive-replay $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000
 WORLDS ?= 20000
