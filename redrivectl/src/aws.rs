@@ -37,11 +37,25 @@ pub(super) async fn clients_and_sts(
     args: &args::Connection,
     console: &Console,
 ) -> Result<(Clients, aws_sdk_sts::Client), Failed> {
-    let (config, path_style) = match &console.config {
-        Some(config) => (config.clone(), false),
-        None => config(args, console).await?,
-    };
+    let (config, path_style) = given_or_read(args, console).await?;
     Ok((Clients::from_config(&config, path_style), aws_sdk_sts::Client::new(&config)))
+}
+
+/// The client of Step Functions, the one that says who the caller is, and the region.
+pub(super) async fn states_and_sts(
+    args: &args::Connection,
+    console: &Console,
+) -> Result<(aws_sdk_sfn::Client, aws_sdk_sts::Client, String), Failed> {
+    let (config, _) = given_or_read(args, console).await?;
+    let region = config.region().map(ToString::to_string).unwrap_or_default();
+    Ok((aws_sdk_sfn::Client::new(&config), aws_sdk_sts::Client::new(&config), region))
+}
+
+async fn given_or_read(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
+    match &console.config {
+        Some(config) => Ok((config.clone(), false)),
+        None => config(args, console).await,
+    }
 }
 
 /// Asks AWS who the caller is: its ARN, or why nobody knows.

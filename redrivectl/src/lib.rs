@@ -14,6 +14,7 @@ mod aws;
 mod console;
 mod control;
 mod explain;
+mod machine;
 mod orders;
 mod place;
 mod plan;

@@ -11,6 +11,7 @@ use crate::archive::{Shown, read_shown, select};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
+use crate::machine;
 use crate::place::{self, Place};
 use crate::screen::Screen;
 use crate::text::{bar, count, harmless, table, thousands, utc};
@@ -26,10 +27,16 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let request = request(args, console)?;
+    if let Some(stack) = args.stack.as_deref().filter(|_| !request.dry_run)
+        && let Some(execution) = start(stack, &request, args, console).await?
+    {
+        told(stack, &execution, as_json, console)?;
+        return Ok(Finished::Whole);
+    }
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
     let requeue = requeue(args, console)?;
-    let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from cannot both be standard input");
@@ -78,6 +85,36 @@ pub(super) async fn run(
         write!(console.out, "{}", summary(&state, &[]))?;
     }
     Ok(finished(&state))
+}
+
+/// Has the state machine of a stack replay; none where the stack has none, which is told.
+async fn start(
+    stack: &str,
+    request: &Request,
+    args: &args::Replay,
+    console: &mut Console,
+) -> Result<Option<String>, Failed> {
+    let resume = args.resume.as_ref().map(|id| resumption(id, args));
+    let execution = match &resume {
+        Some(resume) => machine::start(stack, resume, &args.connection, console).await?,
+        None => machine::start(stack, request, &args.connection, console).await?,
+    };
+    if execution.is_none() {
+        writeln!(console.err, "redrivectl: there is no state machine {stack}-replay: this terminal replays")?;
+    }
+    Ok(execution)
+}
+
+/// Says which execution replays, and how to follow it.
+fn told(stack: &str, execution: &str, as_json: bool, console: &mut Console) -> std::io::Result<()> {
+    if as_json {
+        return writeln!(console.out, "{}", serde_json::json!({ "executionArn": execution }));
+    }
+    writeln!(
+        console.out,
+        "The state machine {stack}-replay replays: {execution}\n\n\
+         To follow it: redrivectl replays\nTo stop it: redrivectl replays stop ID"
+    )
 }
 
 fn bad<T>(problem: &str) -> Result<T, Failed> {

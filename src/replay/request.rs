@@ -121,20 +121,20 @@ pub struct Request {
 }
 
 /// A wish that a replay goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resume {
     /// Its id.
     #[serde(rename = "resume")]
     pub id: String,
     /// Another rate.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
     /// Another threshold.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u32>,
     /// Another time to settle.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<u32>,
 }
 

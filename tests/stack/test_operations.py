@@ -8,7 +8,7 @@ import pytest
 from test_replay import Copies, begun, bury, deployed, in_requeue, kept, replays, texts
 from world import policy
 
-from local.stack import wait_until
+from local.stack import ROOT_KEYS, wait_until
 from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
@@ -73,7 +73,10 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
 def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(world):
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
-    execution = operations.execute({"all": True, "rate": 20, "ramp": [100], "why": "billing is mended"})
+    wish = ["replay", "--all", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]
+    started = redrivectl(deployment, *wish, "--stack", deployment.name, "--json", keys=ROOT_KEYS)
+    assert started.returncode == 0, started.stderr
+    execution = json.loads(started.stdout)["executionArn"]
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
     [state] = replays(deployment)
     stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
@@ -84,6 +87,9 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     assert output["replay"]["because"] == "jo stopped it: it is down again"
     sent = output["replay"]["counts"]["sent"]
     assert 0 < sent < 400
+
+    shown = redrivectl(deployment, "replays", "show", state["id"])
+    assert all(word in shown.stdout for word in (execution, "billing is mended", "stopped in step 1 of 1")), shown.stdout
 
     status, output = operations.ended(operations.execute({"resume": state["id"], "rate": 10_000}))
     assert (status, output["replay"]["status"], output["replay"]["counts"]) == ("SUCCEEDED", "done", {"sent": 400})
@@ -112,6 +118,14 @@ def test_killed_worker_of_the_state_machine_is_made_up_for(world):
     arrived.take()
     assert set(arrived.texts()) == set(texts(range(3000))), "nothing lost, nothing invented"
     assert len(arrived.bodies) - 3000 <= state["counts"]["repeated"]
+
+
+def test_without_a_state_machine_the_terminal_replays(world):
+    deployment, billing = deployed(world, QUICK)
+    bury(world, deployment, billing, 20)
+    ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", "--stack", deployment.name)
+    assert (ran.returncode, "no state machine" in ran.stderr, "20 letters" in ran.stdout) == (0, True, True), ran
+    assert Copies(billing).wait_for(20).texts() == texts(range(20))
 
 
 def test_whoever_is_not_named_in_the_requeue_sends_nothing_by_the_state_machine_either(world):

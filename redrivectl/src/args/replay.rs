@@ -17,6 +17,9 @@ pub(crate) struct Replay {
     /// The function's requeue; without it that of the variable REQUEUE_ARN
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<String>,
+    /// Have the state machine NAME-replay of operations.yaml do it; where there is none, and in a dry run, this terminal does
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "policy"])]
+    pub(crate) stack: Option<String>,
     /// Count what would be sent, and send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
