@@ -184,7 +184,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn another_replay_under_way_is_no_error() {
     let world = World::with_letters(2000);
-    let slow = wish(json!({ "ramp": [100], "rate": 5, "threshold": 100 }));
+    let slow = wish(json!({ "ramp": [100], "rate": 5 }));
     let (replay, operator) = (world.replay_by(&Caller::new("slow")), Operator::default());
     let running = replay.begin(&slow, &Source::Archive, None, &operator);
     let function = function(&world, &ACTIVE);

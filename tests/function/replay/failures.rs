@@ -158,7 +158,7 @@ async fn a_slow_bucket_does_not_make_it_lose_itself() {
         let wait = if is_state { 5 } else { u64::from(is_send) };
         Fault::Pass.after(Duration::from_secs(wait))
     });
-    let done = world.run(json!({ "ramp": [100], "threshold": 100 })).await.unwrap();
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 180));
 }
 

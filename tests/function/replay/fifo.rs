@@ -35,8 +35,7 @@ async fn letters_of_a_group_go_one_after_the_other_by_time_over_all_units() {
         let before = calls.fetch_add(1, Ordering::Relaxed) as u64 % 20;
         Fault::Pass.after(Duration::from_millis(20 - before))
     });
-    let done =
-        world.run(json!({ "ramp": [20, 60, 100], "settleSeconds": 0, "threshold": 100 })).await.unwrap();
+    let done = world.run(json!({ "ramp": [20, 60, 100], "settleSeconds": 0 })).await.unwrap();
     assert_eq!(done.counts.sent, 3000);
     for group in 0..3 {
         let expected: Vec<_> = (0..3000).filter(|n| n % 100 % 3 == group).map(|n| n.to_string()).collect();

@@ -147,12 +147,9 @@ impl World {
 
     fn faults(&self, faults: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
         let stay = self.stay;
-        self.aws.set_faults(Faults::new(move |call| match faults(call) {
-            Fault::Pass if !stay && call.operation == "GetQueueAttributes" => {
-                let empty = json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } });
-                Fault::Nonsense(200, empty.to_string())
-            }
-            fault => fault,
+        self.aws.set_faults(Faults::new(move |call| {
+            let fault = faults(call);
+            if stay || call.operation != "GetQueueAttributes" { fault } else { of_an_empty_queue(fault) }
         }));
     }
 
@@ -254,6 +251,18 @@ impl World {
 
     fn calls(&self, operation: &str) -> Vec<Arc<Call>> {
         self.aws.calls().into_iter().filter(|call| call.operation == operation).collect()
+    }
+}
+
+/// The answer of a queue without letters, where it would answer.
+fn of_an_empty_queue(fault: Fault) -> Fault {
+    match fault {
+        Fault::Pass => {
+            let empty = json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } });
+            Fault::Nonsense(200, empty.to_string())
+        }
+        Fault::Slow(wait, then) => of_an_empty_queue(*then).after(wait),
+        fault => fault,
     }
 }
 

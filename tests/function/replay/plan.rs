@@ -111,8 +111,7 @@ async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
     object(0, 0..900);
     object(10, 850..1700);
     object(20, 1690..1700);
-    let done =
-        world.run(json!({ "ramp": [3, 60, 100], "settleSeconds": 0, "threshold": 100 })).await.unwrap();
+    let done = world.run(json!({ "ramp": [3, 60, 100], "settleSeconds": 0 })).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.doubles), (1700, 60));
     assert_eq!(world.numbers(), numbers(0..1700));
     // Also where only the second of the two is selected.

@@ -29,8 +29,7 @@ fn settled(operator: Operator) -> Vec<u64> {
 async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
     let world = World::with_letters(250);
     let operator = Operator::default();
-    let request = json!({ "settleSeconds": 120, "threshold": 100 });
-    let done = world.run_by(&operator, request).await.unwrap();
+    let done = world.run_by(&operator, json!({ "settleSeconds": 120 })).await.unwrap();
     assert_eq!(settled(operator), [3, 13, 50]);
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 250, 0));
     let took = world.aws.clock().now().duration_since(at(START)).as_secs();
@@ -238,7 +237,7 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
         if denied { Fault::Denied } else { Fault::Pass }
     });
     let operator = Operator::default();
-    let done = world.run_by(&operator, json!({ "ramp": [10, 100], "threshold": 100 })).await.unwrap();
+    let done = world.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
     assert_eq!((done.counts.sent, done.queues), (100, vec![]));
     let told = operator.left_out.lock().unwrap().clone();
     assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
