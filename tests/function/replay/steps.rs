@@ -187,29 +187,36 @@ async fn the_last_step_goes_on_being_watched() {
 /// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that was
 /// republished to a topic and fails again.
 #[tokio::test(start_paused = true)]
-async fn it_stops_when_letters_of_a_step_still_wait_in_the_requeue_or_are_dead_letters_again() {
-    // A dead-letter queue is read once more, when it is seen whether it can be.
-    for (queue, before) in [("orders-requeue", 1), ("orders-dlq", 2)] {
-        let world = World { stay: true, ..World::with_letters(100) };
-        // The function takes what is sent, but two letters are in a queue when the step has settled.
-        let reads = AtomicUsize::new(0);
+async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden_or_delayed() {
+    for queue in ["orders-requeue", "orders-dlq"] {
+        let world = World { stay: true, ..World::with_letters(1000) };
+        // What waits there before has nothing to do with the replay: 50 letters, and 7 in the other queue.
+        let is_sent = AtomicBool::new(false);
         world.faults(move |call| {
+            is_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
             if call.operation != "GetQueueAttributes" {
                 return Fault::Pass;
             }
-            let is_there = call.target == queue && reads.fetch_add(1, Ordering::Relaxed) >= before;
-            let number = if is_there { "2" } else { "0" };
-            let hidden = json!({ "Attributes": { "ApproximateNumberOfMessagesNotVisible": number } });
-            Fault::Nonsense(200, hidden.to_string())
+            let [visible, hidden, delayed] = match (call.target == queue, is_sent.load(Ordering::Relaxed)) {
+                (true, false) => [30, 15, 5],
+                (true, true) => [10, 25, 17],
+                (false, _) => [4, 2, 1],
+            };
+            let waiting = json!({ "Attributes": {
+                "ApproximateNumberOfMessages": visible.to_string(),
+                "ApproximateNumberOfMessagesNotVisible": hidden.to_string(),
+                "ApproximateNumberOfMessagesDelayed": delayed.to_string(),
+            } });
+            Fault::Nonsense(200, waiting.to_string())
         });
-        let stopped = world.run(json!({ "ramp": [10, 100] })).await.unwrap();
+        let stopped = world.run(json!({})).await.unwrap();
         assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{queue}");
         let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
         assert_eq!(stopped.because.as_deref(), Some(why));
         let done = world.resume(&stopped.id).await.unwrap();
         assert_eq!(
             (done.status, done.counts.sent),
-            (Status::Done, 100),
+            (Status::Done, 1000),
             "what waited before is no fault of the rest"
         );
     }
@@ -226,6 +233,65 @@ async fn letters_that_were_sent_within_a_minute_may_wait_in_the_last_step() {
     assert_eq!(paused.status, Status::Running);
     let done = world.resume(&paused.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.because), (Status::Done, 1000, None));
+}
+
+/// After a minute, or the time that a step is given where that is longer, the function should have taken them.
+#[tokio::test(start_paused = true)]
+async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
+    // Slices of 200 letters, each in 25 seconds. After the fourth those of the first wait since 75 seconds.
+    for (settle, status, sent) in
+        [(0, Status::Stopped, 800), (60, Status::Stopped, 800), (120, Status::Done, 1000)]
+    {
+        let world = World { stay: true, ..World::with_letters(1000) };
+        world.no_faults();
+        let request = json!({ "ramp": [100], "settleSeconds": settle, "rate": 8 });
+        let ended = world.run(request).await.unwrap();
+        assert_eq!((ended.status, ended.counts.sent), (status, sent), "{settle} s");
+        let why = "of 800 letters of step 1: 0 refused by SQS, 0 back in the archive, 200 more than before wait in the queues";
+        assert_eq!(ended.because.as_deref(), (status == Status::Stopped).then_some(why), "{settle} s");
+    }
+}
+
+/// Whoever goes on has seen what came back, and may know better than whoever began.
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
+    let world = World::with_letters(100);
+    // Of steps of 10, 40 and 50 letters.
+    coming_back(&world, &["0", "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
+    let stopped = world.run(json!({ "ramp": [10, 50, 100], "settleSeconds": 30 })).await.unwrap();
+    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
+    let go_on = async |change: Resume| {
+        world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await
+    };
+    for (change, why) in [
+        (Resume { rate: Some(0), ..resume(&stopped.id) }, "rate: must be from 1 to 10000"),
+        (Resume { threshold: Some(101), ..resume(&stopped.id) }, "threshold: must be from 0 to 100"),
+        (
+            Resume { settle_seconds: Some(3601), ..resume(&stopped.id) },
+            "settleSeconds: must be from 0 to 3600",
+        ),
+    ] {
+        assert_eq!(go_on(change).await.unwrap_err().to_string(), format!("bad request: {why}"));
+        assert_eq!(world.replay().kept().show(&stopped.id).await.unwrap(), stopped, "nothing has changed");
+    }
+    // 11 of the 40 letters of the second step come back.
+    let change = Resume { threshold: Some(27), ..resume(&stopped.id) };
+    let stopped = go_on(change).await.unwrap();
+    assert_eq!((stopped.status, stopped.counts.sent, stopped.request.threshold), (Status::Stopped, 50, 27));
+
+    let world = World::with_letters(100);
+    coming_back(&world, &["0", "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
+    let begun = world.run(json!({ "ramp": [10, 50, 100], "settleSeconds": 30 })).await.unwrap();
+    let began = world.aws.clock().now();
+    let change =
+        Resume { id: begun.id.clone(), rate: Some(10), threshold: Some(28), settle_seconds: Some(300) };
+    let done = world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+    let request = Request { rate: 10, threshold: 28, settle_seconds: 300, ..begun.request };
+    assert_eq!(done.request, request, "they are kept");
+    // 90 letters in 8 seconds, the first ten at once, and one step to settle.
+    let took = world.aws.clock().now().duration_since(began).as_secs();
+    assert!((306..312).contains(&took), "{took} s");
 }
 
 /// Then nobody can say whether letters fall back into it, and the operator hears of that.
@@ -267,28 +333,37 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
 /// What settling or a slow archive cost is not made up for afterwards.
 #[tokio::test(start_paused = true)]
 async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
-    let world = World::new();
-    for hour in 10..16 {
-        let name = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.jsonl");
-        let ids = (0..40).map(|letter| plain(&format!("{hour}{letter:02}")));
-        world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
-    }
-    let moments = Arc::new(Mutex::new(Vec::new()));
-    let (seen, clock) = (Arc::clone(&moments), world.aws.clock().clone());
-    world.faults(move |call| {
-        if call.operation == "SendMessageBatch" {
-            seen.lock().unwrap().push((clock.millis(), call.entries.len()));
+    for workers in [1, 3] {
+        let world = World { workers, ..World::new() };
+        for hour in 10..16 {
+            let name =
+                format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n40-r0.jsonl");
+            let ids = (0..40).map(|letter| plain(&format!("{hour}{letter:02}")));
+            world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
         }
-        Fault::Pass.after(Duration::from_millis(20))
-    });
-    let done = world.run(json!({ "rate": 10, "ramp": [100] })).await.unwrap();
-    assert_eq!(done.counts.sent, 240);
-    let moments = moments.lock().unwrap();
-    let (first, last) = (moments[0].0, moments[moments.len() - 1].0);
-    assert!(last - first >= 22_500, "240 letters in {} ms", last - first);
-    for (begin, _) in moments.iter() {
-        let within = moments.iter().filter(|(at, _)| (*begin..*begin + 1000).contains(at));
-        let letters: usize = within.map(|(_, letters)| letters).sum();
-        assert!(letters <= 20, "{letters} within a second");
+        let moments = Arc::new(Mutex::new(Vec::new()));
+        let (seen, clock) = (Arc::clone(&moments), world.aws.clock().clone());
+        world.faults(move |call| {
+            if call.operation == "SendMessageBatch" {
+                seen.lock().unwrap().push((clock.millis(), call.entries.len()));
+            }
+            // Slower than the sending of what was read before.
+            let is_letters = call.operation == "GetObject" && call.target.contains("date=");
+            Fault::Pass.after(Duration::from_millis(if is_letters { 10_000 } else { 20 }))
+        });
+        let request = json!({ "rate": 10, "ramp": [50, 100], "settleSeconds": 30 });
+        let done = world.run(request).await.unwrap();
+        assert_eq!((done.status, done.counts.sent), (Status::Done, 240));
+        let moments = moments.lock().unwrap();
+        let (first, last) = (moments[0].0, moments[moments.len() - 1].0);
+        assert!(last - first >= 22_500 + 30_000, "240 letters in {} ms", last - first);
+        for (begin, _) in moments.iter() {
+            let within = moments.iter().filter(|(at, _)| (*begin..*begin + 1000).contains(at));
+            let letters: usize = within.map(|(_, letters)| letters).sum();
+            assert!(letters <= 20, "{letters} within a second");
+        }
+        // The step that settled, and with one worker the reading of what comes next.
+        let pauses = moments.windows(2).filter(|two| two[1].0 - two[0].0 > 3000).count();
+        assert_eq!(pauses, if workers == 1 { 5 } else { 1 });
     }
 }
