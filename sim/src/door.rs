@@ -205,7 +205,10 @@ impl Begun<'_> {
                 at_once(End::Hang)
             }
             fault => match self.aws.effect(call, fault) {
-                (End::Answer(response), took) => (end_of(fault, Some(response)), took),
+                (End::Answer(response), took) => {
+                    let late = if let Fault::Late(late) = fault { *late } else { Duration::ZERO };
+                    (end_of(fault, Some(response)), took + late)
+                }
                 other => other,
             },
         }

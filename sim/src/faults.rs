@@ -31,6 +31,8 @@ pub enum Fault {
     HangBefore,
     /// There is an effect and no answer.
     HangAfter,
+    /// There is an effect, and the answer comes so much later.
+    Late(Duration),
     /// The connection breaks before the effect.
     ResetBefore,
     /// The connection breaks between effect and answer.

@@ -117,17 +117,16 @@ async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
     }
 }
 
-/// The machine slept while another went on with its replay.
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_lost_its_claim_sends_nothing_more() {
-    let world = World::with_letters(40);
-    // Its second write of the ledger takes two minutes.
+/// A slow worker, and one that goes on with its replay after 70 seconds: what came of the slow one.
+async fn overtaken(
+    world: &World,
+    fault: impl Fn(usize) -> Fault + Send + Sync + 'static,
+) -> (Result<State, ReplayError>, State) {
     let writes = AtomicUsize::new(0);
     world.faults(move |call| {
         let is_ledger =
             &*call.caller == "slow" && call.operation == "PutObject" && call.target.ends_with("000000.json");
-        let nth = if is_ledger { writes.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        if is_ledger && nth == 1 { Fault::Pass.after(Duration::from_mins(2)) } else { Fault::Pass }
+        if is_ledger { fault(writes.fetch_add(1, Ordering::Relaxed)) } else { Fault::Pass }
     });
     let request = wish(json!({ "ramp": [100], "rate": 10 }));
     let slow = world.replay_by(&Caller::new("slow"));
@@ -138,29 +137,96 @@ async fn a_worker_that_lost_its_claim_sends_nothing_more() {
         let id = world.replay().kept().all().await.unwrap()[0].id.clone();
         world.resume(&id).await.unwrap()
     };
-    let (slow, other) = tokio::join!(running, other);
+    tokio::join!(running, other)
+}
+
+/// The machine slept while another went on with its replay.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_lost_its_claim_sends_nothing_more() {
+    let world = World::with_letters(40);
+    // Its second write of the ledger takes two minutes.
+    let late = |write| if write == 1 { Fault::Pass.after(Duration::from_mins(2)) } else { Fault::Pass };
+    let (slow, other) = overtaken(&world, late).await;
     assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
     assert_eq!((other.status, other.counts.sent), (Status::Done, 40));
     assert!(world.sent().len() as u64 <= 40 + other.counts.repeated, "{}", world.sent().len());
+}
+
+/// It has written that it sends these letters, and hears of that when another has sent them.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_heard_of_late_sends_nothing() {
+    for nth in 0..2 {
+        let world = World::with_letters(40);
+        let late = move |write| if write == nth { Fault::Late(Duration::from_mins(2)) } else { Fault::Pass };
+        let (slow, other) = overtaken(&world, late).await;
+        assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
+        assert_eq!((other.status, other.counts.sent, other.counts.repeated), (Status::Done, 40, 10));
+        assert_eq!(world.numbers(), numbers(0..40), "none goes twice, though ten were in doubt");
+    }
+}
+
+/// Also by a clock alone that says so: the other kind stands still while a machine sleeps.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_written_anew_until_it_is_fresh() {
+    for sleeps in [false, true] {
+        for slow in [1, 2, usize::MAX] {
+            let world = World::with_letters(5);
+            let (writes, skew) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicI64::new(0)));
+            let (seen, ahead) = (Arc::clone(&writes), Arc::clone(&skew));
+            world.faults(move |call| {
+                let is_ledger = call.operation == "PutObject" && call.target.ends_with("000000.json");
+                let is_late = is_ledger && seen.fetch_add(1, Ordering::Relaxed) < slow;
+                match is_late {
+                    false => Fault::Pass,
+                    true if sleeps => {
+                        ahead.fetch_add(25_000, Ordering::Relaxed);
+                        Fault::Pass
+                    }
+                    true => Fault::Late(Duration::from_secs(25)),
+                }
+            });
+            let clock = world.aws.clock().clone();
+            let clock =
+                Clock::from_fn(move || at(clock.now().as_millisecond() + skew.load(Ordering::Relaxed)));
+            let replay = Replay::new(Parts { clock, ..world.parts(&Caller::new("somebody")) });
+            let request = wish(json!({ "ramp": [100] }));
+            let ended = replay.begin(&request, &Source::Archive, None, &Operator::default()).await;
+            let writes = writes.load(Ordering::Relaxed);
+            if slow > 2 {
+                let failed = ended.unwrap_err().to_string();
+                assert!(failed.contains("000000.json failed: DeadlineExceeded"), "{failed}");
+                assert_eq!((writes, world.sent().len()), (3, 0));
+            } else {
+                // And once more after the sending.
+                assert_eq!((ended.unwrap().counts.sent, writes), (5, slow + 2));
+                assert_eq!(world.numbers(), numbers(0..5));
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_version_wrote_is_left_as_it_is() {
     let world = World::with_letters(3);
     let id = world.run(json!({ "ramp": [100] })).await.unwrap().id;
-    for (key, _) in world.objects(CONTROL).into_iter().filter(|(key, _)| !key.ends_with("jsonl")) {
-        let (_, text) = world.objects(&key).remove(0);
+    world.replay().kept().stop(&id, None).await.unwrap();
+    let mut kinds = BTreeSet::new();
+    for (key, text) in world.objects(CONTROL).into_iter().filter(|(key, _)| !key.ends_with("jsonl")) {
         let newer = text.replace("\"version\":1", "\"version\":2");
         assert_ne!(text, newer, "{key}");
         world.put(&key, &newer, START);
-        let refused = if key.ends_with("replay.json") {
-            world.replay().kept().show(&id).await.map(|_| ())
-        } else {
-            world.run(json!({ "ramp": [100] })).await.map(|_| ())
+        let kind = key.rsplit('/').next().unwrap().to_owned();
+        let refused = match kind.as_str() {
+            "replay.json" => world.replay().kept().show(&id).await.map(|_| ()),
+            "stop.json" => world.replay().kept().stop(&id, None).await.map(|_| ()),
+            _ => world.run(json!({ "ramp": [100] })).await.map(|_| ()),
         };
         assert_eq!(refused, Err(ReplayError::Newer(format!("s3://graveyard/{key}"))));
         assert_eq!(world.objects(&key)[0].1, newer);
         world.put(&key, &text, START);
+        kinds.insert(kind);
     }
+    let all = ["000000.json", "cuts.json", "replay.json", "stop.json"];
+    assert_eq!(kinds.iter().collect::<Vec<_>>(), all, "everything that is kept was tried");
     assert_eq!(world.sent().len(), 3);
 }

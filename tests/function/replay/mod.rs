@@ -16,7 +16,7 @@ mod what_is_sent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -169,9 +169,9 @@ impl World {
         Clients::from_config(&config, false)
     }
 
-    fn replay_by(&self, caller: &Caller) -> Replay {
+    fn parts(&self, caller: &Caller) -> Parts {
         let (clock, skew) = (self.aws.clock().clone(), self.skew);
-        Replay::new(Parts {
+        Parts {
             clients: self.clients(caller),
             bucket: "graveyard".to_owned(),
             prefix: ARCHIVE.to_owned(),
@@ -181,7 +181,11 @@ impl World {
             clock: Clock::from_fn(move || at(clock.now().as_millisecond() + skew)),
             by: caller.id.to_string(),
             workers: self.workers,
-        })
+        }
+    }
+
+    fn replay_by(&self, caller: &Caller) -> Replay {
+        Replay::new(self.parts(caller))
     }
 
     fn replay(&self) -> Replay {
