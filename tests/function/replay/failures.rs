@@ -47,6 +47,30 @@ async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_anoth
     assert_eq!(world.run(request).await.unwrap().counts.sent, 1, "the cause may have been mended");
 }
 
+/// It has found that SQS would not have it.
+#[tokio::test(start_paused = true)]
+async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
+    let world = World::with_letters(30);
+    failing(&world, "5", sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
+    let operator = Operator::default();
+    let (replay, request) = (world.replay(), wish(json!({ "ramp": [100], "rate": 10 })));
+    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let interrupting = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        operator.stopped.store(true, Ordering::Relaxed);
+    };
+    let (paused, ()) = tokio::join!(running, interrupting);
+    let paused = paused.unwrap();
+    assert_eq!((paused.status, paused.counts.sent, paused.counts.refused), (Status::Running, 19, 1));
+    // The cause is mended meanwhile.
+    world.no_faults();
+    let done = world.resume(&paused.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.refused), (Status::Done, 29, 1));
+    let sends = world.calls("SendMessageBatch");
+    let tries = sends.iter().flat_map(|call| &call.entries).filter(|entry| entry.body == "5").count();
+    assert_eq!(tries, 1);
+}
+
 /// A step of refused letters does not swallow the whole selection.
 #[tokio::test(start_paused = true)]
 async fn refused_letters_count_as_failed_in_their_step() {
