@@ -26,6 +26,9 @@ fn plans() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// Letters of a batch in these worlds: no more than go in a second, of one unit.
+const BATCH: u64 = 10;
+
 /// Letters with these numbers lie in the archive and are none of the selection, or cannot be put back.
 fn post(number: u8) -> Post {
     match number {
@@ -42,7 +45,8 @@ fn set_up(plan: &Plan) -> (World, BTreeSet<String>, Value) {
         world.archive(&format!("object-{number}"), &posts);
     }
     let selected = plan.objects.iter().flatten().filter(|letter| **letter < 30);
-    let request = json!({ "select": { "origins": ["raw"] }, "ramp": plan.ramp, "settleSeconds": 0 });
+    let mut request = json!({ "ramp": plan.ramp, "settleSeconds": 0, "rate": BATCH });
+    request["select"] = json!({ "origins": ["raw"] });
     (world, selected.map(ToString::to_string).collect(), request)
 }
 
@@ -54,8 +58,8 @@ fn times(bodies: Vec<String>) -> BTreeMap<String, u64> {
     times
 }
 
-/// Begins the latest replay, or goes on with it, up to a crash; whether it came to the end.
-async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bool)) -> bool {
+/// Begins a replay, or goes on with the latest, up to a crash; how it stands in the end, if it came to that.
+async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bool)) -> Option<State> {
     let unfinished = world.replay().kept().unfinished(&wish(request.clone()), source).await.unwrap();
     let id = unfinished.first().map(|state| state.id.clone());
     let run = async |replay: Replay| {
@@ -67,7 +71,7 @@ async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bo
     };
     let ended = world.crash(|_| true, crash.0, crash.1, run).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    ended.is_some()
+    ended.map(Result::unwrap)
 }
 
 /// No crash: the request is never reached.
@@ -81,8 +85,9 @@ proptest! {
         block_on(async {
             let (world, selected, request) = set_up(&plan);
             let source = Source::Archive;
+            let mut crashed = 0;
             for crash in &plan.crashes {
-                turn(&world, &request, &source, *crash).await;
+                crashed += u64::from(turn(&world, &request, &source, *crash).await.is_none());
                 if plan.others {
                     world.run(request.clone()).await.unwrap();
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -90,7 +95,8 @@ proptest! {
             }
             // Whoever goes on with all that is not at its end.
             for _ in 0..=plan.crashes.len() {
-                prop_assert!(turn(&world, &request, &source, NONE).await);
+                let ended = turn(&world, &request, &source, NONE).await;
+                prop_assert_eq!(ended.map(|state| state.status), Some(Status::Done));
             }
             let times = times(world.bodies());
             let sent: BTreeSet<_> = times.keys().cloned().collect();
@@ -100,6 +106,8 @@ proptest! {
             let repeats = times.values().map(|times| times - 1).sum::<u64>();
             let counted: u64 = all.iter().map(|state| state.counts.repeated).sum();
             prop_assert!(repeats <= counted, "{} repeats, {} counted", repeats, counted);
+            let most = crashed * BATCH;
+            prop_assert!(counted <= most, "{} counted, of {} batches", counted, crashed);
             let booked: u64 = all.iter().map(|state| state.counts.sent).sum();
             prop_assert_eq!(booked, selected.len() as u64, "each letter is booked once");
             prop_assert_eq!(world.run(request).await.unwrap().counts.sent, 0, "nothing is left");
@@ -116,28 +124,65 @@ proptest! {
         turns in prop::collection::vec((any::<bool>(), 0..70_usize, any::<bool>()), 1..6),
     ) {
         block_on(async {
-            let (world, _, request) = set_up(&plan);
+            let (world, selected, request) = set_up(&plan);
             let edited: Vec<Input> = edited.iter().map(|letter| {
                 let mut record = record_at(&post(*letter), NOW);
                 record.message.body = format!("{letter} edited");
                 Ok((record, true))
             }).collect();
             let sources = [Source::Archive, Source::Input(edited)];
-            let mut given = json!({ "ramp": plan.ramp, "settleSeconds": 0 });
+            let mut given = json!({ "ramp": plan.ramp, "settleSeconds": 0, "rate": BATCH });
             given["select"] = json!({});
             let requests = [request, given];
             let ends = [(false, NONE), (true, NONE)];
             let turns = turns.iter().map(|(given, nth, taken)| (*given, (*nth, *taken)));
             for (given, crash) in turns.chain(ends) {
                 let which = usize::from(given);
-                turn(&world, &requests[which], &sources[which], crash).await;
+                let ended = turn(&world, &requests[which], &sources[which], crash).await;
+                if crash == NONE {
+                    prop_assert_eq!(ended.map(|state| state.status), Some(Status::Done));
+                }
             }
             let bodies: BTreeSet<_> = world.bodies().into_iter().collect();
-            for body in &bodies {
-                let both = bodies.contains(&format!("{body} edited"));
-                prop_assert!(!both, "{} went out in both forms", body);
+            for body in &selected {
+                let forms = [body.clone(), format!("{body} edited")];
+                let went = forms.iter().filter(|form| bodies.contains(*form)).count();
+                prop_assert_eq!(went, 1, "{} went out in {} forms", body, went);
             }
+            prop_assert_eq!(bodies.len(), selected.len(), "and nothing else");
             Ok(())
         })?;
+    }
+}
+
+/// However large a unit is, and however many letters a second may go.
+#[test]
+fn a_crash_repeats_no_more_than_a_batch() {
+    for (world, most, letter) in [
+        (World::new(), 1000, plain as fn(&str) -> Post),
+        (World::fifo(), 100, |id| plain(id).queue(FIFO_DLQ).group(&id[id.len() - 1..])),
+    ] {
+        block_on(async {
+            let posts: Vec<_> = (0..2500).map(|id| letter(&id.to_string())).collect();
+            let key = object("a").replace("orders-dlq", posts[0].queue.rsplit(':').next().unwrap());
+            world.put(&key, &posts.iter().map(line).collect::<String>(), NOW);
+            let request = json!({ "ramp": [100] });
+            let run = async |replay: Replay| {
+                replay.begin(&wish(request), &Source::Archive, None, &Operator::default()).await
+            };
+            // In the middle of the second batch.
+            let is_send = |call: &Call| call.operation == "SendMessageBatch";
+            let crashed = world.crash(is_send, most * 3 / 20, true, run).await;
+            assert!(crashed.is_none());
+            let before = world.sent().len();
+            assert!(before > most && before < 2 * most, "{before}");
+            let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+            let done = world.resume(&id).await.unwrap();
+            let repeated = usize::try_from(done.counts.repeated).unwrap();
+            assert_eq!((done.status, done.counts.sent, repeated), (Status::Done, 2500, most));
+            assert!(world.sent().len() <= 2500 + most);
+            let all: BTreeSet<_> = world.bodies().into_iter().collect();
+            assert_eq!(all.len(), 2500);
+        });
     }
 }
