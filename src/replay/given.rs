@@ -67,7 +67,7 @@ impl Given {
             let Some(unit) = searched.unit(record).await? else {
                 let why = NotReplayable::NotArchived;
                 *given.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
-                control.left_out(&at, why.why());
+                control.left_out(&at, &why.why());
                 continue;
             };
             let key = unit.key();

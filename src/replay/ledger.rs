@@ -65,13 +65,13 @@ fn is_zero(number: &u64) -> bool {
 
 /// What is known of a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Known<'l> {
     /// SQS has it, or this replay found that SQS would not have it.
     Done,
     /// This replay may have sent it.
     Again,
-    /// Another replay was cut off while it sent it.
-    InDoubt,
+    /// Another replay, the one of this id, was cut off while it sent it.
+    InDoubt(&'l str),
 }
 
 impl Versioned for Ledger {
@@ -110,7 +110,12 @@ impl Ledger {
 
     /// What is known of its letters to a replay. One that sends letters `again` looks at its own entry only; letters in
     /// doubt of a replay that was freed count as not sent.
-    pub(super) fn known(&self, own: &str, again: bool, freed: &HashSet<String>) -> HashMap<Identity, Known> {
+    pub(super) fn known(
+        &self,
+        own: &str,
+        again: bool,
+        freed: &HashSet<String>,
+    ) -> HashMap<Identity, Known<'_>> {
         let mut known = HashMap::new();
         for entry in &self.entries {
             let is_own = entry.replay == own;
@@ -118,7 +123,7 @@ impl Ledger {
                 continue;
             }
             // What is sent by one replay is sent, whatever another does not know.
-            let doubt = if is_own { Known::Again } else { Known::InDoubt };
+            let doubt = if is_own { Known::Again } else { Known::InDoubt(&entry.replay) };
             if is_own || !freed.contains(&entry.replay) {
                 for letter in &entry.sending {
                     known.entry(*letter).or_insert(doubt);
@@ -190,7 +195,7 @@ mod tests {
         entry.end(&[id("a")], &[id("b")], &[id("d")]);
         let none = freed(&[]);
         let known = ledger.known("two", false, &none);
-        assert_eq!(known, HashMap::from([(id("a"), Known::Done), (id("c"), Known::InDoubt)]));
+        assert_eq!(known, HashMap::from([(id("a"), Known::Done), (id("c"), Known::InDoubt("one"))]));
         assert_eq!(ledger.known("two", true, &none), HashMap::new());
         let own = [(id("a"), Known::Done), (id("b"), Known::Done), (id("c"), Known::Again)];
         assert_eq!(ledger.known("one", false, &none), HashMap::from(own));

@@ -1,5 +1,6 @@
 //! A letter of a replay: its place, and whether it can be sent.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::archive::Identity;
@@ -25,7 +26,7 @@ impl fmt::Display for At {
 }
 
 /// Why a letter cannot be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReplayable {
     /// It has ten attributes, and the mark would be the eleventh.
     Unmarkable,
@@ -35,8 +36,8 @@ pub enum NotReplayable {
     OtherKind,
     /// It lay in the requeue and was never moved there: that is a dead-letter queue.
     NotMoved,
-    /// Another replay was cut off while it sent it.
-    InDoubt,
+    /// The replay of this id was cut off while it sent it.
+    InDoubt(String),
     /// Neither its rule nor the replay knows a target for it.
     NoTarget,
     /// It was given, and is not in the archive.
@@ -46,13 +47,13 @@ pub enum NotReplayable {
 impl NotReplayable {
     /// The name in counts.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Unmarkable => "unmarkable",
             Self::TooLarge => "tooLarge",
             Self::OtherKind => "otherKind",
             Self::NotMoved => "notMoved",
-            Self::InDoubt => "inDoubt",
+            Self::InDoubt(_) => "inDoubt",
             Self::NoTarget => "noTarget",
             Self::NotArchived => "notArchived",
         }
@@ -60,20 +61,22 @@ impl NotReplayable {
 
     /// Why, in words.
     #[must_use]
-    pub fn why(self) -> &'static str {
-        match self {
+    pub fn why(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
             Self::TooLarge => "is too large with the mark",
             Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
             Self::NotMoved => {
                 "lay in the requeue without having been moved there: is that a dead-letter queue?"
             }
-            Self::InDoubt => {
-                "may have been sent by a replay that was cut off: go on with that one, or free its letters"
+            Self::InDoubt(replay) => {
+                return Cow::Owned(format!(
+                    "may have been sent by replay {replay}, which was cut off: go on with it, or free its letters"
+                ));
             }
             Self::NotArchived => "is not in this archive",
             Self::NoTarget => "has no target: give its rule one, or name another for the replay",
-        }
+        })
     }
 }
 

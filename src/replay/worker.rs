@@ -204,7 +204,7 @@ impl Bench<'_> {
         unit: &Unit,
         records: Records,
         counts: Counts,
-        known: &HashMap<Identity, Known>,
+        known: &HashMap<Identity, Known<'_>>,
         own: &Entry,
         met: &Met,
     ) -> Sorted {
@@ -228,7 +228,9 @@ impl Bench<'_> {
                     sorted.counts.already_replayed += u64::from(!own.contains(&identity));
                     continue;
                 }
-                Some(Known::InDoubt) => Judged::NotReplayable(NotReplayable::InDoubt),
+                Some(Known::InDoubt(replay)) => {
+                    Judged::NotReplayable(NotReplayable::InDoubt((*replay).to_owned()))
+                }
                 Some(Known::Again) | None => config.judge(at.clone(), &record, edited),
             };
             let why = match why {
@@ -238,7 +240,7 @@ impl Bench<'_> {
                 }
                 Judged::NotReplayable(why) => {
                     *sorted.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
-                    why.why().to_owned()
+                    why.why().into_owned()
                 }
                 Judged::Bad(bad) => {
                     sorted.counts.unreadable += 1;

@@ -24,7 +24,7 @@ pub use http::{Answer, Request, Server};
 pub use redrive_testing::*;
 pub use sim::lambda::Ran as FunctionRan;
 pub use sim::{Attribute, Call, Data, Entry, EntryFault, Fault};
-pub use world::{Ran, World};
+pub use world::{Log, Ran, World};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

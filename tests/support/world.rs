@@ -160,7 +160,7 @@ impl World {
         let deadline = now + i64::try_from(self.time.as_millis()).unwrap();
         let answer = self.function.handle(event, "req-1", deadline.try_into().unwrap()).await;
         drop(guard);
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let text = log.text();
         let metrics = std::mem::take(&mut *self.lines.lock().unwrap());
         let answer = match answer {
             Ok(answer) => answer,
@@ -216,7 +216,14 @@ fn clock_of(cloud: &Account) -> Clock {
 
 /// Collects what is logged.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// What was written.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

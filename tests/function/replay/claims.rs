@@ -57,7 +57,8 @@ async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_wen
     let operator = Operator::default();
     let other = world.run_by(&operator, request.clone()).await.unwrap();
     assert_eq!((other.counts.sent, other.counts.not_replayable["inDoubt"]), (0, 25));
-    let told = "may have been sent by a replay that was cut off: go on with that one, or free its letters";
+    let told =
+        format!("may have been sent by replay {id}, which was cut off: go on with it, or free its letters");
     assert_eq!(operator.left_out.into_inner().unwrap()[0], format!("{}:1 {told}", indexed("a", 25)));
     let done = world.resume(&id).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 25, 25));

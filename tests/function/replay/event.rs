@@ -1,5 +1,8 @@
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
+use sns_redrive::telemetry::{LogFormat, subscriber};
+use support::Log;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::*;
 
@@ -202,4 +205,35 @@ async fn another_replay_under_way_is_no_error() {
         because.ends_with("is at work on letters of this selection; wait until it is through, or stop it"),
         "{because}"
     );
+}
+
+/// Else nobody would know with which replay to go on, or which to free.
+#[tokio::test(start_paused = true)]
+async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() {
+    let world = World::with_letters(2);
+    let request = wish(json!({ "ramp": [100] }));
+    let is_send = |call: &Call| call.operation == "SendMessageBatch";
+    let died =
+        async |replay: Replay| replay.begin(&request, &Source::Archive, None, &Operator::default()).await;
+    assert!(world.crash(is_send, 0, true, died).await.is_none());
+    let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+    let log = Log::default();
+    let writer = log.clone();
+    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
+        writer.clone()
+    }));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
+    let answer = invoke(&function(&world, &ACTIVE), &world, 60, event).await.unwrap();
+    drop(guard);
+    assert_eq!(answer["counts"], json!({ "notReplayable": { "inDoubt": 2 } }));
+    let lines: Vec<Value> = log.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = lines.iter().filter(|line| line["message"] == "left out of a replay").collect();
+    let why =
+        format!("may have been sent by replay {id}, which was cut off: go on with it, or free its letters");
+    for (line, number) in told.iter().zip(1..) {
+        let expected = [json!(indexed("a", 2)), json!(number), json!(why)];
+        assert_eq!([&line["archive.key"], &line["archive.line"], &line["detail"]], expected.each_ref());
+    }
+    assert_eq!(told.len(), 2);
 }
