@@ -188,6 +188,7 @@ async fn faults_come_as_the_sdk_would_meet_them() {
         (Fault::BreakOff(5), 0, 3),
         (Fault::Stall(5), 0, 4),
         (Fault::Pass.after(Duration::from_secs(31)), 0, 4),
+        (Fault::Late(Duration::from_secs(31)), 0, 5),
     ];
     for (fault, status, messages) in cases {
         let error = once(fault.clone()).await.unwrap_err();
@@ -197,12 +198,12 @@ async fn faults_come_as_the_sdk_would_meet_them() {
     }
     let start = aws.clock().millis();
     assert_eq!(once(Fault::Pass.after(Duration::from_secs(9))).await.unwrap().successful().len(), 1);
-    assert_eq!((aws.clock().millis() - start, len()), (9_000, 5), "waits pass on the paused clock");
+    assert_eq!((aws.clock().millis() - start, len()), (9_000, 6), "waits pass on the paused clock");
     let fails = EntryFault::service("InternalError", "Try again.");
     let failed = once(Fault::Entries(vec![(0, fails)])).await.unwrap();
     assert!(!failed.failed()[0].sender_fault());
     let missing = once(Fault::Entries(vec![(0, EntryFault::Missing)])).await.unwrap();
-    assert_eq!((missing.failed().len(), missing.successful().len(), len()), (0, 0, 5));
+    assert_eq!((missing.failed().len(), missing.successful().len(), len()), (0, 0, 6));
 }
 
 #[tokio::test(start_paused = true)]
