@@ -8,7 +8,7 @@ import pytest
 from test_replay import Copies, begun, bury, deployed, in_requeue, kept, replays, texts
 from world import policy
 
-from local.stack import ROOT_KEYS, wait_until
+from local.stack import wait_until
 from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
@@ -74,7 +74,7 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
     wish = ["replay", "--all", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]
-    started = redrivectl(deployment, *wish, "--stack", deployment.name, "--json", keys=ROOT_KEYS)
+    started = redrivectl(deployment, *wish, "--stack", deployment.name, "--json")
     assert started.returncode == 0, started.stderr
     execution = json.loads(started.stdout)["executionArn"]
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
@@ -89,7 +89,8 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     assert 0 < sent < 400
 
     shown = redrivectl(deployment, "replays", "show", state["id"])
-    assert all(word in shown.stdout for word in (execution, "billing is mended", "stopped in step 1 of 1")), shown.stdout
+    for word in (execution, "billing is mended", "stopped in step 1 of 1"):
+        assert word in shown.stdout, shown.stdout
 
     status, output = operations.ended(operations.execute({"resume": state["id"], "rate": 10_000}))
     assert (status, output["replay"]["status"], output["replay"]["counts"]) == ("SUCCEEDED", "done", {"sent": 400})
