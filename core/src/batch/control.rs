@@ -172,6 +172,8 @@ impl Batch<'_> {
             let (last_read, hides) = (orders.read, orders.waits(now));
             self.notices.push(Notice::OrdersUnread { failure, last_read, hides });
         }
+        drop(orders);
+        self.apply_orders(now);
     }
 
     /// Says whether deliveries that begin now wait when the orders get old.

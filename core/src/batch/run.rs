@@ -136,7 +136,6 @@ impl Batch<'_> {
             }
             Stage::AwaitOrders => {
                 self.orders_read(answer, now);
-                self.apply_orders(now.at);
                 Stage::NextRound
             }
             Stage::AwaitQueues(letters) => {

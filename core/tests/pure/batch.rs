@@ -319,6 +319,11 @@ fn a_batch_without_letters_asks_for_nothing() {
     assert_eq!((reports.len(), asked), (0, 0));
 }
 
+/// A letter of a FIFO topic, in the group of all others.
+fn in_fifo_group(post: Post) -> Post {
+    post.topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
+}
+
 /// What becomes of two letters of a FIFO group, while the first is delivered for so many seconds; with how often the
 /// orders were read. They are `first`, then `later`.
 fn two_of_a_group(
@@ -327,12 +332,7 @@ fn two_of_a_group(
     seconds: i64,
     (first, later): (&OrdersRead, &OrdersRead),
 ) -> (Vec<Outcome>, u32) {
-    let head = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
-    let posts = [head, second].map(|post| {
-        let mut post = post.group("g");
-        FIFO_DLQ.clone_into(&mut post.queue);
-        post
-    });
+    let posts = [in_fifo_group(Post::envelope("a")), second.queue(FIFO_DLQ).group("g")];
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
     let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
     loop {
@@ -361,7 +361,7 @@ fn two_of_a_group(
 fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
     for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
         let machine = machine(&policies()[0], None, None);
-        let second = Post::envelope("b").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        let second = in_fifo_group(Post::envelope("b"));
         let orders = (&OrdersRead::None, &one_order("hold"));
         let (outcomes, _) = two_of_a_group(&machine, second, seconds, orders);
         assert_eq!(outcomes[0], Outcome::Delivered);
@@ -380,4 +380,65 @@ fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is
     let (outcomes, read) = two_of_a_group(&machine, Post::raw("b", "hello"), 20, orders);
     assert_eq!(read, 2);
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
+}
+
+/// Drives a batch whose deliveries take 16 seconds, so that the orders are read again beside them. They are `first`, then
+/// `later`. Every other answer is good.
+fn with_orders_that_change(
+    machine: &Machine,
+    posts: &[Post],
+    (first, later): (&OrdersRead, &OrdersRead),
+) -> Vec<Report> {
+    let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
+    let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
+    loop {
+        let mut actions = batch.poll(now);
+        if actions.is_empty() {
+            break;
+        }
+        if read == 1 && matches!(actions[0].1, Action::Deliver { .. }) {
+            now = Now { at: at(NOW + 16_000), elapsed: Duration::from_secs(16) };
+            actions.splice(0..0, batch.poll(now));
+            assert_eq!(actions.len(), 2, "{actions:?}");
+        }
+        for (id, action) in actions {
+            let answer = if let Action::ReadOrders { .. } = action {
+                read += 1;
+                Answer::Orders(Ok(if read > 1 { later.clone() } else { first.clone() }))
+            } else {
+                answer(&action, &mut || true, &mut HashSet::new())
+            };
+            batch.take(id, answer, now);
+        }
+    }
+    assert_eq!(read, 2);
+    batch.into_reports(now.at)
+}
+
+/// A document with one order about letters that arrived a minute ago and before.
+fn order_about_old_ones(action: &str) -> OrdersRead {
+    let order = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
+        "arrivedBefore": "2026-11-01T11:59:00Z", "at": "2026-11-01T11:00:00Z",
+        "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "w" });
+    let json = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
+    OrdersRead::Document { json, tag: None }
+}
+
+fn old(id: &str) -> Post {
+    Post::envelope(id).sent(NOW - 120_000)
+}
+
+#[test]
+fn orders_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
+    let [none, hold, archive] =
+        [OrdersRead::None, order_about_old_ones("hold"), order_about_old_ones("archive")];
+    for (first, later, expected) in
+        [(&none, &hold, "Deferred"), (&none, &archive, "Archived(Ordered)"), (&hold, &none, "Delivered")]
+    {
+        let machine = machine(&policies()[0], None, None);
+        let posts = [Post::envelope("a"), old("b")].map(in_fifo_group);
+        let reports = with_orders_that_change(&machine, &posts, (first, later));
+        assert_eq!(reports[0].outcome, Outcome::Delivered);
+        assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
+    }
 }
