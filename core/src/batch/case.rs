@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, Deferral, DeliverySpec, Facts, OrderAction, Policy, Retry, Route, Rule, Verdict,
-    plus, seconds_until,
+    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction, Policy, Retry, Route,
+    Rule, Verdict, plus, seconds_until,
 };
 
 /// For how many seconds a letter is hidden that there was no time to send. Its queue would keep it for the whole of its
@@ -68,6 +68,17 @@ pub(super) enum Disposition {
     Observed(Decision),
 }
 
+impl Disposition {
+    /// The action of the order that led to it, where one alone did.
+    pub(super) fn ordered(&self) -> Option<OrderAction> {
+        match self {
+            Self::Archive(ArchiveReason::Ordered) => Some(OrderAction::Archive),
+            Self::Defer(Deferral { why: DeferReason::Ordered, .. }) => Some(OrderAction::Hold),
+            _ => None,
+        }
+    }
+}
+
 impl<'p> Case<'p> {
     /// A letter under its rule; one that cannot be matched against the rules is for the archive.
     pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
@@ -97,9 +108,9 @@ impl<'p> Case<'p> {
         case
     }
 
-    /// Whether it was to be archived by an order that does not say so any more.
-    pub(super) fn is_taken_back(&self, reason: ArchiveReason) -> bool {
-        reason == ArchiveReason::Ordered && self.facts.ordered.action() != Some(OrderAction::Archive)
+    /// Whether an order led to this disposition that does not say so any more.
+    pub(super) fn is_taken_back(&self, disposition: &Disposition) -> bool {
+        disposition.ordered().is_some_and(|action| self.facts.ordered.action() != Some(action))
     }
 
     /// Goes on where the archive did not take the letter: nothing more is attempted.

@@ -15,7 +15,7 @@ use super::time::half_of;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{ArchiveReason, BadOrders, OrderAction, Ordered, Orders, Retry, plus};
+use crate::policy::{BadOrders, OrderAction, Ordered, Orders, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The time of an invocation that its control objects may take, reading and writing together.
@@ -262,14 +262,13 @@ impl Batch<'_> {
         }
     }
 
-    /// Decides anew about letters that were to be archived by an order, where that was taken back while the batch went on.
-    pub(super) fn let_go_of_archived(&mut self, now: Timestamp) {
-        let by_order = |case: &Case<'_>| case.disposition == Disposition::Archive(ArchiveReason::Ordered);
+    /// Decides anew about letters that an order holds or archives, where that was taken back while the batch went on.
+    pub(super) fn let_go(&mut self, now: Timestamp) {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
-            if by_order(case) {
+            if case.disposition.ordered().is_some() {
                 case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
-                if case.is_taken_back(ArchiveReason::Ordered) {
+                if case.is_taken_back(&case.disposition) {
                     case.unarchived = None;
                     self.withheld(index, now);
                 }

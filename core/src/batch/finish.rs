@@ -28,7 +28,7 @@ impl Batch<'_> {
     /// Archives and hides, at the same time.
     pub(super) fn finish(&mut self, now: Now) -> (Stage, Option<Action>) {
         if self.is_active() {
-            self.let_go_of_archived(now.at);
+            self.let_go(now.at);
             ending::archive_what_ends(&mut self.cases, now.at);
         }
         // What the archive does not take is hidden afterwards, so it does not get all of the time.

@@ -84,7 +84,9 @@ impl Batch<'_> {
             let mut knowledge = self.machine.knowledge();
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
-                    Some(unarchived) if case.is_taken_back(unarchived.context.reason) => {
+                    Some(unarchived)
+                        if case.is_taken_back(&Disposition::Archive(unarchived.context.reason)) =>
+                    {
                         knowledge.unarchived.forget(&case.letter.sqs);
                     }
                     Some(unarchived) => case.resume(unarchived),

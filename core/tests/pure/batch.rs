@@ -14,7 +14,7 @@ use redrive_core::letter::Letter;
 use redrive_core::policy::{Policy, VISIBILITY_CEILING};
 use redrive_testing::{
     ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post, REQUEUE, TOPIC,
-    WORKER, arn, at, event, every_origin, holds, letters_of, samples,
+    WORKER, arn, at, event, every_origin, holds, letters_of, mark, samples,
 };
 use serde_json::json;
 
@@ -440,5 +440,25 @@ fn orders_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
         let reports = with_orders_that_change(&machine, &posts, (first, later));
         assert_eq!(reports[0].outcome, Outcome::Delivered);
         assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
+    }
+}
+
+#[test]
+fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_invocation() {
+    let early = old("early").mark(&mark(6, "early", NOW - 120_000)).sent(NOW - 60_000);
+    for (later, [of_due, of_early]) in [
+        (OrdersRead::None, ["Failed(OutOfTime)", "why: Early"]),
+        (order_about_old_ones("archive"), ["Archived(Ordered)", "Archived(Ordered)"]),
+        (order_about_old_ones("retry"), ["Failed(OutOfTime)", "Failed(OutOfTime)"]),
+        (order_about_old_ones("hold"), ["why: Ordered", "why: Ordered"]),
+    ] {
+        let machine = machine(&policies()[0], None, None);
+        let posts = [Post::envelope("delivered"), old("due"), early.clone()];
+        let orders = (&order_about_old_ones("hold"), &later);
+        let reports = with_orders_that_change(&machine, &posts, orders);
+        let outcomes: Vec<_> = reports.iter().map(|report| format!("{:?}", report.outcome)).collect();
+        assert_eq!(outcomes[0], "Delivered");
+        assert!(outcomes[1].contains(of_due), "{later:?}: {}", outcomes[1]);
+        assert!(outcomes[2].contains(of_early), "{later:?}: {}", outcomes[2]);
     }
 }
