@@ -53,7 +53,7 @@ pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
                 let head = case.fifo_group().and_then(|group| heads.get(group));
                 (head.copied().unwrap_or(0), "was held behind another of its group")
             }
-            Disposition::OutOfTime => (case.shows_in, "was not begun in time"),
+            Disposition::OutOfTime => (case.hiding(now).unwrap_or(case.shows_in), "was not begun in time"),
             _ => continue,
         };
         if !is_kept(case.letter.kept_since(), case.facts.retention, plus(now, shows_in)) {
@@ -68,8 +68,7 @@ fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, u64> {
     let mut heads = HashMap::new();
     for case in cases {
         let shows_in = match &case.disposition {
-            Disposition::Defer(_) => case.hiding(now).unwrap_or(0),
-            Disposition::OutOfTime => case.shows_in,
+            Disposition::Defer(_) | Disposition::OutOfTime => case.hiding(now).unwrap_or(case.shows_in),
             _ => continue,
         };
         if let Some(group) = case.fifo_group() {

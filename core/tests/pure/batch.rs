@@ -462,3 +462,43 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
         assert!(outcomes[2].contains(of_early), "{later:?}: {}", outcomes[2]);
     }
 }
+
+/// What becomes of letters whose queue drops them in so many seconds, where there is no time to begin any; the queue hides
+/// what it hands over for twelve hours.
+fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
+    let machine = machine(&policies()[0], None, None);
+    let posts: Vec<_> = posts.into_iter().map(|post| post.sent(NOW - (1_209_600 - left) * 1000)).collect();
+    let batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
+    let (reports, _) = drive(batch, false, |action| match action {
+        Action::LookUpQueues { queues, .. } => {
+            let attributes = QueueAttributes {
+                retention: Some(1_209_600),
+                visibility_timeout: Some(43_200),
+                ..QueueAttributes::default()
+            };
+            let known = queues.iter().map(|queue| (queue.clone(), attributes)).collect();
+            Answer::Queues { known, unread: Vec::new() }
+        }
+        Action::Deliver { deliveries, .. } => {
+            let attempt = Attempt { sent: Ok(Sent::NotStarted), took: Duration::ZERO, unmarked: false };
+            Answer::Delivered(vec![attempt; deliveries.len()])
+        }
+        _ => answer(action, &mut || true, &mut HashSet::new()),
+    });
+    reports.into_iter().map(|report| report.outcome).collect()
+}
+
+#[test]
+fn letters_that_come_back_after_a_second_are_archived_within_the_margin_and_not_before() {
+    for (left, [head, held]) in [
+        // More than its queue would hide it for, by less than the margin of an hour.
+        (43_200 + 2_700, ["Failed(OutOfTime)", "Held"]),
+        (3_602, ["Failed(OutOfTime)", "Held"]),
+        (3_600, ["Archived(Expiring)"; 2]),
+    ] {
+        let single = not_begun(vec![Post::envelope("a")], left);
+        assert_eq!(format!("{single:?}"), format!("[{head}]"), "{left}");
+        let group = not_begun(["a", "b"].map(|id| in_fifo_group(Post::envelope(id))).into(), left);
+        assert_eq!(format!("{group:?}"), format!("[{head}, {held}]"), "{left}");
+    }
+}

@@ -164,11 +164,29 @@ async fn letters_that_were_not_begun_are_archived_within_the_margin_and_not_befo
     assert_eq!(world.cloud.calls("PutObject"), []);
 }
 
-/// A queue of a short retention can have a visibility timeout that is longer than the margin.
+/// A queue of a short retention can have a visibility timeout that is longer than the margin. A letter that had no time left
+/// does not wait for it.
 #[tokio::test]
-async fn letters_that_were_not_begun_and_would_show_too_late_are_archived() {
-    for (age, outcome) in [(1_600, "l99 failed out_of_time"), (1_640, "l99 archived expiring")] {
-        let (_, ran) = at_a_slow_server("1800", "100", age).await;
+async fn letters_that_were_not_begun_come_back_in_time() {
+    for (age, outcome) in [(1_640, "l99 failed out_of_time"), (1_726, "l99 archived expiring")] {
+        let (world, ran) = at_a_slow_server("1800", "100", age).await;
         assert_eq!(ran.outcomes()[99], outcome);
+        let hidden = world.cloud.hidden()["handle-l99"];
+        assert_eq!(hidden == 1, outcome.contains("failed"), "hidden for {hidden} s");
+    }
+}
+
+/// Nobody hides them: SNS will not answer any sooner.
+#[tokio::test]
+async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_late_are_archived() {
+    for (age, outcome) in [(1_600, "a failed out_of_time"), (1_640, "a archived expiring")] {
+        let world = World::with_policy(&policy(30, 100, &json!({ "subscription": "discover" })));
+        let world = world.with_time(Duration::from_secs(2));
+        let queue = [("MessageRetentionPeriod", "1800"), ("VisibilityTimeout", "100")];
+        world.cloud.queue("orders-dlq", &queue);
+        world.cloud.reply("ListSubscriptions", Fault::HangBefore);
+        let ran = world.run([&Post::raw("a", "hello").sent(NOW - age * 1000)]).await;
+        assert_eq!(ran.outcomes(), [outcome]);
+        assert_eq!(ran.letter("a")["detail"], "its subscription could not be searched for in time");
     }
 }
