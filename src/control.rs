@@ -5,11 +5,11 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::arn::Arn;
 use crate::batch::OrdersRead;
-use crate::clients::failure_of_call;
+use crate::clients::{failure_of_call, in_time};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::MAX_ORDERS_BYTES;
 use crate::waiting::{WaitingLetter, orders_key, waiting_key};
@@ -50,7 +50,7 @@ impl Control {
     ///
     /// [`Failure`] where nobody can say what is ordered.
     pub async fn read_orders(&self, unless: Option<String>, until: Instant) -> Result<OrdersRead, Failure> {
-        timeout_at(until, self.get_orders(unless)).await.unwrap_or_else(|_| Err(too_late()))
+        in_time(until, self.get_orders(unless)).await
     }
 
     async fn get_orders(&self, unless: Option<String>) -> Result<OrdersRead, Failure> {
@@ -88,8 +88,7 @@ impl Control {
             .content_type("application/x-ndjson")
             .body(ByteStream::from((lines.join("\n") + "\n").into_bytes()))
             .send();
-        let answer = timeout_at(list.until, put).await.map_err(|_| too_late())?;
-        answer.map(|_| ()).map_err(|error| failure_of_call(&error))
+        in_time(list.until, async { put.await.map(|_| ()).map_err(|error| failure_of_call(&error)) }).await
     }
 }
 
@@ -105,8 +104,4 @@ fn without_document(error: &SdkError<GetObjectError, HttpResponse>) -> Result<Or
     let forbidden = matches!(failure.code.as_str(), "AccessDenied" | "Http403");
     let message = if forbidden { Some(GRANTS.to_owned()) } else { failure.message };
     Err(Failure { message, ..failure })
-}
-
-fn too_late() -> Failure {
-    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::record::Record;
 use crate::arn::Arn;
 use crate::batch::{ArchiveContext, Sent};
+use crate::clients::too_late;
 use crate::delivery::{
     DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMessage, Payload, PendingDelivery, Time,
 };
@@ -66,9 +67,7 @@ async fn send<'p>(
         .map(|sent| match sent {
             Sent::Accepted => Ok(()),
             Sent::Failed(failure) => Err(failure),
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
-                Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded"))
-            }
+            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => Err(too_late()),
         })
         .collect()
 }

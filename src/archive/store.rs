@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use futures_util::StreamExt;
 use futures_util::stream;
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::index::{Entry, Index};
 use super::record::Record;
 use super::{object, queue, s3};
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
+use crate::clients::{in_time, too_late};
 use crate::delivery::Dispatcher;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::Failure;
 use crate::letter::Letter;
 
 /// An archive.
@@ -67,7 +68,7 @@ impl Archive {
                     let index = Index::of(letters.iter().map(entry));
                     let key = object::key(prefix, queue, batch.now, batch.request_id, &index);
                     let put = s3::put(s3, bucket, &key, lines(&letters, batch.now));
-                    (places, timeout_at(batch.until, put).await.unwrap_or_else(|_| Err(too_late())))
+                    (places, in_time(batch.until, put).await)
                 });
                 let mut answers = vec![Err(too_late()); letters.len()];
                 let mut puts = stream::iter(puts).buffer_unordered(PUTS_AT_ONCE);
@@ -121,10 +122,6 @@ fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> Entry<'l> {
         topic: letter.topic().map(Arn::resource),
         replayed: letter.generation() > 0,
     }
-}
-
-fn too_late() -> Failure {
-    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
 }
 
 /// The object of these letters. One record at a time: it holds the letter's body once more.

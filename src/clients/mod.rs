@@ -6,14 +6,17 @@
 //! | `environment` | region, credentials, endpoints and flags by the SDK's own variables |
 //! | `https` | HTTP and TLS |
 //! | `errors` | the errors of calls, in the words of [`failure`](crate::failure) |
+//! | `deadline` | calls that are given up at a deadline |
 //! | `server_time` | the time of a server, by its answers |
 
+mod deadline;
 mod environment;
 mod errors;
 mod https;
 mod sdk;
 mod server_time;
 
+pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;
 pub use errors::failure_of_call;
 pub use https::{NoRootCertificates, https, prepare};

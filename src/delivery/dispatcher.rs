@@ -13,7 +13,7 @@ use super::payload::Payload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
 use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Unsent, Window, requests};
-use crate::clients::Clients;
+use crate::clients::{Clients, too_late};
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
@@ -308,9 +308,9 @@ impl Dispatcher {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
             Ok(Err(failure)) => Answers::all(payloads.len(), &Sent::Failed(failure), true),
             Err(_) => {
-                let code = if end < time.end { "Timeout" } else { "DeadlineExceeded" };
-                let timeout = Failure::ours(FailureClass::Transient, code);
-                Answers::all(payloads.len(), &Sent::Failed(timeout), false)
+                let timeout = || Failure::ours(FailureClass::Transient, "Timeout");
+                let failure = if end < time.end { timeout() } else { too_late() };
+                Answers::all(payloads.len(), &Sent::Failed(failure), false)
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::arn::Arn;
 use crate::batch::{CONCURRENT_REQUESTS, MAX_ENTRIES};
-use crate::clients::{elsewhere, failure_of_call};
+use crate::clients::{elsewhere, failure_of_call, too_late};
 use crate::failure::{Failure, FailureClass};
 
 /// What SQS says where a message would be hidden for longer than 12 hours after its receive.
@@ -35,9 +35,8 @@ pub async fn hide(
 ) -> Vec<Result<(), Failure>> {
     let answers = stream::iter(hidings.chunks(MAX_ENTRIES))
         .map(|chunk| async move {
-            timeout_at(until, hide_few(sqs, queue, chunk)).await.unwrap_or_else(|_| {
-                vec![Err(Failure::ours(FailureClass::Transient, "DeadlineExceeded")); chunk.len()]
-            })
+            let answers = timeout_at(until, hide_few(sqs, queue, chunk)).await;
+            answers.unwrap_or_else(|_| vec![Err(too_late()); chunk.len()])
         })
         .buffered(CONCURRENT_REQUESTS)
         .collect::<Vec<_>>()

@@ -7,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use crate::clients::in_time;
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::Failure;
 
 /// Calls at once: services answer few look-ups in a second.
 const CONCURRENT_CALLS: usize = 4;
@@ -136,19 +137,6 @@ impl<K, V> Cache<K, V> {
     }
 }
 
-/// Does some work, and gives it up at a deadline.
-pub(super) async fn in_time<T>(
-    until: Instant,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout_at(until, work).await.unwrap_or_else(|_| Err(too_late()))
-}
-
-/// The failure of what was not done in time.
-pub(super) fn too_late() -> Failure {
-    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
-}
-
 fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
@@ -166,6 +154,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::failure::FailureClass;
 
     const KEEPING: Keeping =
         Keeping { max_age: SignedDuration::from_secs(60), pause: SignedDuration::from_secs(30), max_kept: 2 };

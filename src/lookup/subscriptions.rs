@@ -12,12 +12,12 @@ use aws_sdk_sns::error::SdkError;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::cache::{Cache, Keeping, Missed, in_time, too_late};
+use super::cache::{Cache, Keeping, Missed};
 use super::search::{Search, Searches};
 use super::sharing::Sharing;
 use crate::arn::Arn;
 use crate::batch::{Known, Sent, Subscription};
-use crate::clients::failure_of_call;
+use crate::clients::{failure_of_call, in_time, too_late};
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 

@@ -14,7 +14,7 @@ use super::letter::Replayable;
 use super::request::Request;
 use crate::arn::Arn;
 use crate::batch::{Order, Sent};
-use crate::clients::failure_of_call;
+use crate::clients::{failure_of_call, too_late};
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
@@ -164,8 +164,7 @@ impl Answers {
             }
             // There was no time, or one before it in its group did not go.
             Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
-                let late = || Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-                self.failure.get_or_insert_with(late);
+                self.failure.get_or_insert_with(too_late);
                 self.left.push((replayable, false));
             }
         }

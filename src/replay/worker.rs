@@ -19,7 +19,8 @@ use super::requeue::{Answers, Of};
 use super::state::Counts;
 use super::store::Condition;
 use crate::archive::Identity;
-use crate::failure::{Failure, FailureClass};
+use crate::clients::too_late;
+use crate::failure::Failure;
 
 /// Letters that are sent between two writes of a ledger: what a crash can repeat.
 const MAX_BATCH: usize = 1000;
@@ -178,8 +179,7 @@ impl Bench<'_> {
                 return Ok(etag);
             }
         }
-        let slow = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-        Err(ReplayError::failed(format!("writing {}", unit.key()), slow))
+        Err(ReplayError::failed(format!("writing {}", unit.key()), too_late()))
     }
 
     /// Counts what a replay would send of a unit.
