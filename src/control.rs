@@ -1,7 +1,6 @@
 //! The objects under `CONTROL`: the document of orders, which is read, and the list of waiting letters, which is written.
 
 use aws_sdk_s3::operation::get_object::GetObjectError;
-use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use jiff::Timestamp;
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::arn::Arn;
 use crate::batch::OrdersRead;
-use crate::clients::{failure_of_call, in_time};
+use crate::clients::{failure_of_call, in_time, put_lines};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::MAX_ORDERS_BYTES;
 use crate::waiting::{WaitingLetter, orders_key, waiting_key};
@@ -78,17 +77,10 @@ impl Control {
     ///
     /// [`Failure`] where it is not written, or nobody can say.
     pub async fn list_waiting(&self, letters: &[WaitingLetter], list: List<'_>) -> Result<(), Failure> {
-        let lines: Result<Vec<_>, _> = letters.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
-        let put = self
-            .s3
-            .put_object()
-            .bucket(&self.bucket)
-            .key(waiting_key(&self.prefix, list.queue, list.now, list.request_id))
-            .content_type("application/x-ndjson")
-            .body(ByteStream::from((lines.join("\n") + "\n").into_bytes()))
-            .send();
-        in_time(list.until, async { put.await.map(|_| ()).map_err(|error| failure_of_call(&error)) }).await
+        let lines: Result<String, _> =
+            letters.iter().map(|letter| serde_json::to_string(letter).map(|line| line + "\n")).collect();
+        let key = waiting_key(&self.prefix, list.queue, list.now, list.request_id);
+        in_time(list.until, put_lines(&self.s3, &self.bucket, &key, lines)).await
     }
 }
 

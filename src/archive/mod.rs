@@ -11,7 +11,6 @@ mod object;
 mod queue;
 mod read;
 mod record;
-mod s3;
 mod select;
 mod store;
 mod unread;

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::index::{Entry, Index};
 use super::record::Record;
-use super::{object, queue, s3};
+use super::{object, queue};
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
-use crate::clients::{in_time, too_late};
+use crate::clients::{in_time, put_lines, too_late};
 use crate::delivery::Dispatcher;
 use crate::failure::Failure;
 use crate::letter::Letter;
@@ -67,7 +67,7 @@ impl Archive {
                     let letters: Vec<_> = places.iter().map(|place| letters[*place]).collect();
                     let index = Index::of(letters.iter().map(entry));
                     let key = object::key(prefix, queue, batch.now, batch.request_id, &index);
-                    let put = s3::put(s3, bucket, &key, lines(&letters, batch.now));
+                    let put = put_lines(s3, bucket, &key, lines(&letters, batch.now));
                     (places, in_time(batch.until, put).await)
                 });
                 let mut answers = vec![Err(too_late()); letters.len()];

@@ -7,12 +7,14 @@
 //! | `https` | HTTP and TLS |
 //! | `errors` | the errors of calls, in the words of [`failure`](crate::failure) |
 //! | `deadline` | calls that are given up at a deadline |
+//! | `lines` | objects of lines of JSON |
 //! | `server_time` | the time of a server, by its answers |
 
 mod deadline;
 mod environment;
 mod errors;
 mod https;
+mod lines;
 mod sdk;
 mod server_time;
 
@@ -21,6 +23,7 @@ pub use environment::region;
 pub use errors::failure_of_call;
 pub use https::{NoRootCertificates, https, prepare};
 pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
+pub(crate) use lines::put_lines;
 pub use sdk::Clients;
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
 pub use server_time::ServerTime;

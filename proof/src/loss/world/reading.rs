@@ -61,7 +61,7 @@ impl World {
     /// Writes down what came of a call.
     fn note(&self, state: &mut State, ended: Ended<'_>) {
         let expected = match ended.site {
-            Site::Store => ended.status == Some(412),
+            Site::Store | Site::Waiting => ended.status == Some(412),
             Site::Subscription | Site::Orders => ended.status == Some(404),
             _ => false,
         };
