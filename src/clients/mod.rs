@@ -27,3 +27,4 @@ pub(crate) use lines::put_lines;
 pub use sdk::Clients;
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
 pub use server_time::ServerTime;
+pub(crate) use server_time::http_date;

@@ -6,6 +6,13 @@ use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_s3::error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+/// Reads a date as the headers of an answer have it.
+/// <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
+pub(crate) fn http_date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(text).ok()
+}
 
 /// The latest `Date` of the answers that this interceptor has seen.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +38,7 @@ impl Intercept for ServerTime {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let date = context.response().headers().get("date");
-        let date = date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
-        if let Some(date) = date {
+        if let Some(date) = date.and_then(http_date) {
             let mut time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // Answers come in any order.
             *time = (*time).max(Some(date));

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
 use crate::batch::Sent;
-use crate::clients::{chain, has_root_certificates, pool, with_tls};
+use crate::clients::{chain, has_root_certificates, http_date, pool, with_tls};
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
@@ -229,8 +229,7 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     if let Ok(seconds) = asked.parse() {
         return Some(seconds);
     }
-    let date = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
-    let (then, now) = (date(asked)?, date(text(DATE)?)?);
+    let (then, now) = (http_date(asked)?, http_date(text(DATE)?)?);
     u64::try_from(then.as_second() - now.as_second()).ok()
 }
 
