@@ -321,6 +321,18 @@ async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
     }
 }
 
+/// The answer to a call that is repeated, where only the answer to its first try was lost.
+#[tokio::test]
+async fn a_list_that_is_there_already_was_written() {
+    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let world = world(&[]);
+    let there = Fault::refuse(412, "PreconditionFailed", "no");
+    with_s3(&world, move |call| if call.operation == "PutObject" { there.clone() } else { Fault::Pass });
+    let ran = world.run([&long]).await;
+    assert_eq!(world.cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
+    assert_eq!(ran.metrics()["WaitingListFailed"], 0);
+}
+
 /// Reading and writing share one second.
 #[tokio::test(start_paused = true)]
 async fn an_s3_that_never_answers_costs_an_invocation_a_second_and_no_more() {
