@@ -224,14 +224,7 @@ impl Dispatcher {
         left_out.sort_unstable();
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
-            let wait = match purpose {
-                Purpose::Retry { ordered: true, last: false, longest } => {
-                    health.wait_on_order(to, longest, now)
-                }
-                Purpose::Retry { last, longest, .. } => health.wait(to, last, longest, now),
-                Purpose::Other => Duration::ZERO,
-            };
-            sent[index] = (Sent::LeftOut(wait), Duration::ZERO);
+            sent[index] = (Sent::LeftOut(health.wait(to, purpose, now)), Duration::ZERO);
         }
         sent
     }

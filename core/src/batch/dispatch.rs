@@ -8,16 +8,10 @@ use std::time::Duration;
 
 use super::action::Sent;
 use super::health::{Admission, Health, Made};
+use super::purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
 use super::time::Window;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
-
-/// Requests under way at once: a thousand letters, which need not wait for each other then.
-pub const CONCURRENT_REQUESTS: usize = 100;
-
-/// Of these, requests to functions and web servers: their letters go one by one, and a function with few instances, or a
-/// server that has just come back, answers too many at once by failing them.
-pub const CONCURRENT_SINGLES: usize = 16;
 
 /// A request that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,23 +24,6 @@ pub struct Request {
     pub waits: bool,
     /// The purpose.
     pub purpose: Purpose,
-}
-
-/// The purpose of a request, which says whether it may be left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
-    /// It retries letters, so it may be left out while its endpoint is down.
-    Retry {
-        /// Whether a letter in it has no further retry. It gets the full time for an answer then.
-        last: bool,
-        /// Whether an order asks for the attempt. Where it is left out, the letter comes back soon after the
-        /// next trial.
-        ordered: bool,
-        /// The longest that the letters wait because the endpoint asks for it.
-        longest: Duration,
-    },
-    /// It does anything else, such as archiving. It is always made, and says nothing of its endpoint's health.
-    Other,
 }
 
 /// What becomes of a request now.
@@ -85,14 +62,6 @@ struct Lane {
     /// Other requests that wait, by their turns.
     others: VecDeque<usize>,
     under_way: usize,
-}
-
-impl Purpose {
-    /// Whether a letter in it has no further retry.
-    #[must_use]
-    pub fn is_last(self) -> bool {
-        matches!(self, Self::Retry { last: true, .. })
-    }
 }
 
 impl Request {
@@ -370,7 +339,7 @@ mod tests {
         let mut dispatch = Dispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
         let begin = dispatch.poll(SECOND * 60, &mut health, |_| false);
         assert_eq!(begin, [(0, Begin::Withheld)]);
-        assert!(health.wait_on_order(&to, SECOND * 600, SECOND * 54) > Duration::ZERO, "it is still down");
+        assert!(health.wait(&to, purpose, SECOND * 54) > Duration::ZERO, "it is still down");
         // The first call to a function in an invocation always begins, and the trial is still to be made.
         let begin = dispatch.poll(SECOND * 81, &mut health, |_| true);
         assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 2)))]);

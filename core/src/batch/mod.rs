@@ -30,6 +30,7 @@
 //! | `throttle` | turns at an endpoint |
 //! | `requests` | which messages share a request |
 //! | `dispatch`, `calls` | which requests begin when |
+//! | `purpose` | what requests are made for |
 //! | `health` | what is known of endpoints: which are left alone, and when they are tried again |
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
@@ -55,6 +56,7 @@ mod opening;
 mod order;
 mod outcome;
 mod place;
+mod purpose;
 mod requests;
 mod resolve;
 mod round;
@@ -72,12 +74,13 @@ pub use action::{
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
 pub use control::KnownOrders;
-pub use dispatch::{Begin, CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Dispatch, Purpose, Request};
+pub use dispatch::{Begin, Dispatch, Request};
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use machine::Machine;
 pub use order::Order;
 pub use outcome::{NotDone, Outcome, Report, response};
+pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
 pub use requests::{MAX_ENTRIES, Unsent, requests, runs};
 pub use state::{ActionId, Batch};
 pub use subscription::{Check, Refusal, Subscription};

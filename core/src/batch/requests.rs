@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::dispatch::Purpose;
 use super::health::Health;
+use super::purpose::Purpose;
 use crate::endpoint::Endpoint;
 
 /// Entries of a batch request of SNS and SQS.

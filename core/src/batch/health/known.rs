@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::trials::{PAUSE_FACTOR, Trials};
-use crate::batch::dispatch::CONCURRENT_SINGLES;
+use crate::batch::purpose::CONCURRENT_SINGLES;
 use crate::failure::Failure;
 
 /// The time that failures of an endpoint may cost before it is left alone. A call of AWS that fails once has been tried
@@ -221,8 +221,7 @@ impl Known {
         turn.saturating_sub(now)
     }
 
-    /// Returns how long a letter that is left out waits, where an order sends it: see
-    /// [`super::Health::wait_on_order`].
+    /// The same for a letter that an order sends.
     pub(super) fn wait_on_order(&mut self, longest: Duration, now: Duration) -> Duration {
         let until = self.left_alone_until(longest);
         if matches!(self.state, State::Up | State::Trying(_)) && now >= until {

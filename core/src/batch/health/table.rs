@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::known::{Admission, Change, Known, Made};
 use crate::batch::action::Sent;
 use crate::batch::calls::CallTimes;
+use crate::batch::purpose::Purpose;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
@@ -62,16 +63,16 @@ impl Health {
         self.changes.extend(change.map(|change| (to.clone(), change)));
     }
 
-    /// Returns how long a letter that is left out waits for the endpoint, `longest` if that asks for it.
-    pub fn wait(&mut self, to: &Endpoint, last: bool, longest: Duration, now: Duration) -> Duration {
-        let known = self.endpoints.get_mut(to);
-        known.map(|known| known.wait(last, longest, now)).unwrap_or_default()
-    }
-
-    /// The same for a letter that an order sends there, which comes back soon after the trial.
-    pub fn wait_on_order(&mut self, to: &Endpoint, longest: Duration, now: Duration) -> Duration {
-        let known = self.endpoints.get_mut(to);
-        known.map(|known| known.wait_on_order(longest, now)).unwrap_or_default()
+    /// Returns how long a letter that is left out waits for the endpoint. One that an order sends there comes back soon after
+    /// the trial.
+    pub fn wait(&mut self, to: &Endpoint, purpose: Purpose, now: Duration) -> Duration {
+        match (self.endpoints.get_mut(to), purpose) {
+            (None, _) | (_, Purpose::Other) => Duration::ZERO,
+            (Some(known), Purpose::Retry { ordered: true, last: false, longest }) => {
+                known.wait_on_order(longest, now)
+            }
+            (Some(known), Purpose::Retry { last, longest, .. }) => known.wait(last, longest, now),
+        }
     }
 
     /// Whether an endpoint works as far as is known, so that nothing about it has to be told apart.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::known::{ASKS_IN_A_ROW, Admission, Change, Made};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::Sent;
-use crate::batch::dispatch::CONCURRENT_SINGLES;
+use crate::batch::purpose::{CONCURRENT_SINGLES, Purpose};
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
@@ -14,6 +14,16 @@ const SLOTS: usize = CONCURRENT_SINGLES;
 fn server(number: usize) -> Endpoint {
     let url = format!("https://server-{number}.example/");
     Endpoint::Http(crate::endpoint::HttpUrl::parse(&url).unwrap())
+}
+
+const LAST: Purpose = Purpose::Retry { last: true, ordered: false, longest: LONGEST };
+
+fn retry(longest: Duration) -> Purpose {
+    Purpose::Retry { last: false, ordered: false, longest }
+}
+
+fn on_order(longest: Duration) -> Purpose {
+    Purpose::Retry { last: false, ordered: true, longest }
 }
 
 fn failure() -> Sent {
@@ -76,8 +86,8 @@ fn one_time_out_is_paid_and_then_the_endpoint_is_left_alone_for_forty_seconds() 
     for last in [false, true] {
         assert_eq!(story.asks(last, 0), Admission::LeftOut);
     }
-    assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 40);
-    assert_eq!(story.health.wait(&server(1), false, LONGEST, story.now), Duration::ZERO);
+    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 40);
+    assert_eq!(story.health.wait(&server(1), retry(LONGEST), story.now), Duration::ZERO);
     let story = story.at(54);
     assert_eq!(story.asks(false, 0), Admission::LeftOut);
     let story = story.at(55);
@@ -97,10 +107,10 @@ fn failures_at_once_are_gone_on_with_until_they_have_cost_three_seconds() {
     assert_eq!(story.asks(false, 0), Admission::Begins(None));
     let mut story = fails(story, 1);
     assert_eq!(story.asks(false, 0), Admission::LeftOut);
-    assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 40);
+    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 40);
     // Then each trial may cost a second.
     let mut story = fails(story.at(44), 10);
-    assert_eq!(story.health.wait(&server(0), false, LONGEST, story.now), SECOND * 20);
+    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 20);
 }
 
 #[test]
@@ -137,7 +147,7 @@ fn trials_of_an_endpoint_that_is_down_cost_a_ninth_of_the_time() {
     let (mut story, mut cost) = (Story::default().hangs(), Duration::ZERO);
     let began = story.now;
     while story.now < began + SECOND * 3_600 {
-        story.now += story.health.wait(&server(0), false, LONGEST, story.now);
+        story.now += story.health.wait(&server(0), retry(LONGEST), story.now);
         let before = story.now;
         story = story.hangs();
         cost += story.now.saturating_sub(before);
@@ -151,7 +161,7 @@ fn an_endpoint_that_answers_slowly_is_found_by_the_next_trial_that_is_long_enoug
     // The trials of a server that nobody has seen alive, and how long each may take.
     let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
     while story.now < SECOND * 3_600 {
-        story.now += story.health.wait(&server(0), false, LONGEST, story.now);
+        story.now += story.health.wait(&server(0), retry(LONGEST), story.now);
         let Admission::Begins(limit) = story.asks(false, 0) else { panic!("{:?}", story.now) };
         trials.push((story.now, limit.unwrap_or(SECOND * 15)));
         story = story.hangs();
@@ -159,9 +169,11 @@ fn an_endpoint_that_answers_slowly_is_found_by_the_next_trial_that_is_long_enoug
     // It recovers just after a trial has begun.
     let longest = |takes| {
         let long_enough = trials.iter().filter(|(_, limit)| takes < *limit).map(|(began, _)| *began);
-        let waits = trials.iter().filter_map(|(recovers, _)| {
-            let found = long_enough.clone().find(|began| began > recovers)? + takes;
-            Some(found.saturating_sub(*recovers))
+        let early =
+            trials.iter().map(|(recovers, _)| *recovers).filter(|recovers| *recovers < SECOND * 3_000);
+        let waits = early.map(|recovers| {
+            let found = long_enough.clone().find(|began| *began > recovers).unwrap() + takes;
+            found.saturating_sub(recovers)
         });
         waits.max().unwrap()
     };
@@ -223,7 +235,7 @@ fn last_retries_wait_for_a_trial_that_may_take_its_full_time_and_share_it() {
     let story = Story::default().hangs().at(60);
     assert_eq!(story.asks(true, 0), Admission::LeftOut);
     let mut story = story.hangs();
-    assert_eq!(story.health.wait(&server(0), true, LONGEST, story.now), SECOND * (315 - 62));
+    assert_eq!(story.health.wait(&server(0), LAST, story.now), SECOND * (315 - 62));
     let story = story.at(316);
     assert_eq!(
         (story.asks(true, 0), story.asks(true, 11)),
@@ -280,11 +292,11 @@ fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_lett
     for (asked, waits) in [(0, 0), (7, 7), (300, 300), (100_000, 600), (u64::MAX, 600)] {
         let mut story = Story::default().makes(SECOND / 100, &busy(asked));
         let wait = |story: &mut Story, longest| {
-            story.health.wait(&server(0), false, SECOND * longest, story.now).as_secs()
+            story.health.wait(&server(0), retry(SECOND * longest), story.now).as_secs()
         };
         assert_eq!(wait(&mut story, 600), waits, "{asked}");
         for longest in [5, 20] {
-            let until = story.health.wait_on_order(&server(0), SECOND * longest, story.now);
+            let until = story.health.wait(&server(0), on_order(SECOND * longest), story.now);
             assert_eq!(until.as_secs(), waits.min(longest.into()));
         }
         // Another that was under way does not change that.
@@ -349,7 +361,7 @@ fn what_began_before_an_endpoint_went_down_does_not_bring_it_back() {
 #[test]
 fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage_has_lasted() {
     let waits = |story: &mut Story, letters| -> Vec<_> {
-        (0..letters).map(|_| story.health.wait(&server(0), false, LONGEST, story.now).as_secs()).collect()
+        (0..letters).map(|_| story.health.wait(&server(0), retry(LONGEST), story.now).as_secs()).collect()
     };
     let mut story = Story::default().hangs();
     assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
@@ -364,7 +376,7 @@ fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage
 fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenly_over_it() {
     let mut story = Story::default().hangs();
     let mut waits = |now, letters| -> Vec<_> {
-        (0..letters).map(|_| story.health.wait_on_order(&server(0), LONGEST, now).as_millis()).collect()
+        (0..letters).map(|_| story.health.wait(&server(0), on_order(LONGEST), now).as_millis()).collect()
     };
     let now = SECOND * 15;
     assert_eq!(waits(now, 5), [40_000, 40_030, 40_060, 40_090, 40_120]);
@@ -374,15 +386,15 @@ fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenl
         assert!((1_600..1_750).contains(&back), "{back} after {second} s");
     }
     assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
-    assert_eq!(story.health.wait_on_order(&server(1), LONGEST, now), Duration::ZERO);
+    assert_eq!(story.health.wait(&server(1), on_order(LONGEST), now), Duration::ZERO);
     // The next trial fails as well; where the pause ends meanwhile, they do not come back at once.
     let mut story = story.at(55).hangs();
-    let mut wait = |now| story.health.wait_on_order(&server(0), LONGEST, now).as_secs();
+    let mut wait = |now| story.health.wait(&server(0), on_order(LONGEST), now).as_secs();
     assert_eq!(wait(SECOND * 57), 40);
     assert_eq!((1..1_000).map(|_| wait(SECOND * 200)).max(), Some(29));
     // Once it works they need not wait.
     let mut story = story.at(300).takes(SECOND);
-    assert_eq!(story.health.wait_on_order(&server(0), LONGEST, story.now), Duration::ZERO);
+    assert_eq!(story.health.wait(&server(0), on_order(LONGEST), story.now), Duration::ZERO);
 }
 
 #[test]
