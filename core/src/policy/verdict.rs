@@ -133,24 +133,13 @@ impl Verdict<'_> {
         // One that comes back sooner is left out again, and each receive can use up a retry.
         let own = due.planned.or_else(|| next().map(|wait| plus(now, wait.max(LEAST_LEFT_OUT))));
         let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
-        self.not_made(due, now, until, DeferReason::EndpointDown)
+        self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::EndpointDown)
     }
 
     /// Says what is to be done where the target takes no more for now: the attempt was not made.
     #[must_use]
     pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {
-        self.not_made(due, now, until, DeferReason::Throttled)
-    }
-
-    /// Hides the letter until then, and no longer than its queue keeps it: only within the margin it is archived.
-    fn not_made(&self, due: Retry, now: Timestamp, until: Timestamp, why: DeferReason) -> Decision {
-        let longest = self.clock.longest(now);
-        if longest == 0 {
-            return Decision::Archive(ArchiveReason::Expiring, None);
-        }
-        let hide = seconds_until(now, until).min(longest);
-        let until = until.min(plus(now, hide));
-        self.clock.keep_back(now, until, due.planned.unwrap_or(until), due.upcoming(), why)
+        self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::Throttled)
     }
 }
 
@@ -288,12 +277,28 @@ impl LetterClock {
         }
     }
 
-    /// Hides the letter as long as possible, which is also no longer than its queue keeps it.
+    /// Hides the letter as long as possible.
     fn hold(&self, now: Timestamp, retry: u32) -> Decision {
-        match self.longest(now) {
-            0 => Decision::Archive(ArchiveReason::Expiring, None),
-            hide => Decision::Defer(Deferral { hide, due: plus(now, hide), retry, why: DeferReason::Hold }),
+        self.keep(now, Timestamp::MAX, None, retry, DeferReason::Hold)
+    }
+
+    /// Hides the letter until then, and no longer than its queue keeps it: only within the margin it is archived. Its retry
+    /// is due when it shows, if it is not `planned`.
+    fn keep(
+        &self,
+        now: Timestamp,
+        until: Timestamp,
+        planned: Option<Timestamp>,
+        retry: u32,
+        why: DeferReason,
+    ) -> Decision {
+        let longest = self.longest(now);
+        if longest == 0 {
+            return Decision::Archive(ArchiveReason::Expiring, None);
         }
+        let hide = seconds_until(now, until).min(longest);
+        let due = planned.unwrap_or(until.min(plus(now, hide)));
+        Decision::Defer(Deferral { hide, due, retry, why })
     }
 
     /// The longest that the letter can be hidden, seconds; 0 within the margin.
@@ -304,7 +309,7 @@ impl LetterClock {
         left.min(self.ceiling)
     }
 
-    /// Hides the letter as an order says, at least until its retry is `planned`, and no longer than its queue keeps it.
+    /// Hides the letter as an order says, at least until its retry is `planned`.
     fn hold_by_order(
         &self,
         until: Option<Timestamp>,
@@ -312,12 +317,8 @@ impl LetterClock {
         retry: u32,
         now: Timestamp,
     ) -> Decision {
-        let Decision::Defer(longest) = self.hold(now, retry) else {
-            return Decision::Archive(ArchiveReason::Expiring, None);
-        };
-        let ends = until.map_or(longest.hide, |until| seconds_until(now, until.max(planned)));
-        let hide = ends.min(longest.hide);
-        Decision::Defer(Deferral { hide, due: planned, retry, why: DeferReason::Ordered })
+        let until = until.map_or(Timestamp::MAX, |until| until.max(planned));
+        self.keep(now, until, Some(planned), retry, DeferReason::Ordered)
     }
 
     /// Keeps back what would be attempted or archived while nobody knows whether an order holds it.
