@@ -108,6 +108,11 @@ impl<'p> Case<'p> {
         case
     }
 
+    /// Whether an order asks for its attempt.
+    pub(super) fn is_sent_by_order(&self) -> bool {
+        self.facts.ordered.action() == Some(OrderAction::Retry)
+    }
+
     /// Whether an order led to this disposition that does not say so any more.
     pub(super) fn is_taken_back(&self, disposition: &Disposition) -> bool {
         disposition.ordered().is_some_and(|action| self.facts.ordered.action() != Some(action))

@@ -222,8 +222,8 @@ impl Batch<'_> {
     /// Decides anew about letters that were due by an earlier reading; returns those that still are.
     pub(super) fn still_due(&mut self, due: Due, now: Timestamp) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
-            let ordered = self.cases[index].facts.ordered.action() == Some(OrderAction::Retry);
-            let goes = self.machine.known_orders().let_go(&self.cases[index].letter, ordered, now);
+            let case = &self.cases[index];
+            let goes = self.machine.known_orders().let_go(&case.letter, case.is_sent_by_order(), now);
             if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
         });
         still.collect()

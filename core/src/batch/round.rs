@@ -16,7 +16,7 @@ use super::throttle::Turn;
 use super::time::{Window, half_of, later};
 use crate::arn::Arn;
 use crate::endpoint::Destination;
-use crate::policy::{Decision, OrderAction, Retry, Route};
+use crate::policy::{Decision, Retry, Route};
 
 /// The longest that an invocation waits for a letter's turn. A hidden letter waits for nothing, and keeps nobody waiting.
 const LONGEST_TURN: Duration = Duration::from_millis(1_500);
@@ -115,7 +115,7 @@ impl Batch<'_> {
             let case = &self.cases[index];
             let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
             let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
-            let ordered = case.facts.ordered.action() == Some(OrderAction::Retry);
+            let ordered = case.is_sent_by_order();
             sent.push((index, retry));
             deliveries.push(Delivery { letter, retry, destination, ordered, longest, not_before, at_once });
         }

@@ -36,6 +36,12 @@ impl Retry {
     pub fn upcoming(&self) -> u32 {
         if self.planned.is_some() { self.number.saturating_add(1) } else { self.number }
     }
+
+    /// Whether no other comes after it.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.number >= self.of
+    }
 }
 
 /// How long a letter stays hidden.
@@ -50,14 +56,6 @@ pub struct Deferral {
     pub retry: u32,
     /// Why.
     pub why: DeferReason,
-}
-
-impl Retry {
-    /// Whether no other comes after it.
-    #[must_use]
-    pub fn is_last(&self) -> bool {
-        self.number >= self.of
-    }
 }
 
 impl Deferral {

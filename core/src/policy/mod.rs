@@ -26,9 +26,8 @@ pub use fields::Fault;
 pub use matcher::Unmatchable;
 pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
-    RETRY_IN_FORCE,
+    RETRY_IN_FORCE, Reach, Touches,
 };
-pub use orders::{Reach, Touches};
 pub use route::{Route, Voucher};
 pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;
