@@ -9,10 +9,7 @@ use super::record::Record;
 use crate::arn::Arn;
 use crate::batch::{ArchiveContext, Sent};
 use crate::clients::too_late;
-use crate::delivery::{
-    DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMessage, Payload, PendingDelivery, Time,
-};
-use crate::endpoint::Endpoint;
+use crate::delivery::{DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMessage};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter, MAX_ATTRIBUTES};
 
@@ -36,7 +33,7 @@ pub(super) async fn store(
         add_record(alone, summary, limit)
     });
     let messages: Vec<_> = with_record.collect();
-    let mut answers = send(dispatcher, queue, messages.iter(), until).await;
+    let mut answers = send(dispatcher, queue, messages.clone(), until).await;
     let refused = |answer: &Result<(), Failure>| {
         answer.as_ref().is_err_and(|failure| failure.class == FailureClass::Permanent)
     };
@@ -46,30 +43,24 @@ pub(super) async fn store(
         .collect();
     if !again.is_empty() {
         let alone: Vec<_> = again.iter().map(|index| message(letters[*index].0, queue)).collect();
-        let answered = send(dispatcher, queue, alone.iter(), until).await;
+        let answered = send(dispatcher, queue, alone, until).await;
         again.into_iter().zip(answered).for_each(|(index, answer)| answers[index] = answer);
     }
     answers
 }
 
-async fn send<'p>(
+async fn send(
     dispatcher: &Dispatcher,
     queue: &Arn,
-    messages: impl Iterator<Item = &'p OutgoingMessage<'p>>,
+    messages: Vec<OutgoingMessage<'_>>,
     until: Instant,
 ) -> Vec<Result<(), Failure>> {
-    let to = Endpoint::Queue(queue.clone());
-    let payloads: Vec<_> = messages.cloned().map(Payload::Message).collect();
-    let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
-    let answers = dispatcher.deliver(&pending, Time::until(until)).await;
-    answers
-        .into_iter()
-        .map(|sent| match sent {
-            Sent::Accepted => Ok(()),
-            Sent::Failed(failure) => Err(failure),
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => Err(too_late()),
-        })
-        .collect()
+    let result = |sent| match sent {
+        Sent::Accepted => Ok(()),
+        Sent::Failed(failure) => Err(failure),
+        Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => Err(too_late()),
+    };
+    dispatcher.send(queue, messages, until).await.into_iter().map(result).collect()
 }
 
 /// The letter as it is.

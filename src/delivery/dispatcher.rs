@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::guard::Reach;
 use super::http::HttpClient;
+use super::message::OutgoingMessage;
 use super::payload::Payload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
@@ -159,7 +160,15 @@ impl Dispatcher {
         self.deliver_timed(waiting, time, &()).await.into_iter().map(|(sent, _)| sent).collect()
     }
 
-    /// The same for those that a gate lets go when their turn has come, with how long each took: the time of its request,
+    /// Sends messages to a queue now, and says what became of each, in the same order.
+    pub async fn send(&self, queue: &Arn, messages: Vec<OutgoingMessage<'_>>, until: Instant) -> Vec<Sent> {
+        let to = Endpoint::Queue(queue.clone());
+        let payloads: Vec<_> = messages.into_iter().map(Payload::Message).collect();
+        let waiting: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
+        self.deliver(&waiting, Time::until(until)).await
+    }
+
+    /// Delivers those that a gate lets go when their turn has come, with how long each took: the time of its request,
     /// which it may share.
     pub async fn deliver_timed(
         &self,

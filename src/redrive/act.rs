@@ -12,7 +12,6 @@ use crate::batch::{Action, Answer, Attempt, Delivery, KnownOrders, Move, OrdersR
 use crate::clock::Clock;
 use crate::control::{Control, List};
 use crate::delivery::{Dispatcher, Gate, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
-use crate::endpoint::Endpoint;
 use crate::lookup::{Queues, Subscriptions};
 use crate::signature::Certificates;
 
@@ -93,7 +92,7 @@ impl Carrier {
                 Answer::Delivered(self.deliver(&deliveries, window, run).await)
             }
             Action::Move { moves, requeue, until } => {
-                Answer::Moved(self.send_to_requeue(&moves, requeue, Time::until(run.after(until))).await)
+                Answer::Moved(self.send_to_requeue(&moves, &requeue, run.after(until)).await)
             }
             Action::Archive { letters, at, limit, until } => {
                 let batch = archive::Batch { request_id: run.request_id, now: at, until: run.after(until) };
@@ -163,16 +162,14 @@ impl Carrier {
     }
 
     /// Sends letters to the requeue; `None` for one that has no room for the mark.
-    async fn send_to_requeue(&self, moves: &[Move], requeue: Arn, time: Time) -> Vec<Option<Sent>> {
+    async fn send_to_requeue(&self, moves: &[Move], requeue: &Arn, until: Instant) -> Vec<Option<Sent>> {
         let packed: Vec<_> = moves
             .iter()
-            .map(|one| OutgoingMessage::for_requeue(&one.letter, &one.mark, &requeue, one.delay).ok())
-            .map(|message| message.map(Payload::Message))
+            .map(|one| OutgoingMessage::for_requeue(&one.letter, &one.mark, requeue, one.delay).ok())
             .collect();
-        let to = Endpoint::Queue(requeue);
-        let pending: Vec<_> =
-            packed.iter().flatten().map(|payload| PendingDelivery::now(&to, payload)).collect();
-        let mut answers = self.dispatcher.deliver(&pending, time).await.into_iter();
-        packed.iter().map(|payload| payload.as_ref().and_then(|_| answers.next())).collect()
+        let has_room: Vec<_> = packed.iter().map(Option::is_some).collect();
+        let messages = packed.into_iter().flatten().collect();
+        let mut answers = self.dispatcher.send(requeue, messages, until).await.into_iter();
+        has_room.into_iter().map(|has_room| if has_room { answers.next() } else { None }).collect()
     }
 }
