@@ -64,7 +64,7 @@ impl Display for ArchiveAt {
     }
 }
 
-/// Where the orders and the list of waiting letters are: a bucket and the prefix of every key.
+/// Where the orders, the list of waiting letters and what replays keep are: a bucket and the prefix of every key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlAt {
     /// The bucket.
