@@ -28,3 +28,38 @@ pub fn failure_of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse
         _ => Failure::ours(FailureClass::Transient, "Unknown"),
     }
 }
+
+/// Whether S3 did not write since a condition did not hold (412), somebody else writes at this moment (409), or the object
+/// is gone (404).
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
+pub fn is_condition<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
+    let status = error.raw_response().map(|raw| raw.status().as_u16());
+    matches!(status, Some(404 | 409 | 412)) && error.code() != Some("NoSuchBucket")
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_s3::operation::put_object::PutObjectError;
+    use aws_smithy_runtime_api::http::StatusCode;
+    use aws_smithy_types::body::SdkBody;
+    use aws_smithy_types::error::ErrorMetadata;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_is_told_from_other_refusals() {
+        for (status, code, expected) in [
+            (412, "PreconditionFailed", true),
+            (409, "ConditionalRequestConflict", true),
+            (404, "NoSuchKey", true),
+            (404, "NoSuchBucket", false),
+            (403, "AccessDenied", false),
+            (503, "SlowDown", false),
+        ] {
+            let metadata = ErrorMetadata::builder().code(code).build();
+            let raw = HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::empty());
+            let error = SdkError::service_error(PutObjectError::generic(metadata), raw);
+            assert_eq!(is_condition(&error), expected, "{status} {code}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ mod server_time;
 
 pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;
-pub use errors::failure_of_call;
+pub use errors::{failure_of_call, is_condition};
 pub use https::{NoRootCertificates, https, prepare};
 pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
 pub(crate) use lines::put_lines;
