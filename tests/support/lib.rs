@@ -29,7 +29,8 @@ pub use world::{Log, Ran, World};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use sns_redrive::batch::ArchiveContext;
+use sns_redrive::archive::Record;
+use sns_redrive::letter::Letter;
 use sns_redrive::policy::ArchiveReason;
 
 /// The names of the operations in a journal, in the order of the requests.
@@ -55,15 +56,7 @@ pub fn archived(cloud: &Account) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Of a letter that nobody knows what to do with.
-pub fn unrecognised() -> ArchiveContext {
-    ArchiveContext {
-        reason: ArchiveReason::Unrecognised,
-        detail: None,
-        rule: "default".to_owned(),
-        target: None,
-        retry: None,
-        failure: None,
-        order: None,
-    }
+/// The record of a letter whose retries have all failed, archived then.
+pub fn record(letter: &Letter, archived: i64) -> Record {
+    Record::of(letter, &context(ArchiveReason::Exhausted), at(archived))
 }

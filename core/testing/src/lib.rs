@@ -23,7 +23,9 @@ use jiff::Timestamp;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use redrive_core::arn::Arn;
+use redrive_core::batch::ArchiveContext;
 use redrive_core::letter::{Digest, Letter, SqsMessage};
+use redrive_core::policy::{ArchiveReason, DEFAULT_RULE};
 use serde_json::{Value, json};
 
 /// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
@@ -124,6 +126,12 @@ pub fn mark_again(spent: u32, passes: u32, letter_id: &str, first: i64, message:
 /// A mark of one that was published so often.
 pub fn published(mark: &str, times: u32) -> String {
     format!(r#"{},"pub":{times}}}"#, mark.strip_suffix('}').unwrap())
+}
+
+/// What the archive is told of a letter of which nothing more is known.
+pub fn context(reason: ArchiveReason) -> ArchiveContext {
+    let rule = DEFAULT_RULE.to_owned();
+    ArchiveContext { reason, detail: None, rule, target: None, retry: None, failure: None, order: None }
 }
 
 /// The folder of the sample events.

@@ -39,7 +39,7 @@ async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>
 
 async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> Vec<Result<(), Failure>> {
     let batch = Batch { request_id: "req-1", now: at(NOW), until };
-    let context = unrecognised();
+    let context = context(ArchiveReason::Unrecognised);
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     archive.store(&to_archive, batch, None).await
 }

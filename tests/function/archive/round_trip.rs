@@ -66,7 +66,7 @@ proptest! {
             post = post.system(&format!("X{name}"), value);
         }
         let mut letter = letter(&post);
-        let record = Record::of(&letter, &unrecognised(), at(NOW)).to_line().unwrap();
+        let record = record(&letter, NOW).to_line().unwrap();
         prop_assert_eq!(record.matches('\n').count(), 1);
         prop_assert!(!record.contains("handle-r"));
         "another".clone_into(&mut letter.sqs.receipt_handle);

@@ -12,7 +12,8 @@ use serde_json::json;
 use sns_redrive::archive::{Archive, Batch};
 use sns_redrive::clients::{Clients, failure_of_call};
 use sns_redrive::failure::{Failure, FailureClass};
-use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, letter, unrecognised};
+use sns_redrive::policy::ArchiveReason;
+use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, context, letter};
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
 
@@ -86,7 +87,10 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
     let letter = letter(&Post::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     let batch = Batch { request_id: "req-1", now: at(NOW), until };
-    assert_eq!(archive.store(&[(&letter, &unrecognised())], batch, None).await, [Ok(())]);
+    assert_eq!(
+        archive.store(&[(&letter, &context(ArchiveReason::Unrecognised))], batch, None).await,
+        [Ok(())]
+    );
     s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
     let [put, get] = server.seen().try_into().unwrap();
     (put, get)
