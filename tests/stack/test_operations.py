@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from test_replay import Copies, begun, bury, deployed, in_requeue, kept, replays, texts
+from test_template import People, calls_of, refusals
 from world import policy
 
 from local.stack import wait_until
@@ -147,3 +148,17 @@ def test_dry_run_and_bad_wishes_of_the_state_machine_write_nothing(world):
     status, _ = operations.ended(operations.execute({"select": {"reason": ["exhausted"]}}))
     assert status == "FAILED"
     assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
+
+
+def test_grants_of_the_replay_function_are_to_read_letters_keep_replays_and_fill_the_requeue(world):
+    deployment, _, operations = with_operations(world)
+    calls = calls_of(world, deployment, People(world).session(operations.outputs["ReplayRoleArn"]))
+
+    assert set(calls) - refusals(calls) == {
+        "read archive",
+        "list archive",
+        "read replays",
+        "write replays",
+        "list replays",
+        "send requeue",
+    }
