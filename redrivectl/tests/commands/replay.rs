@@ -777,8 +777,8 @@ async fn the_manual_shows_what_is_printed_of_replays() {
         "counts": { "sent": 42_318 },
     })));
     keep(with(json!({
-        "id": "20261019T160000Z-c3d1f8", "began": "2026-10-19T16:00:00Z", "letters": 42_318, "by": "the function",
-        "counts": { "sent": 7200 }, "freed": { "at": "2026-10-19T16:40:00Z", "by": CALLER },
+        "id": "20261019T160000Z-c3d1f8", "began": "2026-10-19T16:00:00Z", "letters": 42_318,
+        "by": "the replay function", "counts": { "sent": 7200 }, "freed": { "at": "2026-10-19T16:40:00Z", "by": CALLER },
     })));
     let manual =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
