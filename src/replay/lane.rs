@@ -17,6 +17,7 @@ use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::Unit;
 use super::ramp::stages;
+use super::request::Request;
 use super::state::{Counts, State};
 use super::store::{Condition, Found};
 use super::version::Versioned;
@@ -147,6 +148,8 @@ impl Replay {
         done: &Mutex<LaneDone>,
     ) -> Result<(), ReplayError> {
         let selection = selection(state, &self.requeue.arn)?;
+        // No batch is larger than what goes in a second.
+        let state = &State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state.clone() };
         let (pace, budget, token) = (Pace::new(lane.rate), AtomicU64::new(lane.letters), token());
         let watch = Watch { control: job.control, stopping: AtomicBool::new(false) };
         let limits = Limits { pace: &pace, budget: &budget };
@@ -164,6 +167,8 @@ impl Replay {
                     break;
                 }
             }
+            // The time of the last letters is over before those of the next round begin.
+            pace.turn(0, || watch.stop()).await;
             Ok::<_, ReplayError>(())
         });
         let mut looking = pin!(self.keep_looking(lane));

@@ -34,6 +34,9 @@ const PATIENCE: u32 = 3;
 /// Seconds after which it is looked whether somebody has stopped it while it waits.
 const LOOK: i64 = 60;
 
+/// Letters a second that are worth a lane.
+const RATE_OF_A_LANE: u32 = 200;
+
 /// Results of lanes that are read at once.
 const AT_ONCE: usize = 16;
 
@@ -180,7 +183,8 @@ impl Replay {
         let state = drive.shown();
         let (rate, budget) = (state.request.rate, budget(state.exact, state.counts.sent));
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let lanes = workers.min(parts).min(small(rate.into())).min(small(budget)).max(1);
+        // A lane is paid for while it waits for its share of the rate.
+        let lanes = workers.min(parts).min(small(rate.div_ceil(RATE_OF_A_LANE).into())).min(small(budget));
         let before = state.round.clone().unwrap_or_default();
         let number = state.place.rounds + 1;
         let line = |lane| {

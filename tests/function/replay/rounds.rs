@@ -110,17 +110,34 @@ async fn every_letter_goes_once_in_steps_and_lanes_share_the_rate() {
     let world = hours(8);
     let machine = Machine::new(&world, 3);
     let began = tokio::time::Instant::now();
-    let state = machine.begin(json!({ "ramp": [50, 100], "rate": 50, "settleSeconds": 150 })).await.unwrap();
+    let state = machine.begin(json!({ "ramp": [50, 100], "rate": 600, "settleSeconds": 150 })).await.unwrap();
     assert_eq!((state.status, state.counts.sent), (Status::Done, 800));
     assert_eq!(world.numbers(), numbers(0..800));
     assert_eq!(machine.lanes.load(Ordering::Relaxed), 3);
-    // 800 letters at 50 a second, and the time to settle.
+    // At once goes what may go in a second, once for each of two rounds.
     let took = began.elapsed().as_secs();
-    assert!((160..=190).contains(&took), "{took} s");
+    assert!((150..=190).contains(&took), "{took} s");
     // The same is kept, and another finds nothing left.
     assert_eq!(world.replay().kept().show(&state.id).await.unwrap(), state);
     let again = machine.begin(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((again.counts.sent, again.counts.already_replayed), (0, 800));
+}
+
+/// A slice of few letters is a round of its own, and its lanes have no pace before the first batch.
+#[tokio::test(start_paused = true)]
+async fn no_more_letters_a_second_than_the_rate_whatever_the_number_of_rounds() {
+    for (rate, lanes) in [(100, 1), (200, 1), (400, 2)] {
+        let world = hours(12);
+        let machine = Machine::new(&world, 5);
+        let began = tokio::time::Instant::now();
+        let state = machine.begin(json!({ "ramp": [100], "rate": rate })).await.unwrap();
+        assert_eq!((state.status, state.counts.sent), (Status::Done, 1200));
+        let rounds = machine.rounds.load(Ordering::Relaxed);
+        assert_eq!((machine.lanes.load(Ordering::Relaxed), rounds), (lanes, 5), "{rate}");
+        let took = began.elapsed().as_secs_f64();
+        let least = 1200.0 / f64::from(rate);
+        assert!((least - 0.1..least * 1.3).contains(&took), "{rate}: {took} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]
