@@ -149,6 +149,7 @@ impl ReplayFunction {
     async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let wish = self.wish(wish)?;
         let replay = self.replay_by(NAME)?;
+        replay.check_requeue().await?;
         let (source, policy) = (Source::Archive, Some(&self.policy));
         let state = match wish {
             Wish::Begin(request) if request.dry_run => {
@@ -167,7 +168,9 @@ impl ReplayFunction {
         let turn = match event {
             TurnEvent::First { begin, workers, by } => {
                 let wish = self.wish(begin)?;
-                self.replay_by(&by)?.first_turn(&wish, lanes(workers)?, policy, control).await
+                let (replay, workers) = (self.replay_by(&by)?, lanes(workers)?);
+                replay.check_requeue().await?;
+                replay.first_turn(&wish, workers, policy, control).await
             }
             TurnEvent::Next { of, workers } => {
                 self.replay_by(NAME)?.next_turn(&of, lanes(workers)?, policy, control).await

@@ -27,9 +27,8 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let request = request(args, console)?;
-    if let Some(stack) = args.stack.as_deref().filter(|_| !request.dry_run)
-        && let Some(execution) = start(stack, &request, args, console).await?
+    if let Some(stack) = args.stack.as_deref().filter(|_| !args.dry_run)
+        && let Some(execution) = start(stack, args, console).await?
     {
         told(stack, &execution, as_json, console)?;
         return Ok(Finished::Whole);
@@ -37,6 +36,7 @@ pub(super) async fn run(
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
     let requeue = requeue(args, console)?;
+    let request = request(args, console)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from cannot both be standard input");
@@ -88,16 +88,12 @@ pub(super) async fn run(
 }
 
 /// Has the state machine of a stack replay; none where the stack has none, which is told.
-async fn start(
-    stack: &str,
-    request: &Request,
-    args: &args::Replay,
-    console: &mut Console,
-) -> Result<Option<String>, Failed> {
+async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<String>, Failed> {
+    let request = request(args, console)?;
     let resume = args.resume.as_ref().map(|id| resumption(id, args));
     let execution = match &resume {
         Some(resume) => machine::start(stack, resume, &args.connection, console).await?,
-        None => machine::start(stack, request, &args.connection, console).await?,
+        None => machine::start(stack, &request, &args.connection, console).await?,
     };
     if execution.is_none() {
         writeln!(console.err, "redrivectl: there is no state machine {stack}-replay: this terminal replays")?;

@@ -126,7 +126,7 @@ impl<'r> Drive<'r> {
                 Next::End => return Ok(()),
                 Next::Wait if self.settle().await? => self.judged().await?,
                 Next::Wait => return Ok(()),
-                Next::Send => match self.send().await? {
+                Next::Send => match self.send_stage().await? {
                     Sent::Interrupted => return Ok(()),
                     sent => self.sent(sent).await?,
                 },
@@ -185,7 +185,7 @@ impl<'r> Drive<'r> {
     }
 
     /// Sends what a stage allows.
-    async fn send(&self) -> Result<Sent, ReplayError> {
+    async fn send_stage(&self) -> Result<Sent, ReplayError> {
         let parts = self.parts();
         let state = self.shown();
         let selection = selection(&state, &self.replay.requeue.arn)?;

@@ -1,13 +1,14 @@
 //! Template, docs and code agree: settings and their defaults, calls and grants, alarms and the runbook, versions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sns_redrive::settings::{Settings, VARIABLES};
 use sns_redrive::telemetry::{Run, summarise};
 
 const TEMPLATE: &str = include_str!("../../template.yaml");
 const README: &str = include_str!("../../README.md");
+const OPERATIONS: &str = include_str!("../../operations.yaml");
 const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 
 /// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
@@ -19,7 +20,7 @@ const CALLS: [(&str, &str); 13] = [
     ("get_subscription_attributes", "sns:GetSubscriptionAttributes"),
     ("invoke", "lambda:InvokeFunction"),
     ("list_objects_v2", "s3:ListBucket"),
-    ("list_queue_tags", BY_THE_TOOL),
+    ("list_queue_tags", "sqs:ListQueueTags"),
     ("list_subscriptions", "sns:ListSubscriptions"),
     ("publish", "sns:Publish"),
     ("publish_batch", "sns:Publish"),
@@ -28,11 +29,8 @@ const CALLS: [(&str, &str); 13] = [
     ("send_message_batch", "sqs:SendMessage"),
 ];
 
-/// Permits a call that redrivectl alone makes, with the operator's own permissions.
-const BY_THE_TOOL: &str = "sqs:ListQueueTags";
-
 /// Each statement of the function's role, and what it allows.
-const STATEMENTS: [(&str, &[&str]); 21] = [
+const STATEMENTS: [(&str, &[&str]); 18] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -53,9 +51,6 @@ const STATEMENTS: [(&str, &[&str]); 21] = [
     ("ReadOrders", &["s3:GetObject"]),
     ("KnowThatThereAreNoOrders", &["s3:ListBucket"]),
     ("WriteWaitingList", &["s3:PutObject"]),
-    ("ListArchiveAndReplays", &["s3:ListBucket"]),
-    ("ReadArchive", &["s3:GetObject"]),
-    ("KeepReplays", &["s3:GetObject", "s3:PutObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
     ("RepublishToTopics", &["sns:Publish"]),
     ("TellOfArchivedLetters", &["sns:Publish"]),
@@ -76,6 +71,17 @@ const STATEMENTS: [(&str, &[&str]); 21] = [
             "ec2:UnassignPrivateIpAddresses",
         ],
     ),
+];
+
+/// The same of the replay function's role.
+const REPLAY_STATEMENTS: [(&str, &[&str]); 7] = [
+    ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
+    ("ListArchiveAndReplays", &["s3:ListBucket"]),
+    ("ReadArchive", &["s3:GetObject"]),
+    ("KeepReplays", &["s3:GetObject", "s3:PutObject"]),
+    ("FillRequeue", &["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"]),
+    ("CountWaitingLetters", &["sqs:GetQueueAttributes"]),
+    ("UseOwnKey", &["kms:Decrypt", "kms:GenerateDataKey"]),
 ];
 
 /// What AWS itself does with the function's role.
@@ -172,13 +178,21 @@ fn the_readme_has_a_row_for_every_setting_with_its_default() {
     }
 }
 
-/// The calls in the function's source, and how often a call is sent.
-fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
+/// The source.
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The calls in a part of the source, and how often a call is sent. `left_out` are folders and files that are no part of it.
+fn calls(directory: &Path, left_out: &[&str]) -> (BTreeMap<&'static str, usize>, usize) {
     let (mut found, mut sent) = (BTreeMap::new(), 0);
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = entry.path();
+        if left_out.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
         if path.is_dir() {
-            let (inner, more) = calls(&path);
+            let (inner, more) = calls(&path, left_out);
             for (call, times) in inner {
                 *found.entry(call).or_default() += times;
             }
@@ -202,11 +216,21 @@ fn calls(directory: &Path) -> (BTreeMap<&'static str, usize>, usize) {
     (found, sent)
 }
 
-/// The policy of the function's role, line by line.
-fn role_policy() -> Vec<&'static str> {
-    let (_, role) = TEMPLATE.split_once("\n  RedriveFunctionRole:\n").expect("the template has a role");
+/// The policy of a role, line by line.
+fn policy_of(template: &'static str, role: &str) -> Vec<&'static str> {
+    let (_, role) = template.split_once(&format!("\n  {role}:\n")).expect("the template has the role");
     let (_, policies) = role.split_once("\n      Policies:\n").expect("the role has policies");
     policies.split("\n\n  #").next().unwrap().lines().collect()
+}
+
+/// The policy of the function's role.
+fn role_policy() -> Vec<&'static str> {
+    policy_of(TEMPLATE, "RedriveFunctionRole")
+}
+
+/// The policy of the replay function's role.
+fn replay_policy() -> Vec<&'static str> {
+    policy_of(OPERATIONS, "ReplayFunctionRole")
 }
 
 /// What a line of the policy that begins a statement calls it.
@@ -214,11 +238,10 @@ fn sid(line: &'static str) -> Option<&'static str> {
     line.trim().strip_prefix("- Sid: ")
 }
 
-/// The actions that the function's role is allowed, by statement.
-fn grants() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+/// The actions that a policy allows, by statement.
+fn grants(lines: Vec<&'static str>) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut grants: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let mut statement = None;
-    let lines = role_policy();
     let mut lines = lines.into_iter().peekable();
     while let Some(line) = lines.next() {
         statement = sid(line).or(statement);
@@ -235,32 +258,60 @@ fn grants() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 
 #[test]
 fn every_call_of_the_code_is_one_that_this_test_knows() {
-    let (calls, sent) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let (calls, sent) = calls(&source(), &[]);
     assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
 }
 
-#[test]
-fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
-    let (calls, _) = calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    let made: BTreeSet<_> =
-        CALLS.iter().filter(|(call, _)| calls.contains_key(call)).map(|(_, action)| *action).collect();
-    let needed: BTreeSet<_> =
-        made.into_iter().filter(|action| *action != BY_THE_TOOL).chain(BY_SERVICES).collect();
-    let grants: BTreeSet<_> = grants().into_values().flatten().collect();
+/// A role may do what the code and AWS do with it, and nothing else.
+fn no_more_and_no_less(
+    calls: &BTreeMap<&str, usize>,
+    by_services: &[&'static str],
+    policy: Vec<&'static str>,
+) {
+    let made = CALLS.iter().filter(|(call, _)| calls.contains_key(call)).map(|(_, action)| *action);
+    let needed: BTreeSet<_> = made.chain(by_services.iter().copied()).collect();
+    let grants: BTreeSet<_> = grants(policy).into_values().flatten().collect();
     assert_eq!(needed.difference(&grants).collect::<Vec<_>>(), Vec::<&&str>::new(), "not granted");
     assert_eq!(grants.difference(&needed).collect::<Vec<_>>(), Vec::<&&str>::new(), "granted for nothing");
 }
 
 #[test]
+fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
+    let (mut made, _) = calls(&source(), &["replay", "replay_function.rs", "bin"]);
+    // The listing of archives is the replay's and the tool's.
+    let (listed, _) = calls(&source().join("archive"), &[]);
+    made.extend(listed);
+    no_more_and_no_less(&made, &BY_SERVICES, role_policy());
+}
+
+#[test]
+fn the_replay_function_may_do_what_its_code_does_and_nothing_else() {
+    let (mut made, _) = calls(&source().join("replay"), &[]);
+    // It reads the archive, and sends to the requeue by what else delivers to queues.
+    for (file, call) in [("archive/walk.rs", "get_object"), ("delivery/queue.rs", "send_message_batch")] {
+        assert!(
+            std::fs::read_to_string(source().join(file)).unwrap().contains(&format!(".{call}()")),
+            "{file}"
+        );
+        made.insert(call, 1);
+    }
+    let by_services = ["logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey"];
+    no_more_and_no_less(&made, &by_services, replay_policy());
+}
+
+#[test]
 fn each_statement_allows_what_it_is_for() {
-    let expected: BTreeMap<_, BTreeSet<_>> =
-        STATEMENTS.iter().map(|(sid, actions)| (*sid, actions.iter().copied().collect())).collect();
-    assert_eq!(grants(), expected);
+    for (statements, policy) in [(&STATEMENTS[..], role_policy()), (&REPLAY_STATEMENTS[..], replay_policy())]
+    {
+        let expected: BTreeMap<_, BTreeSet<_>> =
+            statements.iter().map(|(sid, actions)| (*sid, actions.iter().copied().collect())).collect();
+        assert_eq!(grants(policy), expected);
+    }
 }
 
 #[test]
 fn every_statement_says_which_call_needs_it() {
-    let lines = role_policy();
+    let lines = [role_policy(), replay_policy()].concat();
     let statements = lines.iter().enumerate().filter_map(|(number, line)| Some((number, sid(line)?)));
     let mut seen = 0;
     for (number, name) in statements {
@@ -273,7 +324,7 @@ fn every_statement_says_which_call_needs_it() {
         let above = lines[..number].iter().rev().map(|line| line.trim()).find(|line| !condition(line));
         assert!(above.is_some_and(|line| line.starts_with('#')), "no comment above {name}, but {above:?}");
     }
-    assert_eq!(seen, STATEMENTS.len());
+    assert_eq!(seen, STATEMENTS.len() + REPLAY_STATEMENTS.len());
 }
 
 #[test]
