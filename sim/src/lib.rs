@@ -17,6 +17,8 @@
 //!   Clock: tokio's (paused or not), the machine's own, or moved by hand
 //! ```
 //!
+//! A queue's messages live in the crate `sim-queue`, which the SDK, protocols and the journal have no part in.
+//!
 //! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
 //! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
 //!

@@ -163,7 +163,7 @@ impl<'w> Life<'w> {
             whole_group,
             duplicates,
             lag,
-            shuffled: !world.fifo,
+            shuffled: (!world.fifo).then_some(world.seed),
             ..QueueSettings::default()
         };
         let other =

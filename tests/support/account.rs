@@ -166,7 +166,7 @@ impl Account {
             ..default
         };
         self.aws.act("test", |it, _| match it.sqs.queue_mut(name) {
-            Some(queue) => queue.settings = settings,
+            Some(queue) => queue.messages.settings = settings,
             None => it.sqs.create(name, settings),
         });
     }

@@ -244,11 +244,12 @@ fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_o
         laws::every_letter_is_accounted_for(&world, &story).map_err(TestCaseError::fail)?;
         laws::spill_bounds_what_is_in_flight(&world, &story).map_err(TestCaseError::fail)?;
         prop_assert!(story.journal.counts.moved > 0, "nothing was moved");
-        let sure = world.dlq.limit / 4 * 3 + laws::unknown_in_flight(&world, &story, false) < world.dlq.limit;
+        let sure = world.dlq.in_flight / 4 * 3 + laws::unknown_in_flight(&world, &story, false)
+            < world.dlq.in_flight;
         below.set(below.get() + u32::from(sure));
 
         let hiding = World { requeue: None, ..world };
-        prop_assert_eq!(hiding.live().dlq.peak, hiding.dlq.limit, "spill off");
+        prop_assert_eq!(hiding.live().dlq.messages.peak, hiding.dlq.in_flight, "spill off");
         Ok(())
     });
     assert!(below.get() >= 12, "only {} of 24 worlds were slow enough", below.get());
@@ -261,8 +262,8 @@ fn a_full_queue_is_silent_and_spill_keeps_it_talking() {
     let spilling = filling(30_000, 160, 300);
     let hiding = World { requeue: None, ..spilling.clone() };
     let (spilled, hidden) = (spilling.live(), hiding.live());
-    assert_eq!(hidden.dlq.peak, 160);
-    assert!(spilled.dlq.peak < 160, "{} in flight", spilled.dlq.peak);
+    assert_eq!(hidden.dlq.messages.peak, 160);
+    assert!(spilled.dlq.messages.peak < 160, "{} in flight", spilled.dlq.messages.peak);
     let (late, silent) =
         (laws::longest_overdue(&spilling, &spilled), laws::longest_overdue(&hiding, &hidden));
     assert!(late < SECOND, "{late} ms late");
@@ -276,7 +277,7 @@ fn letters_that_fail_faster_than_the_number_in_flight_is_known_fill_a_queue_in_s
     let mut world = filling(200, 60, 160);
     world.until = None;
     let story = world.live();
-    assert_eq!(story.dlq.peak, 60);
+    assert_eq!(story.dlq.messages.peak, 60);
     laws::every_letter_is_accounted_for(&world, &story).unwrap();
     laws::nothing_is_lost(&world, &story).unwrap();
     laws::nothing_is_archived_early(&world, &story).unwrap();
@@ -318,7 +319,7 @@ fn moving_on_every_fifteen_minutes_for_twelve_days_and_a_half_costs_no_attempt_e
 fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
     let mut world = filling(0, IN_FLIGHT_LIMIT, letters);
     (world.schedule, world.jitter) = (schedule, 0.0);
-    (world.dlq.fifo, world.requeue, world.until) = (true, None, None);
+    (world.fifo, world.requeue, world.until) = (true, None, None);
     world.mapping.batch = batch;
     let story = world.live();
     laws::groups_keep_their_order(&world, &story).unwrap();

@@ -8,11 +8,12 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use render::Post;
 pub use requests::Published;
+use sim_queue::Deduplication;
 pub use subscription::{Protocol, Subscription};
 
 use crate::clock::Millis;
@@ -26,10 +27,6 @@ pub const MAX_BYTES: usize = 256 * 1024;
 /// Subscriptions on a page of a listing.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
 pub const MAX_SUBSCRIPTIONS: usize = 100;
-
-/// Milliseconds that a FIFO topic remembers a deduplication id.
-/// <https://docs.aws.amazon.com/sns/latest/dg/fifo-message-dedup.html>
-pub const DEDUPLICATION: Millis = 300_000;
 
 /// The topics and subscriptions of one account.
 #[derive(Debug)]
@@ -60,7 +57,7 @@ pub struct TopicSettings {
 struct Topic {
     name: Arc<str>,
     settings: TopicSettings,
-    deduplication: HashMap<String, (Millis, Published)>,
+    deduplication: Deduplication<Published>,
     sequence: u64,
 }
 
@@ -125,7 +122,8 @@ impl Default for Sns {
 impl Sns {
     /// Creates a topic, or replaces one; a name that ends in `.fifo` makes it a FIFO topic.
     pub fn create(&mut self, name: &str, settings: TopicSettings) {
-        let topic = Topic { name: name.into(), settings, deduplication: HashMap::new(), sequence: 0 };
+        let topic =
+            Topic { name: name.into(), settings, deduplication: Deduplication::default(), sequence: 0 };
         self.topics.insert(name.to_owned(), topic);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{DEDUPLICATION, Delivery, Message, Sns, Topic, invalid};
+use super::{Delivery, Message, Sns, Topic, invalid};
 use crate::cx::Cx;
 use crate::error::{BatchAnswer, Error};
 use crate::ledger::Event;
@@ -36,10 +36,8 @@ impl Sns {
             use sha2::{Digest as _, Sha256};
             (is_fifo && topic.settings.content_based).then(|| hex(&Sha256::digest(&entry.body)))
         });
-        if let Some(key) = deduplication.as_ref().filter(|_| is_fifo)
-            && let Some((at, first)) = topic.deduplication.get(key)
-            && cx.now < at + DEDUPLICATION
-        {
+        let key = deduplication.clone().filter(|_| is_fifo);
+        if let Some(first) = key.as_ref().and_then(|key| topic.deduplication.first(cx.now, key)) {
             let (name, id, body) = (Arc::clone(&topic.name), Arc::clone(&first.id), entry.body.clone());
             cx.log(Event::Swallowed { name, id, body });
             return Ok(first.clone());
@@ -47,8 +45,8 @@ impl Sns {
         topic.sequence += 1;
         let sequence = is_fifo.then(|| format!("{:020}", 10_000_000_000_000_000_000 + topic.sequence * 1000));
         let published = Published { id: cx.id(), sequence: sequence.clone() };
-        if let Some(key) = deduplication.clone().filter(|_| is_fifo) {
-            topic.deduplication.insert(key, (cx.now, published.clone()));
+        if let Some(key) = key {
+            topic.deduplication.remember(cx.now, key, published.clone());
         }
         cx.log(Event::Published {
             topic: Arc::clone(&topic.name),

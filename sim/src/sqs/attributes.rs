@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::QueueSettings;
 use super::Sqs;
-use super::settings::QueueSettings;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::names::arn;
@@ -20,10 +20,10 @@ impl Sqs {
         names: &[String],
     ) -> Result<BTreeMap<String, String>, Error> {
         let queue = self.find(queue)?;
-        queue.settle(now);
+        queue.messages.settle(now);
         let counts = queue.reading(now);
         let QueueSettings { retention, visibility, max_bytes, delay, content_based, redrive, more, .. } =
-            &queue.settings;
+            &queue.messages.settings;
         let mut attributes = BTreeMap::from([
             ("QueueArn", queue.arn()),
             ("ApproximateNumberOfMessages", counts.visible.to_string()),
@@ -34,7 +34,7 @@ impl Sqs {
             ("MaximumMessageSize", max_bytes.to_string()),
             ("DelaySeconds", delay.to_string()),
         ]);
-        if queue.is_fifo {
+        if queue.messages.is_fifo {
             attributes.insert("FifoQueue", "true".to_owned());
             attributes.insert("ContentBasedDeduplication", content_based.to_string());
         }
@@ -53,6 +53,6 @@ impl Sqs {
     /// Carries out `ListQueueTags`.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ListQueueTags.html>
     pub fn list_queue_tags(&mut self, queue: &str) -> Result<BTreeMap<String, String>, Error> {
-        Ok(self.find(queue)?.settings.tags.clone())
+        Ok(self.find(queue)?.messages.settings.tags.clone())
     }
 }

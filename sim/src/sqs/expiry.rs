@@ -8,16 +8,14 @@ use crate::ledger::Event;
 impl Sqs {
     /// Returns when the retention of a message ends next.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
-        self.queues.values().filter_map(|queue| queue.expiry.first()).map(|(at, _)| *at).min()
+        self.queues.values().filter_map(|queue| queue.messages.next_expiry()).min()
     }
 
     /// Drops the messages whose retention has ended, in flight or not, each at its own moment.
     pub(crate) fn expire(&mut self, cx: &mut Cx<'_>) {
         for queue in self.queues.values_mut() {
-            while let Some((at, number)) = queue.expiry.first().copied().filter(|(at, _)| *at <= cx.now) {
-                queue.settle(at);
-                let Some(message) = queue.remove(number, at) else { break };
-                let event = Event::Expired { queue: queue.name.clone(), id: message.id };
+            while let Some((at, _, message)) = queue.messages.expire(cx.now) {
+                let event = Event::Expired { queue: queue.name.clone(), id: message.content.id };
                 cx.of("sqs", at).log(event);
             }
         }
@@ -30,9 +28,9 @@ impl Sqs {
         }
         let Some(source) = self.queues.get_mut(from) else { return false };
         let (name, arn) = (source.name.clone(), source.arn());
-        let Some(message) = source.remove(number, cx.now) else { return false };
+        let Some(message) = source.messages.remove(cx.now, number) else { return false };
         let Some(target) = self.queues.get_mut(to) else { return false };
-        let event = Event::Moved { from: name, to: target.name.clone(), id: message.id.clone() };
+        let event = Event::Moved { from: name, to: target.name.clone(), id: message.content.id.clone() };
         cx.of("sqs", cx.now).log(event);
         target.take_moved(cx.now, &arn, message);
         true

@@ -1,4 +1,4 @@
-//! SQS: queues, with the rules for requests and batches. [`queue`] has the life of a message.
+//! SQS: queues, with the rules for requests and batches. [`Messages`] has the life of a message.
 
 mod attributes;
 mod expiry;
@@ -7,20 +7,19 @@ mod place;
 pub mod queue;
 mod requests;
 pub(crate) mod rules;
-mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use parts::{Counts, Placed, Received};
+pub use parts::{Content, Placed, Received};
 pub use queue::Queue;
 pub(crate) use requests::SURROUNDINGS;
 pub use requests::{Receive, Sent};
-pub use settings::{
-    DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,
-    QueueSettings, Redrive,
+pub use sim_queue::{
+    Counts, DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,
+    Messages, QueueSettings, Redrive,
 };
 
 use crate::error::Error;

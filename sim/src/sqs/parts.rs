@@ -1,45 +1,21 @@
-//! The messages of a queue, as it keeps them and as it shows them.
+//! The messages of a queue: what they carry, and what receivers get.
 
 use std::sync::Arc;
 
 use crate::clock::Millis;
 use crate::ledger::Payload;
 
-/// The approximate numbers of messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// `ApproximateNumberOfMessages`.
-    pub visible: usize,
-    /// `ApproximateNumberOfMessagesNotVisible`.
-    pub in_flight: usize,
-    /// `ApproximateNumberOfMessagesDelayed`.
-    pub delayed: usize,
-}
-
-/// A message in a queue.
+/// What a message carries in its queue.
 #[derive(Debug, Clone)]
-pub(super) struct Message {
-    pub(super) id: Arc<str>,
-    pub(super) payload: Arc<Payload>,
-    pub(super) sender: Arc<str>,
-    pub(super) source: Option<Arc<str>>,
-    pub(super) sequence: Option<String>,
-    pub(super) sent: Millis,
-    pub(super) receives: u32,
-    pub(super) first_received: Option<Millis>,
-    pub(super) received: Millis,
-    pub(super) expires: Millis,
-    pub(super) state: State,
-    /// Whether it was deleted and shows again all the same.
-    pub(super) is_ghost: bool,
-}
-
-/// The state of a message, with the moment when it shows or has shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Visible(Millis),
-    Delayed(Millis),
-    InFlight(Millis),
+pub struct Content {
+    /// The message's id.
+    pub id: Arc<str>,
+    /// The content as the sender wrote it.
+    pub payload: Arc<Payload>,
+    /// `SenderId`.
+    pub sender: Arc<str>,
+    /// `DeadLetterQueueSourceArn`.
+    pub source: Option<Arc<str>>,
 }
 
 /// A message as a receiver gets it.
@@ -84,17 +60,4 @@ pub struct Placed {
     pub first_received: Millis,
     /// `DeadLetterQueueSourceArn`.
     pub source: Option<String>,
-}
-
-/// The use of a receipt handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handle {
-    /// The message is in flight by this receive.
-    Valid(u64),
-    /// The message has shown again, but nobody has received it since.
-    Expired(u64),
-    /// The message is gone, or was received again.
-    Stale,
-    /// No queue made this handle.
-    Unknown,
 }

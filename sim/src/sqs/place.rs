@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::parts::{Message, Placed, State};
+use sim_queue::{Message, Receipt};
+
+use super::parts::{Content, Placed};
 use super::{Queue, Sqs};
 use crate::cx::Cx;
 use crate::error::Error;
@@ -22,28 +24,19 @@ impl Queue {
     fn place(&mut self, cx: &mut Cx<'_>, placed: Placed) {
         let (id, payload): (Arc<str>, _) = (placed.id.into(), Arc::new(placed.payload));
         let handle: Arc<str> = placed.handle.into();
-        if let Some(number) = self.aliases.get(&*handle).map(|(number, _)| *number) {
-            self.remove(number, cx.now);
+        if let Some(before) = self.aliases.get(&*handle) {
+            self.messages.remove(cx.now, before.number);
         }
-        let (queue, count) = (Arc::clone(&self.name), placed.receives);
+        let (queue, receive) = (Arc::clone(&self.name), placed.receives);
         cx.log(Event::Sent { queue: Arc::clone(&queue), id: id.clone(), payload: payload.clone(), delay: 0 });
-        cx.log(Event::Received { queue, id: id.clone(), count, handle: handle.clone() });
-        let until = cx.now + self.settings.visibility * 1000;
-        let number = self.add(cx.now, |sequence| Message {
-            id,
-            payload,
-            sender: placed.sender.into(),
-            source: placed.source.map(Arc::from),
-            sequence,
-            sent: placed.sent,
-            receives: count,
-            first_received: Some(placed.first_received),
-            received: cx.now,
-            expires: 0,
-            state: State::InFlight(until),
-            is_ghost: false,
-        });
-        self.aliases.insert(handle.to_string(), (number, count));
+        cx.log(Event::Received { queue, id: id.clone(), count: receive, handle: handle.clone() });
+        let group = payload.group.clone().unwrap_or_default();
+        let source = placed.source.map(Arc::from);
+        let content = Content { id, payload, sender: placed.sender.into(), source };
+        let mut message = Message::new(content, group, placed.sent);
+        (message.receives, message.first_received) = (receive, Some(placed.first_received));
+        let number = self.messages.place(cx.now, message);
+        self.aliases.insert(handle.to_string(), Receipt { number, receive });
     }
 }
 

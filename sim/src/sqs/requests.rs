@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::parts::Handle;
-use super::settings::MAX_ENTRIES;
+use sim_queue::{MAX_ENTRIES, Refused};
+
 use super::{Received, Sqs, rules};
 use crate::cx::Cx;
 use crate::error::{BatchAnswer, Error};
@@ -53,7 +53,8 @@ impl Sqs {
         let deduplication = entry.deduplication.clone().or_else(|| {
             // What stands for the id is a hash of the body.
             use sha2::{Digest as _, Sha256};
-            (queue.is_fifo && queue.settings.content_based).then(|| hex(&Sha256::digest(&entry.body)))
+            (queue.messages.is_fifo && queue.messages.settings.content_based)
+                .then(|| hex(&Sha256::digest(&entry.body)))
         });
         let payload = Payload {
             body: entry.body.clone(),
@@ -62,7 +63,7 @@ impl Sqs {
             deduplication,
             trace: entry.trace.clone(),
         };
-        let delay = entry.delay.unwrap_or(queue.settings.delay);
+        let delay = entry.delay.unwrap_or(queue.messages.settings.delay);
         let (id, sequence) = queue.put(cx, payload, delay);
         Ok(Sent { id, sequence })
     }
@@ -95,8 +96,8 @@ impl Sqs {
             );
             return Err(Error::bad("InvalidParameterValue", message));
         }
-        queue.settle(cx.now);
-        if queue.room() == 0 && !receive.is_long {
+        queue.messages.settle(cx.now);
+        if queue.messages.room() == 0 && !receive.is_long {
             let message = "Too many messages in flight.";
             return Err(Error::new(403, "OverLimit", message));
         }
@@ -106,7 +107,7 @@ impl Sqs {
     /// Returns whether a long poll would get anything now. `busy` are the FIFO groups that the receiver leaves alone.
     pub(crate) fn can_receive(&mut self, cx: &mut Cx<'_>, name: &str, busy: &BTreeSet<String>) -> bool {
         let queue = self.queues.get_mut(name);
-        queue.is_some_and(|queue| !queue.ready(cx, 1, busy).is_empty() && queue.room() > 0)
+        queue.is_some_and(|queue| !queue.ready(cx.now, 1, busy).is_empty() && queue.messages.room() > 0)
     }
 
     /// Hands messages out as Lambda's pollers get them, in as many requests as it takes. `busy` are the FIFO groups that
@@ -119,34 +120,36 @@ impl Sqs {
         busy: &BTreeSet<String>,
     ) -> Vec<Received> {
         let Ok(queue) = self.find(name) else { return Vec::new() };
-        let redrive = queue.settings.redrive.clone();
-        let seconds = receive.visibility.unwrap_or(queue.settings.visibility);
-        queue.settle(cx.now);
-        let room = queue.room();
+        let redrive = queue.messages.settings.redrive.clone();
+        let seconds = receive.visibility.unwrap_or(queue.messages.settings.visibility);
+        let room = queue.messages.room();
         let (mut bytes, mut received) = (0, Vec::new());
         let mut keys = BTreeSet::new();
         // Where messages may be moved instead, nobody knows how many it takes.
         let look_at = if redrive.is_some() { usize::MAX } else { receive.at_most.min(room) };
-        for number in queue.ready(cx, look_at, busy) {
+        for number in queue.ready(cx.now, look_at, busy) {
             let Ok(queue) = self.find(name) else { break };
-            if let Some(redrive) = redrive.as_ref().filter(|it| queue.receives(number) >= it.max_receives)
+            let Some(message) = queue.messages.get(number) else { continue };
+            if let Some(redrive) = redrive.as_ref().filter(|it| message.receives >= it.max_receives)
                 && self.redrive(cx, name, &redrive.queue, number)
             {
                 continue;
             }
             let Ok(queue) = self.find(name) else { break };
+            let Some(message) = queue.messages.get(number) else { continue };
+            let payload = &message.content.payload;
             if received.len() >= receive.at_most.min(room) {
                 break;
             }
-            let key = receive.apart.and_then(|key| key(queue.payload(number)?));
+            let key = receive.apart.and_then(|key| key(payload));
             if key.is_some_and(|key| !keys.insert(key)) {
                 // Nothing of a FIFO group goes before what lies ahead of it.
-                if queue.is_fifo {
+                if queue.messages.is_fifo {
                     break;
                 }
                 continue;
             }
-            bytes += queue.size(number) + SURROUNDINGS;
+            bytes += payload.size() + SURROUNDINGS;
             if bytes > receive.max_bytes && !received.is_empty() {
                 break;
             }
@@ -165,13 +168,23 @@ impl Sqs {
     ) -> Result<(), Error> {
         let queue = self.find(name)?;
         rules::visibility(seconds)?;
-        match queue.resolve(cx.now, handle) {
-            Handle::Valid(number) => {
-                rules::total_visibility(queue.away(cx.now, number), seconds)?;
-                queue.hide(cx, number, handle, seconds);
+        let Some(receipt) = queue.receipt(cx.now, handle) else { return Err(unknown(handle)) };
+        let done = queue.messages.change(cx.now, receipt, seconds);
+        match done {
+            Ok(true) => {
+                if let Some(id) = queue.id(receipt.number) {
+                    let (queue, handle) = (Arc::clone(&queue.name), handle.to_owned());
+                    cx.log(Event::Hidden { queue, id, handle, seconds });
+                }
+                queue.messages.settle(cx.now);
                 Ok(())
             }
-            other => self.void(cx, name, other, "ChangeMessageVisibility", handle),
+            Ok(false) => {
+                let (queue, operation) = (Arc::clone(&queue.name), "ChangeMessageVisibility");
+                cx.log(Event::Stale { queue, operation, handle: handle.to_owned() });
+                Ok(())
+            }
+            Err(refused) => Err(error(refused, handle, seconds)),
         }
     }
 
@@ -194,11 +207,12 @@ impl Sqs {
     /// Carries out `DeleteMessage`.
     pub fn delete_message(&mut self, cx: &mut Cx<'_>, name: &str, handle: &str) -> Result<(), Error> {
         let queue = self.find(name)?;
-        match queue.resolve(cx.now, handle) {
-            Handle::Valid(number) => queue.delete(cx, number),
-            // A standard queue deletes by the last handle, also after the message has shown again.
-            Handle::Expired(number) if !queue.is_fifo => queue.delete(cx, number),
-            other => return self.void(cx, name, other, "DeleteMessage", handle),
+        let Some(receipt) = queue.receipt(cx.now, handle) else { return Err(unknown(handle)) };
+        if let Some(number) = queue.messages.to_delete(receipt).map_err(|it| error(it, handle, 0))? {
+            queue.delete(cx, number);
+        } else {
+            let (queue, operation) = (Arc::clone(&queue.name), "DeleteMessage");
+            cx.log(Event::Stale { queue, operation, handle: handle.to_owned() });
         }
         Ok(())
     }
@@ -222,10 +236,10 @@ impl Sqs {
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
     pub fn purge_queue(&mut self, cx: &mut Cx<'_>, queue: &str) -> Result<(), Error> {
         let queue = self.find(queue)?;
-        let all: Vec<u64> = queue.messages.keys().copied().collect();
+        let all: Vec<u64> = queue.messages.iter().map(|(number, _)| number).collect();
         for number in all {
-            if let Some(message) = queue.remove(number, cx.now) {
-                cx.log(Event::Deleted { queue: Arc::clone(&queue.name), id: message.id });
+            if let Some(message) = queue.messages.remove(cx.now, number) {
+                cx.log(Event::Deleted { queue: Arc::clone(&queue.name), id: message.content.id });
             }
         }
         Ok(())
@@ -233,36 +247,28 @@ impl Sqs {
 
     /// Shows a message once more though it is hidden, as a standard queue may do; unknown ids change nothing.
     pub fn show_again(&mut self, cx: &mut Cx<'_>, queue: &str, id: &str) {
-        let Ok(queue) = self.find(queue) else { return };
-        let found = queue.messages.iter().find(|(_, message)| &*message.id == id).map(|(number, _)| *number);
-        if let Some(number) = found {
-            queue.show_again(cx, number);
+        if let Ok(queue) = self.find(queue) {
+            queue.show_again(cx, id);
         }
     }
+}
 
-    /// Answers to a handle that is no longer good: a standard queue says yes and does nothing, a FIFO queue refuses.
-    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
-    fn void(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        of: Handle,
-        operation: &'static str,
-        handle: &str,
-    ) -> Result<(), Error> {
-        let queue = self.queues.get(name).filter(|_| of != Handle::Unknown);
-        let Some(queue) = queue else {
-            let message = format!("The input receipt handle \"{handle}\" is not a valid receipt handle.");
-            return Err(Error::new(404, "ReceiptHandleIsInvalid", message));
-        };
-        if queue.is_fifo {
+/// Returns the error of a handle that no queue made.
+fn unknown(handle: &str) -> Error {
+    let message = format!("The input receipt handle \"{handle}\" is not a valid receipt handle.");
+    Error::new(404, "ReceiptHandleIsInvalid", message)
+}
+
+/// Returns the error of a refused request about a message that was received.
+fn error(refused: Refused, handle: &str, seconds: i64) -> Error {
+    match refused {
+        Refused::NoLongerValid => {
             let message = format!(
                 "Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
             );
-            return Err(Error::bad("InvalidParameterValue", message));
+            Error::bad("InvalidParameterValue", message)
         }
-        cx.log(Event::Stale { queue: Arc::clone(&queue.name), operation, handle: handle.to_owned() });
-        Ok(())
+        Refused::TooLong => rules::total_visibility(seconds),
     }
 }
 

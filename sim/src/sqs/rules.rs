@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use sim_queue::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_VISIBILITY};
+
 use super::queue::Queue;
-use super::settings::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_VISIBILITY};
 use crate::error::Error;
 use crate::message::{Data, Entry};
 
@@ -59,14 +60,15 @@ pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
         return Err(Error::bad("InvalidMessageContents", message));
     }
     attributes(entry)?;
-    let most = queue.settings.max_bytes;
+    let (is_fifo, settings) = (queue.messages.is_fifo, &queue.messages.settings);
+    let most = settings.max_bytes;
     if entry.size() > most {
         let reason =
             format!("One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.");
         return Err(invalid(reason));
     }
     if let Some(delay) = entry.delay {
-        if queue.is_fifo {
+        if is_fifo {
             return Err(wrong_type("DelaySeconds", &delay.to_string()));
         }
         if !(0..=MAX_DELAY).contains(&delay) {
@@ -75,12 +77,12 @@ pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
         }
     }
     match (&entry.group, &entry.deduplication) {
-        (None, _) if queue.is_fifo => Err(missing("MessageGroupId")),
-        (_, None) if queue.is_fifo && !queue.settings.content_based => Err(invalid(
+        (None, _) if is_fifo => Err(missing("MessageGroupId")),
+        (_, None) if is_fifo && !settings.content_based => Err(invalid(
             "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided \
              explicitly",
         )),
-        (_, Some(id)) if !queue.is_fifo => Err(wrong_type("MessageDeduplicationId", id)),
+        (_, Some(id)) if !is_fifo => Err(wrong_type("MessageDeduplicationId", id)),
         _ => Ok(()),
     }
 }
@@ -134,14 +136,11 @@ pub(super) fn visibility(seconds: i64) -> Result<(), Error> {
     Err(bad_value("VisibilityTimeout", &seconds.to_string(), &reason))
 }
 
-/// Checks how long a message is hidden in all since its receive.
-pub(super) fn total_visibility(away: i64, seconds: i64) -> Result<(), Error> {
-    if away + seconds * 1000 <= MAX_VISIBILITY * 1000 {
-        return Ok(());
-    }
+/// Returns the error of a message that would be hidden for too long since its receive.
+pub(super) fn total_visibility(seconds: i64) -> Error {
     let reason =
         format!("Total VisibilityTimeout for the message is beyond the limit [{MAX_VISIBILITY} seconds]");
-    Err(bad_value("VisibilityTimeout", &seconds.to_string(), &reason))
+    bad_value("VisibilityTimeout", &seconds.to_string(), &reason)
 }
 
 fn is_allowed(it: char) -> bool {

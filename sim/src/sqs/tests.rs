@@ -73,7 +73,7 @@ fn further_attributes_win() {
     put(&aws, QUEUE, &["a"]);
     assert_eq!(count(&aws, "ApproximateNumberOfMessages"), "1");
     aws.act("test", |it, _| {
-        let more = &mut it.sqs.queue_mut(QUEUE).unwrap().settings.more;
+        let more = &mut it.sqs.queue_mut(QUEUE).unwrap().messages.settings.more;
         more.insert("ApproximateNumberOfMessages".to_owned(), "7".to_owned());
     });
     assert_eq!(count(&aws, "ApproximateNumberOfMessages"), "7");
@@ -276,7 +276,7 @@ fn a_message_and_a_batch_have_a_mebibyte() {
     batch(&two(0)).unwrap();
     assert_eq!(batch(&two(1)).unwrap_err().code, "AWS.SimpleQueueService.BatchRequestTooLong");
     // A queue may allow less: then the entry fails, and the others do not.
-    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().settings.max_bytes = 1024);
+    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.max_bytes = 1024);
     let answer = batch(&[big(1025), Entry::new("1", "a")]).unwrap();
     assert!(answer[0].1.is_err() && answer[1].1.is_ok(), "{answer:?}");
 }
@@ -337,7 +337,7 @@ fn a_fifo_queue_asks_for_group_and_deduplication_and_a_standard_queue_takes_a_gr
     assert_eq!(send(&aws, FIFO, &grouped).unwrap_err().code, "InvalidParameterValue");
     send(&aws, QUEUE, &grouped).unwrap();
     send(&aws, QUEUE, &entry.fifo("g", "d")).unwrap_err();
-    aws.act("test", |it, _| it.sqs.queue_mut(FIFO).unwrap().settings.content_based = true);
+    aws.act("test", |it, _| it.sqs.queue_mut(FIFO).unwrap().messages.settings.content_based = true);
     let first = send(&aws, FIFO, &grouped).unwrap();
     assert_eq!(send(&aws, FIFO, &grouped).unwrap(), first);
 }
@@ -387,11 +387,11 @@ fn a_standard_queue_may_hand_a_message_out_twice() {
     let second = one(&aws, QUEUE);
     assert_eq!(first.id, second.id);
     // A deleted message comes back once its time is over.
-    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().settings.duplicates = 0);
+    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.duplicates = 0);
     let third = one(&aws, QUEUE);
-    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().settings.duplicates = 10_000);
+    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.duplicates = 10_000);
     delete(&aws, QUEUE, &third).unwrap();
-    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().settings.duplicates = 0);
+    aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.duplicates = 0);
     assert!(receive(&aws, QUEUE).is_empty());
     pass(&aws, 30);
     let fourth = one(&aws, QUEUE);

@@ -262,7 +262,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
     let clock = Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap());
     let aws = Aws::new(clock, seed);
     let settings =
-        QueueSettings { shuffled: true, duplicates: 500, visibility: 120, ..QueueSettings::default() };
+        QueueSettings { shuffled: Some(7), duplicates: 500, visibility: 120, ..QueueSettings::default() };
     aws.act("test", |it, _| it.sqs.create("dlq", settings));
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
     let weather = dice(seed);

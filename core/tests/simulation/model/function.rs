@@ -124,7 +124,7 @@ pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 pub fn timeout(world: &World) -> Millis {
     // Little, where letters that go one a second are not to have their turn in time.
-    if world.trouble.put_off { 5_000 } else { seconds(world.dlq.timeout) / 6 }
+    if world.trouble.put_off { 5_000 } else { seconds(world.dlq.visibility) / 6 }
 }
 
 /// What an instance keeps of the attributes of queues, as its look-ups do.

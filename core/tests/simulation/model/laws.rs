@@ -84,7 +84,7 @@ impl Life<'_> {
     /// letter was not begun in time: it comes back after a second.
     fn earliest(&self, number: u32) -> Millis {
         let moves = i64::try_from(self.moves()).unwrap();
-        let early = if self.world.dlq.fifo {
+        let early = if self.world.fifo {
             moves
         } else {
             let waits = self.plan().spent + 1..=number;
@@ -112,7 +112,7 @@ impl Life<'_> {
 
     /// When SQS took it first; what SQS moves from a standard queue keeps its time.
     fn sent(&self) -> Millis {
-        let age = self.plan().moved.filter(|_| !self.world.dlq.fifo).map_or(0, |moved| moved.age);
+        let age = self.plan().moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
         self.plan().arrives - age
     }
 
@@ -127,7 +127,7 @@ impl Life<'_> {
             Some(settings) if message.requeue => settings,
             _ => &self.world.dlq,
         };
-        let retention = settings.retention;
+        let retention = u64::try_from(settings.retention).unwrap();
         let since =
             if message.requeue && self.plan().spent == 0 { self.sent() } else { self.sent_in_dlq(message) };
         since + seconds(retention - expiry_margin(retention))
@@ -278,7 +278,7 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                     // Decided up to a batch's time before; a throttle policy puts off by ten minutes at most.
                     // One that was not begun in time would show again with its queue's own timeout.
                     let trouble = world.trouble.out_of_time > 0 || world.trouble.put_off;
-                    let shows = if trouble { seconds(world.dlq.timeout) } else { 0 };
+                    let shows = if trouble { seconds(world.dlq.visibility) } else { 0 };
                     let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows);
                     if fact.at + wait + SECOND <= life.safe_until(fact.message) {
                         return life.fault("expiring too early");
@@ -551,7 +551,7 @@ fn stepped_aside(life: &Life<'_>, moved: &Fact) -> Millis {
 
 /// What the function may not know of: what is hidden while its number in flight is old (a minute when it is
 /// read, and kept for up to another), and what is being handled.
-pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> u64 {
+pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> usize {
     let hidden = |fact: &&Fact| {
         fact.message.requeue == requeue && matches!(fact.what, What::Hidden { until } if until > fact.at)
     };
@@ -562,7 +562,7 @@ pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> u64 {
     };
     let most = hidden.iter().enumerate().map(within).max().unwrap_or(0);
     let handled = world.mapping.batch * world.mapping.instances as usize;
-    u64::try_from(most + handled).unwrap()
+    most + handled
 }
 
 /// With spill on, a queue has no more in flight than the three quarters up to which letters are hidden, and
@@ -570,9 +570,11 @@ pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> u64 {
 pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
     for (requeue, queue) in [(false, Some(&story.dlq)), (true, story.requeue.as_ref())] {
         let Some(queue) = queue else { continue };
-        let bound = world.believed_limit / 4 * 3 + unknown_in_flight(world, story, requeue);
-        if queue.peak > bound || (bound < queue.settings.limit && queue.peak >= queue.settings.limit) {
-            return Err(format!("{} in flight, at most {bound} expected (requeue: {requeue})", queue.peak));
+        let believed = usize::try_from(world.believed_limit).unwrap();
+        let bound = believed / 4 * 3 + unknown_in_flight(world, story, requeue);
+        let (peak, limit) = (queue.messages.peak, queue.messages.settings.in_flight);
+        if peak > bound || (bound < limit && peak >= limit) {
+            return Err(format!("{peak} in flight, at most {bound} expected (requeue: {requeue})"));
         }
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! A model of everything around the decisions, to live through weeks in milliseconds.
 //!
 //! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the same seed gives
-//! the same story. What surrounds the function is modelled, and all that is decided is the real
-//! [`Machine`](redrive_core::batch::Machine): the model answers what it asks.
+//! the same story. What surrounds the function is modelled, but for the queues, which are those of `sim`; and all that is
+//! decided is the real [`Machine`](redrive_core::batch::Machine): the model answers what it asks.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`queue`] | SQS: visibility, receive counts, the limit in flight, delays, retention, FIFO groups |
+//! | [`queue`] | a queue of letters, whose messages live as those of `sim` do |
 //! | [`function`] | one invocation of the machine, and what goes wrong with it |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
 //! | [`operator`] | orders and waking |
@@ -27,6 +27,7 @@ pub mod queue;
 pub mod world;
 pub mod worlds;
 
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
@@ -53,8 +54,8 @@ pub fn since_begin(point: Timestamp) -> Millis {
 }
 
 /// Whole seconds as virtual time.
-pub fn seconds(seconds: u64) -> Millis {
-    i64::try_from(seconds).unwrap() * SECOND
+pub fn seconds<N: TryInto<Millis, Error: Debug>>(seconds: N) -> Millis {
+    seconds.try_into().unwrap() * SECOND
 }
 
 /// Chance, the same for the same seed: `SplitMix64`.

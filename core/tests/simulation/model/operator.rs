@@ -19,8 +19,6 @@ pub struct Operator {
     pub wakes: Vec<Millis>,
     /// Whether only what is on the list of waiting letters is woken; else whatever is hidden.
     pub by_list: bool,
-    /// Whether a stale handle shows a letter that is being handled; SQS answers 200 either way.
-    pub stale_shows: bool,
     /// Per cent of readings of the orders that fail.
     pub reads_fail: u8,
 }

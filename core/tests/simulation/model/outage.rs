@@ -7,10 +7,11 @@
 
 use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
+use sim_queue::QueueSettings;
 
 use super::function::{Subscriber, Trouble};
 use super::operator::Operator;
-use super::queue::Settings;
+use super::queue::Queue;
 use super::world::{Mapping, Plan, World};
 use super::{HOUR, MINUTE, Millis, SECOND};
 
@@ -72,20 +73,20 @@ impl Outage {
             Millis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
         };
         let limit = IN_FLIGHT_LIMIT / self.each;
-        let queue = Settings {
-            fifo: false,
+        let queue = QueueSettings {
             retention: 14 * 86_400,
-            timeout: 360,
-            limit,
+            visibility: 360,
+            in_flight: usize::try_from(limit).unwrap(),
             lag: MINUTE,
-            whole_group: true,
-            shuffled: true,
+            shuffled: Some(1),
+            ..QueueSettings::default()
         };
         let world = World {
             seed: 1,
             schedule: Schedule::BUILT_IN,
             jitter: BUILT_IN_JITTER,
             ceiling: VISIBILITY_CEILING,
+            fifo: false,
             dlq: queue.clone(),
             requeue: self.spill.then_some(queue),
             believed_limit: limit,
@@ -105,6 +106,7 @@ impl Outage {
             until: None,
         };
         let story = world.count();
+        let peak = |queue: &Queue| u64::try_from(queue.messages.peak).unwrap();
         let (counts, each) = (story.journal.counts, self.each);
         Toll {
             letters: number * each,
@@ -112,8 +114,8 @@ impl Outage {
             archived: counts.archived * each,
             lost: counts.lost * each,
             peak_backlog: u64::try_from(story.peak_waiting).unwrap() * each,
-            peak_dlq: story.dlq.peak * each,
-            peak_requeue: story.requeue.as_ref().map_or(0, |queue| queue.peak) * each,
+            peak_dlq: peak(&story.dlq) * each,
+            peak_requeue: story.requeue.as_ref().map_or(0, peak) * each,
             received: counts.received * each,
             attempts: counts.attempts * each,
             hidden: counts.hidden * each,

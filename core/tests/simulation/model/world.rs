@@ -16,6 +16,7 @@ use redrive_core::failure::Failure;
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage};
 use redrive_core::policy::{Jitter, Policy, Schedule};
 use serde_json::json;
+use sim_queue::{Message as Sending, QueueSettings};
 
 use super::function::{
     Coming, Death, Kept, LAST_ACTION, Run, SOURCE_RECEIVES, Subscriber, Trouble, begins, machine,
@@ -23,7 +24,7 @@ use super::function::{
 };
 use super::journal::{Idle, Journal, Message, What};
 use super::operator::{List, Operator};
-use super::queue::{self, Queue, Receipt, Sending, Timer};
+use super::queue::{Content, Queue, Receipt};
 use super::{Chance, MINUTE, Millis, at, seconds};
 
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
@@ -76,8 +77,9 @@ pub struct World {
     pub schedule: Schedule,
     pub jitter: f64,
     pub ceiling: u64,
-    pub dlq: queue::Settings,
-    pub requeue: Option<queue::Settings>,
+    pub fifo: bool,
+    pub dlq: QueueSettings,
+    pub requeue: Option<QueueSettings>,
     /// What the function believes of the limit in flight.
     pub believed_limit: u64,
     pub step_aside: bool,
@@ -106,7 +108,7 @@ pub struct Story {
 #[derive(Debug)]
 enum Event {
     Arrive(usize),
-    Wake { requeue: bool, timer: Timer },
+    Show { requeue: bool },
     Poll { requeue: bool },
     Begin(Received),
     Answer(Coming),
@@ -190,15 +192,20 @@ impl World {
         (0..self.processes() + spare).map(|_| machine(self, requeue.clone())).collect()
     }
 
+    /// The settings of both queues.
+    pub fn queues(&mut self) -> impl Iterator<Item = &mut QueueSettings> {
+        std::iter::once(&mut self.dlq).chain(&mut self.requeue)
+    }
+
     fn arn(&self, standard: &str) -> String {
-        let suffix = if self.dlq.fifo { ".fifo" } else { "" };
+        let suffix = if self.fifo { ".fifo" } else { "" };
         format!("{standard}{suffix}")
     }
 }
 
 impl<'w> Simulation<'w> {
     fn new(world: &'w World, machines: &'w [Machine], counts_only: bool) -> Self {
-        let queue = |arn: &str, settings| Queue::new(&world.arn(arn), settings);
+        let queue = |arn: &str, settings| Queue::new(&world.arn(arn), world.fifo, settings);
         let processes = world.processes();
         let mut simulation = Self {
             world,
@@ -244,7 +251,7 @@ impl<'w> Simulation<'w> {
             let Some(event) = self.events.remove(&order) else { continue };
             match event {
                 Event::Arrive(who) => self.arrive(who),
-                Event::Wake { requeue, timer } => self.wake(requeue, timer),
+                Event::Show { requeue } => self.show(requeue),
                 Event::Poll { requeue } => self.poll(requeue),
                 Event::Begin(received) => self.begin(received),
                 Event::Answer(coming) => self.answered(coming),
@@ -281,12 +288,10 @@ impl<'w> Simulation<'w> {
             if requeue && self.requeue.is_none() {
                 continue;
             }
-            while let Some(expires) = self.queue(requeue).next_expiry().filter(|expires| *expires <= now) {
-                if let Some((number, who)) = self.queue(requeue).expire() {
-                    self.journal.note(who, Message { requeue, number }, expires, What::Lost);
-                    self.now = self.now.max(expires);
-                    self.want_poll(requeue);
-                }
+            while let Some((expires, number, message)) = self.queue(requeue).messages.expire(now) {
+                self.journal.note(message.content.who, Message { requeue, number }, expires, What::Lost);
+                self.now = self.now.max(expires);
+                self.want_poll(requeue);
             }
         }
     }
@@ -296,34 +301,29 @@ impl<'w> Simulation<'w> {
         let letter = Rc::new(self.letter(who, plan));
         let moved = plan.moved;
         self.ids[who] = letter.id.to_string();
-        let sent = crate::model::since_begin(letter.sqs.sent);
-        let sending = Sending {
-            who,
-            group: plan.group,
-            letter,
-            delay: 0,
-            receives: if moved.is_some() { SOURCE_RECEIVES } else { 0 },
-            first_received: moved.filter(|moved| moved.keeps_first_receive).map(|_| sent),
-            deduplication: None,
+        let (now, sent) = (self.now, crate::model::since_begin(letter.sqs.sent));
+        let mut message = Sending::new(Content { who, letter }, plan.group, sent);
+        let number = if let Some(moved) = moved {
+            message.receives = SOURCE_RECEIVES;
+            message.first_received = moved.keeps_first_receive.then_some(sent);
+            self.dlq.messages.take_moved(now, message)
+        } else {
+            self.dlq.messages.put(now, message, now)
         };
-        self.send(false, sending, None);
+        self.sent(who, Message { requeue: false, number }, None, now);
     }
 
-    fn send(&mut self, requeue: bool, sending: Sending, due: Option<Millis>) -> u64 {
-        let (now, who) = (self.now, sending.who);
-        let (number, timer) = self.queue(requeue).send(now, sending);
-        if let Some(timer) = timer {
-            self.schedule(timer.at, Event::Wake { requeue, timer });
-            self.journal.note(who, Message { requeue, number }, now, What::Sent { due });
-        }
-        let waiting = self.dlq.len() + self.requeue.as_ref().map_or(0, Queue::len);
+    /// Writes a message down that a queue took, and sees to it that it shows.
+    fn sent(&mut self, who: usize, message: Message, due: Option<Millis>, shows: Millis) {
+        self.schedule(shows, Event::Show { requeue: message.requeue });
+        self.journal.note(who, message, self.now, What::Sent { due });
+        let waiting = self.dlq.messages.len() + self.requeue.as_ref().map_or(0, |it| it.messages.len());
         self.peak_waiting = self.peak_waiting.max(waiting);
-        number
     }
 
     fn letter(&self, who: usize, plan: &Plan) -> Letter {
         let mut system = BTreeMap::new();
-        if self.dlq.settings.fifo {
+        if self.world.fifo {
             system.insert("MessageGroupId".to_owned(), format!("group-{}", plan.group));
         }
         if plan.moved.is_some() {
@@ -337,7 +337,7 @@ impl<'w> Simulation<'w> {
             attributes.insert(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark.to_string()));
         }
         // A standard queue's message keeps its time when SQS moves it, a FIFO queue's does not.
-        let age = plan.moved.filter(|_| !self.dlq.settings.fifo).map_or(0, |moved| moved.age);
+        let age = plan.moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
         let body =
             if plan.moved.is_some() { format!("{who}") } else { BODY.replace("{who}", &who.to_string()) };
         Letter::parse(SqsMessage {
@@ -353,9 +353,10 @@ impl<'w> Simulation<'w> {
         })
     }
 
-    fn wake(&mut self, requeue: bool, timer: Timer) {
-        let order = i64::try_from(self.chance.next() >> 16).unwrap();
-        if self.queue(requeue).show(timer, order) {
+    /// Something may show now.
+    fn show(&mut self, requeue: bool) {
+        let now = self.now;
+        if self.queue(requeue).messages.settle(now) {
             self.want_poll(requeue);
         }
     }
@@ -364,11 +365,11 @@ impl<'w> Simulation<'w> {
     fn wake_all(&mut self) {
         let by_list = self.world.operator.by_list;
         let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
-        let (now, stale_shows) = (self.now, self.world.operator.stale_shows);
+        let now = self.now;
         for (message, receipt) in messages {
-            if let Some(timer) = self.queue(message.requeue).wake(now, &receipt, stale_shows) {
+            if self.queue(message.requeue).messages.change(now, receipt.handle, 0) == Ok(true) {
                 self.journal.note(receipt.who, message, now, What::Woken);
-                self.schedule(timer.at, Event::Wake { requeue: message.requeue, timer });
+                self.schedule(now, Event::Show { requeue: message.requeue });
             }
         }
     }
@@ -382,21 +383,20 @@ impl<'w> Simulation<'w> {
                 _ => None,
             });
             let mut all = runs.chain(waiting).filter(|(requeue, _)| *requeue == message.requeue);
-            all.any(|(_, receipts)| receipts.iter().any(|receipt| receipt.number == message.number))
+            all.any(|(_, receipts)| receipts.iter().any(|receipt| receipt.handle.number == message.number))
         };
         let of = |requeue: bool, queue: &Queue| {
-            let receipts = queue.hidden().into_iter();
-            receipts.map(move |receipt| (message(requeue, &receipt), receipt)).collect::<Vec<_>>()
+            queue.hidden().map(move |receipt| (message(requeue, &receipt), receipt)).collect::<Vec<_>>()
         };
         let mut all = of(false, &self.dlq);
         all.extend(self.requeue.iter().flat_map(|queue| of(true, queue)));
-        all.retain(|(message, _)| self.world.operator.stale_shows || !under_way(*message));
+        all.retain(|(message, _)| self.world.dlq.stale_shows || !under_way(*message));
         all
     }
 
     /// Lambda polls some time after a message has become visible.
     fn want_poll(&mut self, requeue: bool) {
-        if self.polling[usize::from(requeue)] || self.queue(requeue).is_empty() {
+        if self.polling[usize::from(requeue)] || self.queue(requeue).messages.is_empty() {
             return;
         }
         self.polling[usize::from(requeue)] = true;
@@ -414,15 +414,15 @@ impl<'w> Simulation<'w> {
         self.polling[usize::from(requeue)] = false;
         while self.running[usize::from(requeue)] < mapping.instances {
             let now = self.now;
-            let (receipts, timers) = self.queue(requeue).receive(now, mapping.batch);
+            let queue = self.queue(requeue);
+            let receipts = queue.receive(now, mapping.batch);
             if receipts.is_empty() {
                 break;
             }
-            for timer in timers {
-                self.schedule(timer.at, Event::Wake { requeue, timer });
-            }
+            let shows = now + seconds(queue.messages.settings.visibility);
+            self.schedule(shows, Event::Show { requeue });
             for receipt in &receipts {
-                let receives = receipt.letter.sqs.receive_count;
+                let receives = receipt.handle.receive;
                 self.journal.note(receipt.who, message(requeue, receipt), now, What::Received { receives });
             }
             if self.chance.happens(self.world.trouble.throttled) {
@@ -464,12 +464,7 @@ impl<'w> Simulation<'w> {
     fn begin(&mut self, received: Received) {
         let Received { requeue, instance, began, death, receipts } = received;
         let machines = self.machines;
-        let letter = |(index, receipt): (usize, &Receipt)| {
-            let mut letter = Letter::clone(&receipt.letter);
-            letter.sqs.receipt_handle = index.to_string();
-            letter
-        };
-        let letters = receipts.iter().enumerate().map(letter).collect();
+        let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
         let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
         let batch = machines[instance].begin(letters, deadline);
         let run =
@@ -567,7 +562,10 @@ impl<'w> Simulation<'w> {
                 _ => {}
             }
             if report.outcome.leaves_queue() {
-                self.queue(requeue).delete(now, receipt);
+                let messages = &mut self.queue(requeue).messages;
+                if let Ok(Some(number)) = messages.to_delete(receipt.handle) {
+                    messages.remove(now, number);
+                }
                 self.journal.note(receipt.who, message(requeue, receipt), now, What::Deleted);
             }
         }
@@ -647,16 +645,16 @@ impl<'w> Simulation<'w> {
                 QueueAttributes { max_receives: Some(SOURCE_RECEIVES), ..QueueAttributes::default() };
             return QueueAttributes { retention: Some(1_209_600), ..source };
         }
-        let lag = self.queue(requeue).settings.lag;
+        let lag = self.queue(requeue).messages.settings.lag;
         let then = now - self.chance.within(&(0..=lag));
         let mut kept = std::mem::take(&mut self.kept[instance]);
         let attributes = kept.look_up(arn, again, now, || {
             self.journal.counts.readings += 1;
-            let queue = self.queue(requeue);
+            let queue = &self.queue(requeue).messages;
             QueueAttributes {
-                retention: Some(queue.settings.retention),
-                visibility_timeout: Some(queue.settings.timeout),
-                in_flight: queue.not_visible(then),
+                retention: Some(u64::try_from(queue.settings.retention).unwrap()),
+                visibility_timeout: Some(u64::try_from(queue.settings.visibility).unwrap()),
+                in_flight: u64::try_from(queue.counts(then).in_flight).unwrap(),
                 ..QueueAttributes::default()
             }
         });
@@ -721,16 +719,13 @@ impl<'w> Simulation<'w> {
             return Sent::Failed(transient("ServiceUnavailable"));
         }
         let due = one.mark.requeued.due.map(super::since_begin);
-        let sending = Sending {
-            who,
-            group: receipt.group,
-            letter: Rc::new(self.moved(&one.letter, &one.mark)),
-            delay: seconds(one.delay),
-            receives: 0,
-            first_received: None,
-            deduplication: Some(format!("{}-{}", one.letter.id, one.mark.spent)),
-        };
-        let to = self.send(true, sending, due);
+        let letter = Rc::new(self.moved(&one.letter, &one.mark));
+        let sending = Sending::new(Content { who, letter }, receipt.group, now);
+        let (delay, deduplication) = (seconds(one.delay), format!("{}-{}", one.letter.id, one.mark.spent));
+        let (to, is_new) = self.queue(true).send(now, sending, delay, deduplication);
+        if is_new {
+            self.sent(who, Message { requeue: true, number: to }, due, now + delay);
+        }
         self.journal.note(who, from, now, What::Moved { to, due });
         Sent::Accepted
     }
@@ -749,31 +744,30 @@ impl<'w> Simulation<'w> {
         Letter::parse_requeued(sqs, Origins::none())
     }
 
-    fn hide(&mut self, run: &mut Run<'_>, letter: &Letter, hide: u64) -> Result<(), Failure> {
+    fn hide(&mut self, run: &Run<'_>, letter: &Letter, hide: u64) -> Result<(), Failure> {
         let now = self.now;
-        let receipt = &mut run.receipts[Run::index(letter)];
+        let receipt = run.receipt(letter);
         let (who, message) = (receipt.who, message(run.requeue, receipt));
         let fails = self.chance.happens(self.world.trouble.hide_fails);
-        let changed = if fails { Ok(None) } else { self.queue(run.requeue).change(now, receipt, hide) };
+        let messages = &mut self.queue(run.requeue).messages;
+        let hide = i64::try_from(hide).unwrap();
+        let changed = if fails { Ok(false) } else { messages.change(now, receipt.handle, hide) };
         match changed {
-            Ok(Some(timer)) => {
-                self.schedule(timer.at, Event::Wake { requeue: run.requeue, timer });
+            Ok(true) => {
+                let until = now + seconds(hide);
+                self.schedule(until, Event::Show { requeue: run.requeue });
                 // Before anything else, letters near their end are hidden for the invocation only.
                 let early = run.actions <= 2 && hide > 0;
-                let what = if early {
-                    What::HiddenForInvocation { until: timer.at }
-                } else {
-                    What::Hidden { until: timer.at }
-                };
+                let what = if early { What::HiddenForInvocation { until } } else { What::Hidden { until } };
                 self.journal.note(who, message, now, what);
                 Ok(())
             }
             // A standard queue answers 200 to a handle that is no longer valid.
-            Ok(None) if !fails => {
+            Ok(false) if !fails => {
                 self.journal.note(who, message, now, What::NotHidden);
                 Ok(())
             }
-            Ok(None) => {
+            Ok(false) => {
                 self.journal.note(who, message, now, What::NotHidden);
                 Err(transient("ServiceUnavailable"))
             }
@@ -787,7 +781,7 @@ impl<'w> Simulation<'w> {
 
 /// The message that was received.
 fn message(requeue: bool, receipt: &Receipt) -> Message {
-    Message { requeue, number: receipt.number }
+    Message { requeue, number: receipt.handle.number }
 }
 
 /// Processes that can take the place of those that die.

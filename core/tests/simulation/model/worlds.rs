@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
 use redrive_core::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use sim_queue::QueueSettings;
 
 use super::function::{Subscriber, Trouble};
 use super::operator::{Given, Operator};
-use super::queue::Settings;
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
 /// Retention that never ends, for laws that are not about it.
-pub const FOR_EVER: u64 = 100 * 365 * 86_400;
+pub const FOR_EVER: i64 = 100 * 365 * 86_400;
 
 fn schedules() -> impl Strategy<Value = Schedule> {
     let delays = prop_oneof![
@@ -73,20 +73,19 @@ pub fn calm() -> impl Strategy<Value = World> {
         (Just(schedule), letters, ceiling, limit, (any::<u64>(), any::<bool>()), subscribers(), 1_usize..=10)
     });
     world.prop_map(|(schedule, letters, ceiling, limit, (seed, requeue), subscriber, batch)| {
-        let queue = Settings {
-            fifo: false,
+        let queue = QueueSettings {
             retention: FOR_EVER,
-            timeout: 1_800,
-            limit: IN_FLIGHT_LIMIT,
+            visibility: 1_800,
             lag: MINUTE,
-            whole_group: true,
-            shuffled: true,
+            shuffled: Some(seed),
+            ..QueueSettings::default()
         };
         World {
             seed,
             schedule,
             jitter: [0.0, 0.1, 1.0][usize::try_from(seed % 3).unwrap()],
             ceiling,
+            fifo: false,
             dlq: queue.clone(),
             requeue: requeue.then_some(queue),
             believed_limit: limit,
@@ -175,7 +174,7 @@ pub fn wild() -> impl Strategy<Value = World> {
 
 /// Queues that forget.
 pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
-    let retention = || prop_oneof![60..=3_600_u64, 3_600..=86_400_u64, 86_400..=14 * 86_400_u64];
+    let retention = || prop_oneof![60..=3_600_i64, 3_600..=86_400_i64, 86_400..=14 * 86_400_i64];
     (worlds, retention(), retention()).prop_map(|(mut world, dlq, requeue)| {
         world.dlq.retention = dlq;
         for moved in world.letters.iter_mut().filter_map(|letter| letter.moved.as_mut()) {
@@ -191,13 +190,9 @@ pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = 
 /// FIFO queues.
 pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
     (worlds, any::<bool>(), any::<bool>()).prop_map(|(mut world, whole_group, step_aside)| {
-        let into_fifo = |settings: &mut Settings| {
-            settings.fifo = true;
+        world.fifo = true;
+        for settings in world.queues() {
             settings.whole_group = whole_group;
-        };
-        into_fifo(&mut world.dlq);
-        if let Some(settings) = &mut world.requeue {
-            into_fifo(settings);
         }
         world.step_aside = step_aside;
         world
@@ -245,7 +240,10 @@ pub fn operated(
     let stale = (any::<bool>(), any::<bool>());
     (worlds, orders, wakes(), stale, percent(fails)).prop_map(
         |(mut world, orders, wakes, (by_list, stale_shows), reads_fail)| {
-            world.operator = Operator { orders, wakes, by_list, stale_shows, reads_fail };
+            world.operator = Operator { orders, wakes, by_list, reads_fail };
+            for settings in world.queues() {
+                settings.stale_shows = stale_shows;
+            }
             // What is held moves on every quarter of an hour, and a crash after a move leaves two letters.
             if world.requeue.is_some() {
                 world.trouble.crash = 0;
@@ -257,14 +255,13 @@ pub fn operated(
 
 /// A small queue that fills within an hour or so: letters arrive so far apart, and none is ever delivered.
 pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
-    let queue = Settings {
-        fifo: false,
+    let queue = QueueSettings {
         retention: FOR_EVER,
-        timeout: 360,
-        limit,
+        visibility: 360,
+        in_flight: usize::try_from(limit).unwrap(),
         lag: MINUTE,
-        whole_group: true,
-        shuffled: true,
+        shuffled: Some(1),
+        ..QueueSettings::default()
     };
     let arrives = |who: usize| i64::try_from(who).unwrap() * apart;
     World {
@@ -272,6 +269,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         schedule: Schedule::BUILT_IN,
         jitter: 0.1,
         ceiling: VISIBILITY_CEILING,
+        fifo: false,
         dlq: queue.clone(),
         requeue: Some(queue),
         believed_limit: limit,
@@ -292,7 +290,7 @@ pub fn slowly_filling() -> impl Strategy<Value = World> {
     (any::<u64>(), 140_u64..=200, 20 * SECOND..=40 * SECOND, 1_usize..=2, 1_u32..=3, 0..=MINUTE).prop_map(
         |(seed, limit, apart, batch, instances, lag)| {
             let mut world = filling(apart, limit, usize::try_from(limit).unwrap() * 3 / 2);
-            (world.seed, world.dlq.lag) = (seed, lag);
+            (world.seed, world.dlq.lag, world.dlq.shuffled) = (seed, lag, Some(seed));
             (world.mapping.batch, world.mapping.instances) = (batch, instances);
             world
         },

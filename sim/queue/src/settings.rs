@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::Millis;
+use crate::Millis;
 
 /// Bytes of a message, and of all messages of a batch.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -28,10 +28,6 @@ pub const MAX_DELAY: i64 = 900;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
 pub const MAX_IN_FLIGHT: usize = 120_000;
 
-/// Milliseconds that a FIFO queue remembers a deduplication id.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
-pub const DEDUPLICATION: Millis = 300_000;
-
 /// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
@@ -56,8 +52,11 @@ pub struct QueueSettings {
     /// FIFO: whether nothing of a group is handed out while one of its messages is in flight. Else what lies before
     /// that message is: AWS documents the former, and the latter was recorded.
     pub whole_group: bool,
-    /// Standard: messages come in any order.
-    pub shuffled: bool,
+    /// Standard: messages come in any order, which this number decides.
+    pub shuffled: Option<u64>,
+    /// Standard: whether a change to zero by a stale handle shows a message that a later receive hides. AWS answers such
+    /// a change with 200 and does not say.
+    pub stale_shows: bool,
     /// Standard: how many of 10,000 receives or deletes leave a copy that shows again.
     pub duplicates: u16,
     /// Whether a message that SQS moves keeps its first receive timestamp: AWS does not say.
@@ -90,7 +89,8 @@ impl Default for QueueSettings {
             in_flight: MAX_IN_FLIGHT,
             lag: 0,
             whole_group: true,
-            shuffled: false,
+            shuffled: None,
+            stale_shows: false,
             duplicates: 0,
             keeps_first_receive: true,
             more: BTreeMap::new(),

@@ -1,0 +1,366 @@
+//! The lives of the messages in one SQS queue: delayed, visible, in flight, and gone.
+//!
+//! What a message carries is the user's: the account in `sim` puts bodies and attributes there, a simulation of a model
+//! what it needs. Time comes in as an argument, and nothing happens by itself: a user calls [`Messages::settle`] when
+//! [`Messages::next_visible`] has come. What AWS leaves open is a setting.
+//!
+//! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
+
+#![allow(clippy::missing_errors_doc, reason = "a queue refuses what [`Refused`] says")]
+
+mod deduplication;
+mod message;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use deduplication::{DEDUPLICATION, Deduplication};
+use message::State;
+pub use message::{Counts, Message, Receipt, Refused, Use};
+pub use settings::{
+    MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY, QueueSettings, Redrive,
+};
+
+/// Milliseconds since whatever the user counts from.
+pub type Millis = i64;
+
+/// The messages of a queue, with contents `C` and groups `G`.
+#[derive(Debug)]
+pub struct Messages<C, G> {
+    /// Whether it is a FIFO queue.
+    pub is_fifo: bool,
+    /// The settings.
+    pub settings: QueueSettings,
+    /// The most messages that were in flight at once.
+    pub peak: usize,
+    all: BTreeMap<u64, Message<C, G>>,
+    /// The messages that can be received, in the order in which they will be.
+    visible: BTreeSet<(Millis, u64)>,
+    /// The moments when hidden and delayed messages show.
+    timers: BTreeSet<(Millis, u64)>,
+    expiry: BTreeSet<(Millis, u64)>,
+    groups: BTreeMap<G, BTreeSet<u64>>,
+    counts: Counts,
+    history: VecDeque<(Millis, Counts)>,
+    next: u64,
+}
+
+impl<C, G: Ord + Clone> Messages<C, G> {
+    /// Returns an empty queue.
+    #[must_use]
+    pub fn new(is_fifo: bool, settings: QueueSettings) -> Self {
+        Self {
+            is_fifo,
+            settings,
+            peak: 0,
+            all: BTreeMap::new(),
+            visible: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            expiry: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            counts: Counts::default(),
+            history: VecDeque::new(),
+            next: 0,
+        }
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // What is there
+
+    /// Returns the number of messages that are in the queue, in whatever state.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns whether nothing lies in the queue.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns a message.
+    #[must_use]
+    pub fn get(&self, number: u64) -> Option<&Message<C, G>> {
+        self.all.get(&number)
+    }
+
+    /// Returns the messages in whatever state, by their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Message<C, G>)> {
+        self.all.iter().map(|(number, message)| (*number, message))
+    }
+
+    /// Returns the last receipt of each message that is in flight.
+    pub fn in_flight(&self) -> impl Iterator<Item = (Receipt, &Message<C, G>)> {
+        let in_flight = self.iter().filter(|(_, message)| matches!(message.state, State::InFlight(_)));
+        in_flight.map(|(number, message)| (Receipt { number, receive: message.receives }, message))
+    }
+
+    /// Returns when something shows next; `None` where nothing is hidden or delayed.
+    #[must_use]
+    pub fn next_visible(&self) -> Option<Millis> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Returns when the retention of a message ends next.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Millis> {
+        self.expiry.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the numbers of messages at this moment, which lies no further back than the lag of readings.
+    #[must_use]
+    pub fn counts(&self, then: Millis) -> Counts {
+        let known = self.history.iter().rev().find(|(since, _)| *since <= then);
+        known.map_or_else(Counts::default, |(_, counts)| *counts)
+    }
+
+    /// Returns how many more messages may be in flight.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.settings.in_flight.saturating_sub(self.counts.in_flight)
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // Coming
+
+    /// Takes a message that shows at this moment, and returns its number.
+    pub fn put(&mut self, now: Millis, message: Message<C, G>, shows: Millis) -> u64 {
+        self.add(now, message, State::Delayed(shows))
+    }
+
+    /// Takes a message that was received just now, by its last receive.
+    pub fn place(&mut self, now: Millis, message: Message<C, G>) -> u64 {
+        let until = now + self.settings.visibility * 1000;
+        self.add(now, Message { received: now, ..message }, State::InFlight(until))
+    }
+
+    /// Takes a message that SQS moves here: a standard queue goes on counting its retention, a FIFO queue begins anew.
+    pub fn take_moved(&mut self, now: Millis, mut message: Message<C, G>) -> u64 {
+        if self.is_fifo {
+            message.sent = now;
+        }
+        if !self.settings.keeps_first_receive {
+            message.first_received = None;
+        }
+        self.add(now, message, State::Delayed(now))
+    }
+
+    fn add(&mut self, now: Millis, mut message: Message<C, G>, state: State) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        (message.expires, message.state) = (message.sent + self.settings.retention * 1000, state);
+        self.expiry.insert((message.expires, number));
+        if self.is_fifo {
+            self.groups.entry(message.group.clone()).or_default().insert(number);
+        }
+        self.all.insert(number, message);
+        self.enter(number, state, now);
+        number
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // Receiving
+
+    /// Shows what was hidden or delayed until now; whether there was anything.
+    pub fn settle(&mut self, now: Millis) -> bool {
+        let mut any = false;
+        while let Some((at, number)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.show(number, at);
+            any = true;
+        }
+        any
+    }
+
+    /// Shows a message from this moment on, also one that is hidden: an at-least-once duplicate on demand.
+    pub fn show(&mut self, number: u64, now: Millis) {
+        let place = match self.settings.shuffled.filter(|_| !self.is_fifo) {
+            Some(seed) => any_place(seed, number, now),
+            None => now,
+        };
+        if let Some(message) = self.all.get_mut(&number) {
+            message.is_ghost = false;
+        }
+        self.change_state(number, State::Visible(place), now);
+    }
+
+    /// Returns the first messages that a receiver could get, if the limit in flight allows. `busy` are FIFO groups that
+    /// the receiver leaves alone.
+    #[must_use]
+    pub fn ready(&self, at_most: usize, busy: &BTreeSet<G>) -> Vec<u64> {
+        if !self.is_fifo {
+            return self.visible.iter().map(|(_, number)| *number).take(at_most).collect();
+        }
+        let groups = self.groups.iter().filter(|(name, _)| !busy.contains(*name));
+        let mut groups: Vec<_> = groups.map(|(_, group)| group).collect();
+        groups.sort_by_key(|group| group.first().copied());
+        groups.into_iter().flat_map(|group| self.heads(group)).take(at_most).collect()
+    }
+
+    /// Returns the messages of a FIFO group that can be received now, in their order.
+    fn heads(&self, group: &BTreeSet<u64>) -> Vec<u64> {
+        let state = |number: &u64| self.all.get(number).map(|message| message.state);
+        if self.settings.whole_group && group.iter().any(|it| matches!(state(it), Some(State::InFlight(_)))) {
+            return Vec::new();
+        }
+        group.iter().take_while(|it| matches!(state(it), Some(State::Visible(_)))).copied().collect()
+    }
+
+    /// Hands a message out and hides it until this moment.
+    pub fn receive(&mut self, now: Millis, number: u64, until: Millis) -> Option<(Receipt, &Message<C, G>)> {
+        let message = self.all.get_mut(&number)?;
+        message.receives += 1;
+        message.received = now;
+        message.first_received.get_or_insert(now);
+        self.change_state(number, State::InFlight(until), now);
+        let message = self.all.get(&number)?;
+        Some((Receipt { number, receive: message.receives }, message))
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // By a receipt
+
+    /// Returns what a receipt is good for.
+    #[must_use]
+    pub fn resolve(&self, receipt: Receipt) -> Use {
+        match self.all.get(&receipt.number) {
+            Some(message) if message.receives == receipt.receive && !message.is_ghost => {
+                match message.state {
+                    State::InFlight(_) => Use::Valid,
+                    _ => Use::Expired,
+                }
+            }
+            _ => Use::Stale,
+        }
+    }
+
+    /// Hides a message for so many seconds from now on; whether that had an effect.
+    pub fn change(&mut self, now: Millis, receipt: Receipt, seconds: i64) -> Result<bool, Refused> {
+        let until = now + seconds * 1000;
+        let Some(message) = self.all.get(&receipt.number) else { return self.no_longer_valid() };
+        if self.resolve(receipt) != Use::Valid {
+            let hidden = matches!(message.state, State::InFlight(_));
+            if !(self.settings.stale_shows && !self.is_fifo && seconds == 0 && hidden) {
+                return self.no_longer_valid();
+            }
+        } else if until - message.received > MAX_VISIBILITY * 1000 {
+            return Err(Refused::TooLong);
+        }
+        self.change_state(receipt.number, State::InFlight(until), now);
+        Ok(true)
+    }
+
+    /// Returns the message that a receipt deletes; `None` where a standard queue says yes and does nothing. It deletes by
+    /// the last receipt also after the message has shown again.
+    pub fn to_delete(&self, receipt: Receipt) -> Result<Option<u64>, Refused> {
+        match self.resolve(receipt) {
+            Use::Valid => Ok(Some(receipt.number)),
+            Use::Expired if !self.is_fifo => Ok(Some(receipt.number)),
+            _ => self.no_longer_valid().map(|_| None),
+        }
+    }
+
+    fn no_longer_valid(&self) -> Result<bool, Refused> {
+        if self.is_fifo { Err(Refused::NoLongerValid) } else { Ok(false) }
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // Going
+
+    /// Removes a message.
+    pub fn remove(&mut self, now: Millis, number: u64) -> Option<Message<C, G>> {
+        let message = self.all.remove(&number)?;
+        self.leave(number, message.state);
+        self.record(now);
+        self.expiry.remove(&(message.expires, number));
+        if let Some(members) = self.groups.get_mut(&message.group) {
+            members.remove(&number);
+            if members.is_empty() {
+                self.groups.remove(&message.group);
+            }
+        }
+        Some(message)
+    }
+
+    /// Deletes a message, of which a server that has not heard of it keeps a copy: it shows again.
+    pub fn leave_ghost(&mut self, number: u64) {
+        if let Some(message) = self.all.get_mut(&number) {
+            message.is_ghost = true;
+        }
+    }
+
+    /// Removes the next message whose retention has ended by now, in flight or not, at its own moment.
+    pub fn expire(&mut self, now: Millis) -> Option<(Millis, u64, Message<C, G>)> {
+        let (at, number) = self.expiry.first().copied().filter(|(at, _)| *at <= now)?;
+        self.settle(at);
+        Some((at, number, self.remove(at, number)?))
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // States
+
+    fn change_state(&mut self, number: u64, to: State, now: Millis) {
+        let Some(message) = self.all.get_mut(&number) else { return };
+        let from = std::mem::replace(&mut message.state, to);
+        self.leave(number, from);
+        self.enter(number, to, now);
+    }
+
+    fn enter(&mut self, number: u64, state: State, now: Millis) {
+        match state {
+            State::Visible(place) => {
+                self.visible.insert((place, number));
+                self.counts.visible += 1;
+            }
+            State::Delayed(at) => {
+                self.timers.insert((at, number));
+                self.counts.delayed += 1;
+            }
+            State::InFlight(at) => {
+                self.timers.insert((at, number));
+                self.counts.in_flight += 1;
+                self.peak = self.peak.max(self.counts.in_flight);
+            }
+        }
+        self.record(now);
+    }
+
+    fn leave(&mut self, number: u64, state: State) {
+        match state {
+            State::Visible(place) => {
+                self.visible.remove(&(place, number));
+                self.counts.visible -= 1;
+            }
+            State::Delayed(at) => {
+                self.timers.remove(&(at, number));
+                self.counts.delayed -= 1;
+            }
+            State::InFlight(at) => {
+                self.timers.remove(&(at, number));
+                self.counts.in_flight -= 1;
+            }
+        }
+    }
+
+    /// Keeps the numbers of messages for readings that lag.
+    fn record(&mut self, now: Millis) {
+        match self.history.back_mut() {
+            Some(last) if last.0 == now => last.1 = self.counts,
+            _ => self.history.push_back((now, self.counts)),
+        }
+        let then = now - self.settings.lag;
+        while self.history.get(1).is_some_and(|(since, _)| *since <= then) {
+            self.history.pop_front();
+        }
+    }
+}
+
+/// Returns a place among the messages that show which has nothing to do with the moment: `SplitMix64` of it all.
+fn any_place(seed: u64, number: u64, now: Millis) -> Millis {
+    let mut x = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) ^ now.cast_unsigned();
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (x ^ (x >> 31)).cast_signed()
+}
