@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use sim::Millis;
 use sns_redrive::policy::OrderAction;
 
-use crate::live::{ARCHIVE, DLQ, Story};
+use crate::hook::is_to_archive;
+use crate::live::Story;
 use crate::lives::{Attempt, Disturbed, Fact, Life, What, lives};
-use crate::world::{Document, How, Outage, SECOND, State, Target, World};
+use crate::world::{ARCHIVE, DLQ, Document, How, Outage, SECOND, State, Target, World};
 
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
@@ -174,8 +175,7 @@ fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
             let Some(kept) = &run.kept else { continue };
             let archive = life.story.disturbances.iter().any(|it| {
                 let by_run = it.call.caller == run.caller && (run.began..=run.ended).contains(&it.at);
-                by_run
-                    && (crate::live::is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
+                by_run && (is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
             });
             if kept.iter().any(|id| **id == *message) && !archive {
                 return life.broken(&format!("was kept by the run at {}", run.began - life.story.start));

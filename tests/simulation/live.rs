@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -11,23 +11,22 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_lambda_events::sqs::SqsEvent;
 use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-use fastrand::Rng;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
 use sim::s3::Condition;
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
-use sim::{
-    Attribute, Aws, Call, Caller, Clock, Entry, EntryFault, Fault, Faults, Millis, Record, Service, arn,
-};
+use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::function::Function;
 use sns_redrive::settings::Settings;
 
+use crate::hook::{Disturbance, Hook};
 use crate::world::{
-    ArchiveKind, Document, HOUR, How, Kind, Operator, Order, Queue, SECOND, State, Target, World, weather,
+    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, State, TOPIC, Target,
+    World, endpoint,
 };
 
 /// A story: everything that happened.
@@ -58,33 +57,11 @@ pub struct Run {
     pub kept: Option<Vec<String>>,
 }
 
-/// A call with which something went wrong.
-#[derive(Debug, Clone)]
-pub struct Disturbance {
-    pub at: Millis,
-    pub call: Call,
-    pub fault: Fault,
-}
-
-/// The names that the stories know.
-pub const DLQ: &str = "dlq";
-pub const REQUEUE: &str = "requeue";
-pub const ARCHIVE: &str = "archive";
-pub const TOPIC: &str = "orders";
 const CONTROL: &str = "control";
 
 /// Returns the text in a message by which its letter is known.
 pub fn token(letter: usize) -> String {
     format!("letter-{letter:03}.")
-}
-
-/// Returns the name of a subscriber's endpoint.
-pub fn endpoint(world: &World, subscriber: usize) -> String {
-    match world.subscribers[subscriber].kind {
-        Kind::Queue => world.name(&format!("worker-{subscriber}")),
-        Kind::Function => format!("notifier-{subscriber}"),
-        Kind::Stream => format!("stream-{subscriber}"),
-    }
 }
 
 /// Returns the last part of a subscription's ARN.
@@ -118,26 +95,11 @@ struct Instance {
     skew: Millis,
 }
 
-/// What decides about faults.
-struct Hook {
-    world: World,
-    start: Millis,
-    rng: Mutex<Rng>,
-    calls: Mutex<usize>,
-    disturbances: Mutex<Vec<Disturbance>>,
-}
-
 impl<'w> Life<'w> {
     fn new(world: &'w World) -> Self {
         let aws = Aws::new(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), world.seed);
         let start = aws.clock().millis();
-        let hook = Arc::new(Hook {
-            world: world.clone(),
-            start,
-            rng: Mutex::new(Rng::with_seed(world.seed ^ 0xfa)),
-            calls: Mutex::default(),
-            disturbances: Mutex::default(),
-        });
+        let hook = Arc::new(Hook::new(world, start));
         let (asked, clock) = (Arc::clone(&hook), aws.clock().clone());
         aws.set_faults(Faults::new(move |call| asked.fault(call, clock.millis())));
         let life = Self {
@@ -212,8 +174,8 @@ impl<'w> Life<'w> {
             digest,
             start: self.start,
             runs: self.runs.take(),
-            disturbances: std::mem::take(&mut *self.hook.disturbances.lock().unwrap()),
-            calls: *self.hook.calls.lock().unwrap(),
+            disturbances: self.hook.take_disturbances(),
+            calls: self.hook.calls(),
             archived,
         }
     }
@@ -468,131 +430,5 @@ impl Drop for Running {
         if run.kept.is_none() {
             self.caller.cut();
         }
-    }
-}
-
-impl Hook {
-    fn fault(&self, call: &Call, now: Millis) -> Fault {
-        let at = now - self.start;
-        let fault = match &*call.caller {
-            "sns" => self.of_sns(call, at),
-            "mapping" => self.of_mapping(call, at),
-            "lambda" => Fault::Pass,
-            _ => self.of_function(call, at),
-        };
-        if fault != Fault::Pass && &*call.caller != "sns" {
-            let disturbance = Disturbance { at: now, call: call.clone(), fault: fault.clone() };
-            self.disturbances.lock().unwrap().push(disturbance);
-        }
-        fault
-    }
-
-    fn chance(&self, percent: u8) -> bool {
-        percent > 0 && self.rng.lock().unwrap().u8(..100) < percent
-    }
-
-    /// A letter's first delivery fails for good; what the function publishes again meets the weather.
-    fn of_sns(&self, call: &Call, at: Millis) -> Fault {
-        if call.target == "witness" {
-            return Fault::Pass;
-        }
-        let body = call.entries.first().map_or(call.body.as_slice(), |entry| entry.body.as_bytes());
-        let again = String::from_utf8_lossy(body).contains("sns-redrive");
-        let subscribers = self.world.subscribers.iter().enumerate();
-        let mut of = subscribers.filter(|(index, _)| endpoint(&self.world, *index) == call.target);
-        let is_up = of.next().is_some_and(|(_, one)| weather(&one.weather, at).is_none());
-        if again && is_up { Fault::Pass } else { Fault::Denied }
-    }
-
-    fn of_mapping(&self, call: &Call, at: Millis) -> Fault {
-        let (world, trouble) = (&self.world, &self.world.trouble);
-        let is_off = world.mapping.off.iter().any(|(from, to)| (*from..*to).contains(&at));
-        match call.operation.as_str() {
-            "Invoke" if is_off || self.chance(trouble.throttled) => Fault::Throttle,
-            "DeleteMessageBatch" if self.chance(trouble.delete_fails) => {
-                Fault::Entries(vec![(0, EntryFault::service("InternalError", "Try again."))])
-            }
-            _ => Fault::Pass,
-        }
-    }
-
-    fn of_function(&self, call: &Call, at: Millis) -> Fault {
-        let (world, trouble) = (&self.world, &self.world.trouble);
-        let number = {
-            let mut calls = self.calls.lock().unwrap();
-            *calls += 1;
-            *calls - 1
-        };
-        if let Some((_, after)) = world.cut_at.filter(|(at, _)| *at == number) {
-            return if after { Fault::CutAfter } else { Fault::CutBefore };
-        }
-        if self.chance(trouble.cut) {
-            return if self.chance(50) { Fault::CutAfter } else { Fault::CutBefore };
-        }
-        let fault = self.of_service(call, at);
-        if self.chance(trouble.slow) {
-            let wait = self.rng.lock().unwrap().i64(0..8 * SECOND);
-            return fault.after(Duration::from_millis(u64::try_from(wait).unwrap()));
-        }
-        fault
-    }
-
-    fn of_service(&self, call: &Call, at: Millis) -> Fault {
-        let (world, trouble) = (&self.world, &self.world.trouble);
-        if is_to_archive(world, call) && call.operation != "GetQueueAttributes" {
-            let fails = self.chance(trouble.archive_fails).then_some(How::Down);
-            return weather(&world.archive_weather, at).or(fails).map_or(Fault::Pass, |how| fault(how, call));
-        }
-        let reads = ["GetQueueAttributes", "GetSubscriptionAttributes", "ListSubscriptions"];
-        if call.operation == "GetSubscriptionAttributes" && self.chance(trouble.lookups_hang) {
-            return Fault::HangBefore;
-        }
-        if reads.contains(&call.operation.as_str()) {
-            return if self.chance(trouble.reads_fail) { Fault::Unavailable } else { Fault::Pass };
-        }
-        if call.operation.starts_with("ChangeMessageVisibility") {
-            let fails = self.chance(trouble.hide_fails);
-            return if fails { fault(How::EachFails, call) } else { Fault::Pass };
-        }
-        let name = call.target.as_str();
-        let subscribers = world.subscribers.iter().enumerate();
-        let mut of = subscribers.filter(|(index, _)| {
-            world.target == Target::Topic && call.service == Service::Sns || endpoint(world, *index) == name
-        });
-        if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
-            // SNS itself takes what it cannot deliver.
-            if world.target == Target::Origin || how != How::Never {
-                return fault(how, call);
-            }
-        }
-        if self.chance(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }
-    }
-}
-
-/// Returns whether a call is one of the archive's.
-pub fn is_to_archive(world: &World, call: &Call) -> bool {
-    call.service == Service::S3 || (call.service == Service::Sqs && call.target == world.name(ARCHIVE))
-}
-
-/// Returns what an outage means for a call.
-fn fault(how: How, call: &Call) -> Fault {
-    match how {
-        How::Down => Fault::Unavailable,
-        How::Refused => Fault::NoConnection,
-        How::Throttled => Fault::Throttle,
-        How::Denied => Fault::Denied,
-        How::Hangs => Fault::HangBefore,
-        How::Slow => Fault::Pass.after(Duration::from_millis(7_500)),
-        How::Mute => Fault::ResetAfter,
-        How::EachFails if call.entries.is_empty() => Fault::Unavailable,
-        How::EachFails => {
-            let fails = EntryFault::service("InternalError", "Try again.");
-            Fault::Entries((0..call.entries.len()).map(|index| (index, fails.clone())).collect())
-        }
-        How::Never => match call.service {
-            Service::Lambda => Fault::refuse(400, "InvalidRequestContentException", "no"),
-            Service::Firehose => Fault::refuse(400, "ValidationException", "no"),
-            _ => Fault::refuse(400, "InvalidParameterValue", "no"),
-        },
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use sim::{Call, Event, Fault, Millis, Record};
 
-use crate::live::{ARCHIVE, DLQ, REQUEUE, Run, Story, TOPIC, endpoint, is_to_archive, subscription, token};
-use crate::world::{Target, World};
+use crate::hook::is_to_archive;
+use crate::live::{Run, Story, subscription, token};
+use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
 
 /// One letter: a published message that did not reach one subscription.
 pub struct Life<'s> {

@@ -5,10 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![allow(unreachable_pub, reason = "one program")]
 
+mod hook;
 mod laws;
 mod live;
 mod lives;
 mod outage;
+mod seed;
 mod world;
 
 use std::ops::Range;

@@ -1,13 +1,18 @@
 //! A world: everything that one seed decides.
 
-use fastrand::Rng;
 use serde_json::json;
 use sim::{Millis, arn};
-use sns_redrive::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use sns_redrive::policy::{Jitter, OrderAction, Schedule};
 
 pub const SECOND: Millis = 1_000;
 pub const MINUTE: Millis = 60 * SECOND;
 pub const HOUR: Millis = 60 * MINUTE;
+
+/// The names that the stories know.
+pub const DLQ: &str = "dlq";
+pub const REQUEUE: &str = "requeue";
+pub const ARCHIVE: &str = "archive";
+pub const TOPIC: &str = "orders";
 
 /// The circumstances of a story; times count from its beginning, in milliseconds.
 #[derive(Debug, Clone)]
@@ -196,237 +201,9 @@ pub fn weather(all: &[Outage], at: Millis) -> Option<How> {
 }
 
 impl World {
-    /// Returns the world of a seed.
-    pub fn of(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let rng = &mut rng;
-        let fifo = rng.u8(..10) < 3;
-        let target = if !fifo && rng.u8(..10) == 0 { Target::Topic } else { Target::Origin };
-        let schedule = schedule(rng);
-        let retention = match rng.u8(..8) {
-            0 => rng.u64(300..1_800),
-            1 | 2 => rng.u64(1_800..86_400),
-            3 => 345_600,
-            _ => rng.u64(86_400..=1_209_600),
-        };
-        let margin = expiry_margin(retention);
-        let timeout = *pick(rng, &[20, 30, 60]);
-        let window = if fifo || rng.bool() { 0 } else { rng.u64(0..=(margin / 10).min(300)) };
-        let skew = |rng: &mut Rng| {
-            let most = Millis::try_from(margin * 100).unwrap().min(5 * SECOND);
-            rng.i64(-most..=most)
-        };
-        let calm = rng.u8(..3) == 0;
-        let skews = if calm { vec![0] } else { (0..3).map(|_| skew(rng)).collect() };
-        let mapping = Mapping {
-            batch: *pick(rng, if fifo { &[1, 3, 10] } else { &[1, 5, 10, 10] }),
-            window,
-            concurrency: *pick(rng, &[1, 2, 5]),
-            timeout,
-            skews,
-            off: if calm || rng.bool() { vec![] } else { vec![span(rng, 6 * HOUR, 12 * HOUR)] },
-        };
-        let requeue = (!fifo && rng.u8(..4) == 0).then(|| *pick(rng, &[10, 12, 120_000]));
-        let queue = Queue {
-            retention,
-            visibility: (timeout + window) * *pick(rng, &[1, 1, 6]) + u64::from(rng.bool()),
-            whole_group: rng.bool(),
-            duplicates: if calm { 0 } else { *pick(rng, &[0, 0, 300, 2_000]) },
-            lag: *pick(rng, &[0, MINUTE]),
-        };
-        let subscribers = match target {
-            Target::Topic => vec![subscriber(rng, fifo, true)],
-            // Two subscriptions that share a FIFO queue send it one message of one deduplication id.
-            Target::Origin => {
-                (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect()
-            }
-        };
-        let spread = *pick(rng, &[0, MINUTE, HOUR]);
-        let groups = rng.u32(1..=2);
-        let mut letters: Vec<_> = (0..rng.usize(1..=6))
-            .map(|_| Plan { at: rng.i64(0..=spread), group: rng.u32(..groups) })
-            .collect();
-        letters.sort_by_key(|plan| plan.at);
-        let percent = |rng: &mut Rng, most: u8| if calm || rng.bool() { 0 } else { rng.u8(0..=most) };
-        let trouble = Trouble {
-            throttled: percent(rng, 40),
-            cut: percent(rng, 8),
-            hide_fails: percent(rng, 20),
-            delete_fails: percent(rng, 20),
-            lost: percent(rng, 15),
-            slow: percent(rng, 20),
-            archive_fails: percent(rng, 40),
-            // Four days are assumed of a queue that does not answer.
-            reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
-            lookups_hang: if rng.u8(..4) == 0 { percent(rng, 60) } else { 0 },
-        };
-        let mut world = Self {
-            seed,
-            fifo,
-            target,
-            jitter: *pick(rng, &[0.0, 0.0, 0.1, 1.0]),
-            rate: (rng.u8(..8) == 0).then(|| rng.u32(1..=3)),
-            ceiling: if rng.u8(..4) == 0 { rng.u64(600..4_000) } else { VISIBILITY_CEILING },
-            archive: if rng.u8(..3) == 0 { ArchiveKind::Queue } else { ArchiveKind::Bucket },
-            archive_weather: if calm { vec![] } else { archive_weather(rng, &schedule, retention) },
-            schedule,
-            queue,
-            mapping,
-            requeue,
-            subscribers,
-            letters,
-            trouble,
-            operator: Operator::default(),
-            cut_at: None,
-        };
-        world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
-        if target == Target::Topic || world.requeue.is_some() {
-            world.fork_less();
-        }
-        if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
-            world.subscribers[0].raw = true;
-        }
-        if rng.u8(..8) == 0 {
-            world.come_to_the_brink(rng);
-        }
-        world
-    }
-
     /// Whether somebody gives orders or wakes letters.
     pub fn is_operated(&self) -> bool {
         !self.operator.writes.is_empty() || !self.operator.wakes.is_empty()
-    }
-
-    /// Lets the archive come back in the middle of a last margin that is shorter than an invocation may be.
-    fn come_to_the_brink(&mut self, rng: &mut Rng) {
-        self.queue.retention = rng.u64(620..1_600);
-        self.queue.duplicates = 0;
-        (self.mapping.timeout, self.mapping.window) = (60, 0);
-        self.mapping.skews = vec![0];
-        self.mapping.off.clear();
-        self.queue.visibility = *pick(rng, &[60, 360]);
-        (self.requeue, self.rate) = (None, None);
-        self.trouble = Trouble { lookups_hang: *pick(rng, &[0, 0, 100]), ..Trouble::default() };
-        // A group comes as a whole, so that all behind its head come to their end with it.
-        self.mapping.batch = self.mapping.batch.max(5);
-        self.letters.iter_mut().for_each(|plan| *plan = Plan { at: 0, group: 0 });
-        let how = *pick(rng, &[How::Down, How::Refused, How::Throttled, How::Denied]);
-        self.archive_weather = vec![Outage { from: 0, to: self.retention() - self.margin() / 2, how }];
-        let to = 2 * self.retention();
-        for one in &mut self.subscribers {
-            one.weather = vec![Outage { from: 0, to, how: How::Down }];
-        }
-    }
-
-    /// Makes less of what sends a letter twice: where each copy fails and comes back, they are too many soon.
-    fn fork_less(&mut self) {
-        self.letters.truncate(3);
-        self.queue.duplicates = 0;
-        let Trouble { cut, lost, delete_fails, .. } = &mut self.trouble;
-        for percent in [cut, lost, delete_fails] {
-            *percent = (*percent).min(2);
-        }
-        if self.target == Target::Topic {
-            let all = self.subscribers.iter_mut().flat_map(|one| &mut one.weather);
-            all.filter(|outage| outage.how == How::Mute).for_each(|outage| outage.how = How::Down);
-        }
-    }
-
-    /// Returns a world of few calls, for a death at each of them.
-    pub fn small(seed: u64) -> Self {
-        let mut world = Self::of(seed);
-        let rng = &mut Rng::with_seed(seed ^ 0x5eed);
-        world.schedule = Schedule {
-            min: rng.u32(1..=30),
-            max: 60,
-            retries: rng.u32(1..=2),
-            no_delay: 0,
-            min_delay: 0,
-            max_delay: 0,
-            backoff: Backoff::Linear,
-        };
-        world.queue.retention = world.queue.retention.max(86_400);
-        world.letters.truncate(2);
-        world.subscribers.truncate(1);
-        world.trouble = Trouble::default();
-        world.mapping.off.clear();
-        world.queue.duplicates = 0;
-        world.archive_weather.clear();
-        world.rate = None;
-        world.operator = Operator::default();
-        world
-    }
-
-    /// Returns a small world whose letters come to their last attempt shortly before the margin of their end, in a queue
-    /// that would hide them for longer than that.
-    pub fn late(seed: u64) -> Self {
-        let mut world = Self::small(seed);
-        let rng = &mut Rng::with_seed(seed ^ 0x1a7e);
-        world.queue.retention = rng.u64(14_400..86_400);
-        let margin = expiry_margin(world.queue.retention);
-        world.queue.visibility = 2 * margin;
-        (world.mapping.timeout, world.mapping.window) = (20, 0);
-        world.mapping.skews = vec![0];
-        let wait = u32::try_from(world.queue.retention - margin - rng.u64(5..60)).unwrap();
-        world.schedule = Schedule { min: wait, max: wait, retries: 2, ..world.schedule };
-        (world.requeue, world.jitter, world.ceiling) = (None, 0.0, VISIBILITY_CEILING);
-        for one in &mut world.subscribers {
-            one.weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Down }];
-        }
-        world
-    }
-
-    /// Returns a world whose group comes to its last attempts shortly before the margin of its end, at an endpoint so slow
-    /// that a run has time for two letters of ten.
-    pub fn slow(seed: u64) -> Self {
-        let mut world = Self::late(seed);
-        world.fifo = true;
-        (world.target, world.rate) = (Target::Origin, None);
-        world.mapping.batch = 10;
-        world.letters = vec![Plan { at: 0, group: 0 }; 10];
-        let end = world.retention();
-        let weather = vec![
-            Outage { from: 0, to: end / 2, how: How::Down },
-            Outage { from: end / 2, to: Millis::MAX, how: How::Slow },
-        ];
-        world.subscribers =
-            vec![Subscriber { kind: Kind::Queue, raw: false, state: State::Confirmed, weather }];
-        let margin = expiry_margin(world.queue.retention);
-        let wait = u32::try_from(world.queue.retention - margin - seed % 20).unwrap();
-        world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
-        world
-    }
-
-    /// Returns a world whose letters come to a run just within the margin of their end, and are more than the run can begin at
-    /// their slow endpoint.
-    pub fn crowded(seed: u64) -> Self {
-        let mut world = Self::slow(seed);
-        world.fifo = false;
-        world.subscribers[0].kind = Kind::Function;
-        world.letters = vec![Plan { at: 0, group: 0 }; 60];
-        // They are received before the margin begins, and handed over when the window ends.
-        (world.mapping.batch, world.mapping.window, world.mapping.concurrency) = (100, 5, 1);
-        let wait = world.queue.retention - expiry_margin(world.queue.retention) - 1 - seed % 3;
-        let wait = u32::try_from(wait).unwrap();
-        world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
-        world
-    }
-
-    /// Returns a world in which one run has more letters for a slow endpoint than it can begin in half a minute, and an
-    /// operator holds them meanwhile.
-    pub fn held(seed: u64) -> Self {
-        let mut world = Self::crowded(seed);
-        let rng = &mut Rng::with_seed(seed ^ 0x4e1d);
-        (world.mapping.timeout, world.mapping.window) = (60, 1);
-        world.queue = Queue { retention: 86_400, visibility: 366, ..world.queue };
-        world.schedule = Schedule { min: 1, max: 1, ..world.schedule };
-        world.letters = vec![Plan { at: 0, group: 0 }; 100];
-        world.subscribers[0].weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Slow }];
-        let action = *pick(rng, &[OrderAction::Hold, OrderAction::Hold, OrderAction::Archive]);
-        let (at, lasts) = (rng.i64(2 * SECOND..25 * SECOND), Some(rng.i64(40 * SECOND..HOUR)));
-        let order = Document::Order(Order { action, letter: None, lasts });
-        world.operator = Operator { writes: vec![(at, order)], ..Operator::default() };
-        world
     }
 
     /// Returns whether anything takes its time.
@@ -492,116 +269,15 @@ impl World {
 }
 
 /// Returns the promised margin before the end of a retention, both in seconds: an hour, or a 24th of less than a day.
-fn expiry_margin(retention: u64) -> u64 {
+pub fn expiry_margin(retention: u64) -> u64 {
     (retention / 24).min(3_600)
 }
 
-fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
-    &all[rng.usize(..all.len())]
-}
-
-fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
-    let from = rng.i64(0..begin);
-    (from, from + rng.i64(SECOND..length))
-}
-
-/// Two of three worlds have somebody who gives orders.
-fn operator(rng: &mut Rng, letters: usize) -> Operator {
-    let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
-    let order = |rng: &mut Rng, action| {
-        let letter = rng.bool().then(|| rng.usize(..letters));
-        Order { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
-    };
-    match rng.u8(..3) {
-        0 => Operator::default(),
-        1 => {
-            let (at, order) = (rng.i64(0..horizon), order(rng, OrderAction::Retry));
-            let order = Order { letter: None, ..order };
-            let (from, to) = (at + 20 * SECOND, at + order.lasts.unwrap_or_default() - 5 * SECOND);
-            let wakes = (0..rng.usize(..4)).map(|_| rng.i64(from..to)).collect();
-            Operator { writes: vec![(at, Document::Order(order))], wakes, only_retries: true }
-        }
-        _ => {
-            let mut writes: Vec<_> = (0..rng.usize(1..=4))
-                .map(|_| {
-                    let document = match rng.u8(..10) {
-                        0..4 => Document::Order(order(rng, OrderAction::Hold)),
-                        4 | 5 => Document::Order(order(rng, OrderAction::Retry)),
-                        6 => Document::Order(order(rng, OrderAction::Archive)),
-                        7 => Document::Broken,
-                        _ => Document::Empty,
-                    };
-                    (rng.i64(0..horizon), document)
-                })
-                .collect();
-            writes.sort_by_key(|(at, _)| *at);
-            let wakes = (0..rng.usize(..3)).map(|_| rng.i64(0..horizon)).collect();
-            Operator { writes, wakes, only_retries: false }
-        }
+/// Returns the name of a subscriber's endpoint.
+pub fn endpoint(world: &World, subscriber: usize) -> String {
+    match world.subscribers[subscriber].kind {
+        Kind::Queue => world.name(&format!("worker-{subscriber}")),
+        Kind::Function => format!("notifier-{subscriber}"),
+        Kind::Stream => format!("stream-{subscriber}"),
     }
-}
-
-fn schedule(rng: &mut Rng) -> Schedule {
-    let (min, more) = match rng.u8(..4) {
-        0 => (rng.u32(1..=5), rng.u32(0..=20)),
-        1 | 2 => (rng.u32(1..=600), rng.u32(0..=7_200)),
-        _ => (rng.u32(3_600..=50_000), rng.u32(0..=40_000)),
-    };
-    let (no_delay, min_delay, max_delay) = (rng.u32(0..=2), rng.u32(0..=1), rng.u32(0..=1));
-    let retries = (no_delay + min_delay + max_delay + rng.u32(0..=3)).max(1);
-    let backoff = *pick(rng, &Backoff::ALL);
-    Schedule { min, max: min + more, retries, no_delay, min_delay, max_delay, backoff }
-}
-
-fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
-    let kind = if fifo {
-        Kind::Queue
-    } else {
-        *pick(rng, &[Kind::Queue, Kind::Queue, Kind::Function, Kind::Stream])
-    };
-    let state = match rng.u8(..12) {
-        0 => State::Elsewhere,
-        1 => State::Pending,
-        2 => State::Gone,
-        _ => State::Confirmed,
-    };
-    let mut from = 0;
-    let mut weather = Vec::new();
-    for _ in 0..rng.u8(0..=2) {
-        let length = *pick(rng, &[MINUTE, HOUR, 24 * HOUR, 400 * HOUR]);
-        let to = from + rng.i64(SECOND..length);
-        let how = *pick(
-            rng,
-            &[
-                How::Down,
-                How::Refused,
-                How::Throttled,
-                How::Denied,
-                How::Hangs,
-                How::Mute,
-                How::EachFails,
-                How::Never,
-            ],
-        );
-        weather.push(Outage { from, to, how });
-        from = to + rng.i64(0..HOUR);
-    }
-    Subscriber { kind, raw: false, state: if topic { State::Confirmed } else { state }, weather }
-}
-
-/// The archive is down for a while, often when letters come to it: at the end of the schedule, or in the last margin.
-fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<Outage> {
-    let how =
-        *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);
-    let end = Millis::try_from(retention).unwrap() * SECOND;
-    let margin = Millis::try_from(expiry_margin(retention)).unwrap() * SECOND;
-    let whole: u64 = (1..=schedule.retries).filter_map(|k| schedule.wait(k, &Jitter::NONE)).sum();
-    let whole = Millis::try_from(whole).unwrap() * SECOND;
-    let (from, to) = match rng.u8(..4) {
-        0 => return vec![],
-        1 => (end - margin, end - margin / 2),
-        2 => (0, (whole + rng.i64(0..4 * HOUR)).min(end - margin)),
-        _ => span(rng, 6 * HOUR, 6 * HOUR),
-    };
-    vec![Outage { from, to, how }]
 }

@@ -6,9 +6,12 @@ mod model;
 use std::cell::Cell;
 
 use model::figures;
-use model::laws::{self, Judged};
+use model::laws;
+use model::life::{Judged, Life, lives};
+use model::orders;
 use model::outage::Outage;
-use model::world::{Story, World};
+use model::simulation::Story;
+use model::world::World;
 use model::worlds::{calm, fifo, filling, forgetful, operated, retried, slowly_filling, wild};
 use model::{DAY, MINUTE, SECOND};
 use proptest::prelude::*;
@@ -132,10 +135,10 @@ fn an_order_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
-            laws::orders_lose_no_attempt,
-            laws::orders_keep_the_plan,
-            laws::orders_repeat_no_number,
-            laws::orders_make_no_hot_loop,
+            orders::orders_lose_no_attempt,
+            orders::orders_keep_the_plan,
+            orders::orders_repeat_no_number,
+            orders::orders_make_no_hot_loop,
             laws::each_letter_ends_once,
         ],
     );
@@ -168,7 +171,7 @@ fn letters_that_are_woken_without_an_order_are_not_given_up_early() {
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
-            laws::holds_hold,
+            orders::holds_hold,
         ],
     );
 }
@@ -178,7 +181,7 @@ fn a_hold_holds_whatever_else_goes_wrong() {
     obey(
         600,
         &operated(wild(), &[OrderAction::Hold], 0),
-        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::holds_hold],
+        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, orders::holds_hold],
     );
 }
 
@@ -323,7 +326,7 @@ fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
     world.mapping.batch = batch;
     let story = world.live();
     laws::groups_keep_their_order(&world, &story).unwrap();
-    laws::lives(&world, &story).iter().map(laws::Life::numbers).collect()
+    lives(&world, &story).iter().map(Life::numbers).collect()
 }
 
 const FIVE_A_MINUTE_APART: Schedule = Schedule { min: 60, max: 60, retries: 5, ..Schedule::HTTP_DEFAULT };

@@ -8,22 +8,29 @@
 //! |---|---|
 //! | [`queue`] | a queue of letters, whose messages live as those of `sim` do |
 //! | [`function`] | one invocation of the machine, and what goes wrong with it |
-//! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble; the events one by one |
+//! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble |
+//! | [`simulation`] | the life of a world: its events one by one |
+//! | [`actions`] | what the machine asks for, carried out |
 //! | [`operator`] | orders and waking |
 //! | [`journal`] | what happened, letter by letter |
-//! | [`laws`] | what must be true of every journal |
+//! | [`life`] | one letter's life, as the laws look at it |
+//! | [`laws`], [`orders`] | what must be true of every journal; what must be where orders are given |
 //! | [`worlds`] | random worlds |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
 #![allow(dead_code, unreachable_pub, reason = "not every test uses every part")]
 
+pub mod actions;
 pub mod figures;
 pub mod function;
 pub mod journal;
 pub mod laws;
+pub mod life;
 pub mod operator;
+pub mod orders;
 pub mod outage;
 pub mod queue;
+pub mod simulation;
 pub mod world;
 pub mod worlds;
 

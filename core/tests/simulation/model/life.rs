@@ -1,0 +1,182 @@
+//! One letter's life, as the laws look at it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use redrive_core::batch::MAX_DELAY;
+use redrive_core::policy::{ArchiveReason, OrderAction, expiry_margin};
+
+use super::journal::{Fact, Idle, Message, What};
+use super::simulation::Story;
+use super::world::{Plan, World};
+use super::{Millis, SECOND, seconds};
+
+/// A broken law, in words.
+pub type Judged = Result<(), String>;
+
+/// A point counts as reached one second early.
+pub const SLACK: Millis = SECOND;
+
+/// One letter's life under a world.
+pub struct Life<'s> {
+    pub world: &'s World,
+    pub story: &'s Story,
+    pub who: usize,
+    pub facts: Vec<&'s Fact>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    pub message: Message,
+    pub number: u32,
+    pub planned: Option<Millis>,
+    pub begin: Millis,
+    pub end: Millis,
+    pub delivered: bool,
+}
+
+/// Every letter's life.
+pub fn lives<'s>(world: &'s World, story: &'s Story) -> Vec<Life<'s>> {
+    let mut facts: Vec<Vec<&Fact>> = vec![Vec::new(); world.letters.len()];
+    for fact in &story.journal.facts {
+        facts[fact.who].push(fact);
+    }
+    let life = |(who, facts)| Life { world, story, who, facts };
+    facts.into_iter().enumerate().map(life).collect()
+}
+
+impl Life<'_> {
+    pub fn attempts(&self) -> Vec<Attempt> {
+        let attempt = |fact: &&Fact| match fact.what {
+            What::Attempt { number, planned, end, delivered } => {
+                Some(Attempt { message: fact.message, number, planned, begin: fact.at, end, delivered })
+            }
+            _ => None,
+        };
+        self.facts.iter().filter_map(attempt).collect()
+    }
+
+    pub fn numbers(&self) -> Vec<u32> {
+        self.attempts().iter().map(|attempt| attempt.number).collect()
+    }
+
+    pub fn archived(&self) -> Vec<(ArchiveReason, Millis)> {
+        let archived = |fact: &&Fact| match fact.what {
+            What::Archived { reason } => Some((reason, fact.at)),
+            _ => None,
+        };
+        self.facts.iter().filter_map(archived).collect()
+    }
+
+    pub fn is_delivered(&self) -> bool {
+        self.attempts().iter().any(|attempt| attempt.delivered)
+    }
+
+    pub fn moves(&self) -> usize {
+        self.facts.iter().filter(|fact| matches!(fact.what, What::Moved { .. })).count()
+    }
+
+    /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
+    /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
+    /// due within the second of slack, it is made then, and the next point counts from there. So it is each time that a
+    /// letter was not begun in time: it comes back after a second.
+    pub fn earliest(&self, number: u32) -> Millis {
+        let moves = i64::try_from(self.moves()).unwrap();
+        let early = if self.world.fifo {
+            moves
+        } else {
+            let waits = self.plan().spent + 1..=number;
+            let leave_a_second = waits.filter(|k| self.leaves_a_second(*k)).count();
+            let came_back = self.facts.iter().filter(|fact| fact.what == What::Idle(Idle::OutOfTime)).count();
+            moves.min(i64::try_from(leave_a_second + came_back).unwrap())
+        };
+        self.point(number) - SLACK * (1 + early)
+    }
+
+    /// Whether so little of a wait is left after moves of the longest delay that it falls into the second of slack.
+    pub fn leaves_a_second(&self, k: u32) -> bool {
+        let (wait, delay) = (self.wait(k), seconds(MAX_DELAY));
+        let latency = self.world.mapping.late.end() + self.world.mapping.takes;
+        wait > delay && wait % delay <= SLACK + (wait / delay + 1) * latency
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.world.letters[self.who]
+    }
+
+    pub fn wait(&self, k: u32) -> Millis {
+        self.world.wait(&self.story.ids[self.who], k)
+    }
+
+    /// When SQS took it first; what SQS moves from a standard queue keeps its time.
+    pub fn sent(&self) -> Millis {
+        let age = self.plan().moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
+        self.plan().arrives - age
+    }
+
+    /// When a retry is planned.
+    pub fn point(&self, number: u32) -> Millis {
+        self.sent() + (self.plan().spent + 1..=number).map(|k| self.wait(k)).sum::<Millis>()
+    }
+
+    /// When its queue is about to drop it, and how long before that it must not be hidden any more.
+    pub fn safe_until(&self, message: Message) -> Millis {
+        let settings = match &self.world.requeue {
+            Some(settings) if message.requeue => settings,
+            _ => &self.world.dlq,
+        };
+        let retention = u64::try_from(settings.retention).unwrap();
+        let since =
+            if message.requeue && self.plan().spent == 0 { self.sent() } else { self.sent_in_dlq(message) };
+        since + seconds(retention - expiry_margin(retention))
+    }
+
+    /// A mark's first arrival counts in the requeue.
+    pub fn sent_in_dlq(&self, message: Message) -> Millis {
+        if message.requeue { self.plan().arrives } else { self.sent() }
+    }
+
+    /// Whether an order of this kind is ever given of it.
+    pub fn is_ordered(&self, action: OrderAction) -> bool {
+        let orders = &self.world.operator.orders;
+        orders.iter().any(|given| given.action == action && given.is_about(self.who))
+    }
+
+    pub fn count(&self, matches: impl Fn(&What) -> bool) -> usize {
+        self.facts.iter().filter(|fact| matches(&fact.what)).count()
+    }
+
+    pub fn fault(&self, what: &str) -> Judged {
+        let mut text = format!("letter {}: {what}\n", self.who);
+        for fact in &self.facts {
+            let place = if fact.message.requeue { "requeue" } else { "dlq" };
+            writeln!(text, "  {:>12} {place} #{} {:?}", fact.at, fact.message.number, fact.what).unwrap();
+        }
+        Err(text)
+    }
+
+    /// Whether some wait before the first retry of a message ends so little above a whole number of
+    /// ceilings that its last, tiny hiding falls into the second of slack: then that retry is made twice.
+    pub fn ends_in_the_slack(&self, latency: Millis) -> bool {
+        let ceiling = seconds(self.world.ceiling);
+        let mut firsts: BTreeMap<Message, Millis> = BTreeMap::new();
+        for fact in self.facts.iter().filter(|fact| matches!(fact.what, What::Received { .. })) {
+            firsts.entry(fact.message).or_insert(fact.at);
+        }
+        self.facts.iter().any(|fact| {
+            let What::Sent { due } = fact.what else { return false };
+            let Some(first) = firsts.get(&fact.message) else { return false };
+            let wait = due.unwrap_or_else(|| self.point(self.plan().spent + 1)) - first;
+            let hops = wait / ceiling;
+            hops > 0 && wait % ceiling <= SLACK + (hops + 1) * latency
+        })
+    }
+
+    pub fn messages(&self) -> BTreeSet<Message> {
+        self.facts.iter().map(|fact| fact.message).collect()
+    }
+
+    pub fn about(&self, message: Message) -> impl Iterator<Item = &&Fact> {
+        self.facts.iter().filter(move |fact| fact.message == message)
+    }
+}

@@ -1,0 +1,172 @@
+//! What goes wrong with each call of a world.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fastrand::Rng;
+use sim::{Call, EntryFault, Fault, Millis, Service};
+
+use crate::world::{ARCHIVE, How, SECOND, Target, World, endpoint, weather};
+
+/// A call with which something went wrong.
+#[derive(Debug, Clone)]
+pub struct Disturbance {
+    pub at: Millis,
+    pub call: Call,
+    pub fault: Fault,
+}
+
+/// What decides about faults.
+pub struct Hook {
+    world: World,
+    start: Millis,
+    rng: Mutex<Rng>,
+    calls: Mutex<usize>,
+    disturbances: Mutex<Vec<Disturbance>>,
+}
+
+impl Hook {
+    pub fn new(world: &World, start: Millis) -> Self {
+        Self {
+            world: world.clone(),
+            start,
+            rng: Mutex::new(Rng::with_seed(world.seed ^ 0xfa)),
+            calls: Mutex::default(),
+            disturbances: Mutex::default(),
+        }
+    }
+
+    /// Returns the calls of the function so far.
+    pub fn calls(&self) -> usize {
+        *self.calls.lock().unwrap()
+    }
+
+    /// Removes what went wrong so far and returns it.
+    pub fn take_disturbances(&self) -> Vec<Disturbance> {
+        std::mem::take(&mut *self.disturbances.lock().unwrap())
+    }
+
+    pub fn fault(&self, call: &Call, now: Millis) -> Fault {
+        let at = now - self.start;
+        let fault = match &*call.caller {
+            "sns" => self.of_sns(call, at),
+            "mapping" => self.of_mapping(call, at),
+            "lambda" => Fault::Pass,
+            _ => self.of_function(call, at),
+        };
+        if fault != Fault::Pass && &*call.caller != "sns" {
+            let disturbance = Disturbance { at: now, call: call.clone(), fault: fault.clone() };
+            self.disturbances.lock().unwrap().push(disturbance);
+        }
+        fault
+    }
+
+    fn chance(&self, percent: u8) -> bool {
+        percent > 0 && self.rng.lock().unwrap().u8(..100) < percent
+    }
+
+    /// A letter's first delivery fails for good; what the function publishes again meets the weather.
+    fn of_sns(&self, call: &Call, at: Millis) -> Fault {
+        if call.target == "witness" {
+            return Fault::Pass;
+        }
+        let body = call.entries.first().map_or(call.body.as_slice(), |entry| entry.body.as_bytes());
+        let again = String::from_utf8_lossy(body).contains("sns-redrive");
+        let subscribers = self.world.subscribers.iter().enumerate();
+        let mut of = subscribers.filter(|(index, _)| endpoint(&self.world, *index) == call.target);
+        let is_up = of.next().is_some_and(|(_, one)| weather(&one.weather, at).is_none());
+        if again && is_up { Fault::Pass } else { Fault::Denied }
+    }
+
+    fn of_mapping(&self, call: &Call, at: Millis) -> Fault {
+        let (world, trouble) = (&self.world, &self.world.trouble);
+        let is_off = world.mapping.off.iter().any(|(from, to)| (*from..*to).contains(&at));
+        match call.operation.as_str() {
+            "Invoke" if is_off || self.chance(trouble.throttled) => Fault::Throttle,
+            "DeleteMessageBatch" if self.chance(trouble.delete_fails) => {
+                Fault::Entries(vec![(0, EntryFault::service("InternalError", "Try again."))])
+            }
+            _ => Fault::Pass,
+        }
+    }
+
+    fn of_function(&self, call: &Call, at: Millis) -> Fault {
+        let (world, trouble) = (&self.world, &self.world.trouble);
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            *calls += 1;
+            *calls - 1
+        };
+        if let Some((_, after)) = world.cut_at.filter(|(at, _)| *at == number) {
+            return if after { Fault::CutAfter } else { Fault::CutBefore };
+        }
+        if self.chance(trouble.cut) {
+            return if self.chance(50) { Fault::CutAfter } else { Fault::CutBefore };
+        }
+        let fault = self.of_service(call, at);
+        if self.chance(trouble.slow) {
+            let wait = self.rng.lock().unwrap().i64(0..8 * SECOND);
+            return fault.after(Duration::from_millis(u64::try_from(wait).unwrap()));
+        }
+        fault
+    }
+
+    fn of_service(&self, call: &Call, at: Millis) -> Fault {
+        let (world, trouble) = (&self.world, &self.world.trouble);
+        if is_to_archive(world, call) && call.operation != "GetQueueAttributes" {
+            let fails = self.chance(trouble.archive_fails).then_some(How::Down);
+            return weather(&world.archive_weather, at).or(fails).map_or(Fault::Pass, |how| fault(how, call));
+        }
+        let reads = ["GetQueueAttributes", "GetSubscriptionAttributes", "ListSubscriptions"];
+        if call.operation == "GetSubscriptionAttributes" && self.chance(trouble.lookups_hang) {
+            return Fault::HangBefore;
+        }
+        if reads.contains(&call.operation.as_str()) {
+            return if self.chance(trouble.reads_fail) { Fault::Unavailable } else { Fault::Pass };
+        }
+        if call.operation.starts_with("ChangeMessageVisibility") {
+            let fails = self.chance(trouble.hide_fails);
+            return if fails { fault(How::EachFails, call) } else { Fault::Pass };
+        }
+        let name = call.target.as_str();
+        let subscribers = world.subscribers.iter().enumerate();
+        let mut of = subscribers.filter(|(index, _)| {
+            world.target == Target::Topic && call.service == Service::Sns || endpoint(world, *index) == name
+        });
+        if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
+            // SNS itself takes what it cannot deliver.
+            if world.target == Target::Origin || how != How::Never {
+                return fault(how, call);
+            }
+        }
+        if self.chance(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }
+    }
+}
+
+/// Returns whether a call is one of the archive's.
+pub fn is_to_archive(world: &World, call: &Call) -> bool {
+    call.service == Service::S3 || (call.service == Service::Sqs && call.target == world.name(ARCHIVE))
+}
+
+/// Returns what an outage means for a call.
+fn fault(how: How, call: &Call) -> Fault {
+    match how {
+        How::Down => Fault::Unavailable,
+        How::Refused => Fault::NoConnection,
+        How::Throttled => Fault::Throttle,
+        How::Denied => Fault::Denied,
+        How::Hangs => Fault::HangBefore,
+        How::Slow => Fault::Pass.after(Duration::from_millis(7_500)),
+        How::Mute => Fault::ResetAfter,
+        How::EachFails if call.entries.is_empty() => Fault::Unavailable,
+        How::EachFails => {
+            let fails = EntryFault::service("InternalError", "Try again.");
+            Fault::Entries((0..call.entries.len()).map(|index| (index, fails.clone())).collect())
+        }
+        How::Never => match call.service {
+            Service::Lambda => Fault::refuse(400, "InvalidRequestContentException", "no"),
+            Service::Firehose => Fault::refuse(400, "ValidationException", "no"),
+            _ => Fault::refuse(400, "InvalidParameterValue", "no"),
+        },
+    }
+}
