@@ -2,6 +2,7 @@
 //! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
 use std::fs::read_to_string;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,12 @@ pub const TRACE: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Line
 /// Invocations so far.
 static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
+/// The number of SIGABRT.
+const ABORT: i32 = 6;
+
+/// The longest that an abort may take; after that the process is killed.
+const ABORTS_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often the end of a process is looked for.
 const LOOK: Duration = Duration::from_millis(25);
 
@@ -38,7 +45,10 @@ pub struct Sandbox {
 
 /// Ends the process of a sandbox, from any thread.
 #[derive(Debug, Clone)]
-pub struct Killer(Arc<Mutex<Child>>);
+pub struct Killer {
+    process: Arc<Mutex<Child>>,
+    aborts: bool,
+}
 
 /// How an invocation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +116,8 @@ impl Sandbox {
             .stdout(log);
         let started = Instant::now();
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-        let (id, process) = (process.id(), Killer(Arc::new(Mutex::new(process))));
+        let (id, process) = (process.id(), Arc::new(Mutex::new(process)));
+        let process = Killer { process, aborts: false };
         Self { process, id, started, shared, network, _server: server }
     }
 
@@ -176,6 +187,12 @@ impl Sandbox {
         self.process.child().try_wait().is_ok_and(|status| status.is_some())
     }
 
+    /// Whether an abort has ended the process.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.process.child().try_wait().ok().flatten().and_then(|status| status.signal()) == Some(ABORT)
+    }
+
     /// Ends the process at once.
     pub fn kill(&mut self) {
         self.process.kill();
@@ -192,8 +209,7 @@ impl Sandbox {
     }
 
     fn signal(&self, signal: &str) {
-        let done = Command::new("kill").args([signal, &self.id.to_string()]).status();
-        assert!(done.is_ok_and(|status| status.success()), "kill {signal} does not work");
+        send(signal, self.id);
     }
 
     /// What can end the process while it works.
@@ -221,16 +237,36 @@ impl Sandbox {
 }
 
 impl Killer {
-    /// Ends the process at once (SIGKILL), and answers when it is gone.
+    /// Ends the process by SIGABRT from now on: a panic does so where the profile says `panic = "abort"`.
+    #[must_use]
+    pub fn by_abort(self) -> Self {
+        Self { aborts: true, ..self }
+    }
+
+    /// Ends the process at once, by SIGKILL where nothing else was said, and answers when it is gone.
     pub fn kill(&self) {
         let mut child = self.child();
+        let is_there = child.try_wait().is_ok_and(|status| status.is_none());
+        if self.aborts && is_there {
+            send("-ABRT", child.id());
+            let end = Instant::now() + ABORTS_WITHIN;
+            while child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         let _ = child.kill();
         let _ = child.wait();
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends a signal to a process.
+fn send(signal: &str, process: u32) {
+    let done = Command::new("kill").args([signal, &process.to_string()]).status();
+    assert!(done.is_ok_and(|status| status.success()), "kill {signal} does not work");
 }
 
 impl Drop for Sandbox {

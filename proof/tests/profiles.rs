@@ -8,7 +8,7 @@ fn section(name: &str) -> Vec<&'static str> {
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#')).collect()
 }
 
-/// Nothing in the function can be made to panic from outside, so the matrices kill it at the places where it might. A
+/// Nothing in the function can be made to panic from outside, so the matrix aborts it at the places where it might. A
 /// panic is no more than that only if it ends the process: Lambda then returns the whole batch.
 #[test]
 fn a_panic_ends_the_process_of_the_release_and_of_what_the_matrices_run() {

@@ -78,6 +78,8 @@ pub enum Fault {
     KillBefore,
     /// kill -9 of the function, between effect and answer.
     KillAfter,
+    /// The function panics, between effect and answer: it aborts, as the release does then.
+    Panic,
     /// The process is frozen after its answer, its connections are closed, and it is thawed for the next event.
     Freeze,
 }
@@ -146,8 +148,8 @@ impl Site {
     #[must_use]
     pub fn nonsense(self, fault: Fault, fifo: bool) -> Option<&'static str> {
         use Fault::{
-            BreakAfter, BreakBefore, Denied, Freeze, KillAfter, KillBefore, Mute, Partial, PartialSender,
-            Permanent, Silent, Throttle, Unavailable,
+            BreakAfter, BreakBefore, Denied, Freeze, KillAfter, KillBefore, Mute, Panic, Partial,
+            PartialSender, Permanent, Silent, Throttle, Unavailable,
         };
         let reads = matches!(
             self,
@@ -173,17 +175,17 @@ impl Site {
             (Self::Answer, _) => {
                 Some("Lambda takes the answer or does not hear it; it has no errors of its own")
             }
-            (Self::Delete, BreakAfter | Mute | KillBefore | KillAfter) => {
+            (Self::Delete, BreakAfter | Mute | KillBefore | KillAfter | Panic) => {
                 Some("the function's part is over; a delete that worked is no fault for it")
             }
             (Self::Delete, _) => Some("for the function a failed delete is a failed delete"),
-            (_, Mute | BreakAfter | KillAfter) if reads => Some("a call that reads has no effect"),
+            (_, Mute | BreakAfter | KillAfter | Panic) if reads => Some("a call that reads has no effect"),
             (_, Partial | PartialSender) if single => Some("it is no batch"),
             (Self::Stream, PartialSender) => Some("Firehose does not say whose fault it is"),
             (
                 _,
                 Throttle | Unavailable | Denied | Permanent | Silent | Mute | BreakBefore | BreakAfter
-                | Partial | PartialSender | KillBefore | KillAfter,
+                | Partial | PartialSender | KillBefore | KillAfter | Panic,
             ) => None,
         }
     }
@@ -191,7 +193,7 @@ impl Site {
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Throttle,
         Self::Unavailable,
         Self::Denied,
@@ -204,6 +206,7 @@ impl Fault {
         Self::PartialSender,
         Self::KillBefore,
         Self::KillAfter,
+        Self::Panic,
         Self::Freeze,
     ];
 
@@ -223,6 +226,7 @@ impl Fault {
             Self::PartialSender => "entries fail, sender",
             Self::KillBefore => "kill before effect",
             Self::KillAfter => "kill after effect",
+            Self::Panic => "panic",
             Self::Freeze => "frozen",
         }
     }
@@ -259,7 +263,7 @@ impl Fault {
                 every_other(EntryFault::sender("InvalidParameterValue", "Invalid parameter value"))
             }
             Self::KillBefore => Course::CutBefore,
-            Self::KillAfter => Course::CutAfter,
+            Self::KillAfter | Self::Panic => Course::CutAfter,
         }
     }
 }

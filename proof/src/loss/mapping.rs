@@ -21,16 +21,20 @@ const POLL: Duration = Duration::from_millis(50);
 pub(super) struct Process {
     pub(super) sandbox: Sandbox,
     pub(super) caller: Caller,
+    /// Ends the process in the middle of its work, as the world wants it.
+    killer: Killer,
     door: Server,
 }
 
 impl Process {
-    /// Starts one of this name; `variables` are its settings, by the account's URL.
+    /// Starts one of this name; `variables` are its settings, by the account's URL. What ends it is an abort, where it is
+    /// to panic.
     pub(super) fn start(
         aws: &Aws,
         name: &str,
         binary: &Path,
         log: Option<&Path>,
+        panics: bool,
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
     ) -> Self {
         let killer = Arc::new(OnceLock::<Killer>::new());
@@ -46,14 +50,16 @@ impl Process {
             file.map_or_else(|_| Stdio::null(), Stdio::from)
         });
         let sandbox = Sandbox::start(binary, &variables(&door.url()), log);
-        let _ = killer.set(sandbox.killer());
-        Self { sandbox, caller, door }
+        let ends = if panics { sandbox.killer().by_abort() } else { sandbox.killer() };
+        let _ = killer.set(ends.clone());
+        Self { sandbox, caller, killer: ends, door }
     }
 
     fn of(world: &World) -> Self {
         let terms = &world.terms;
         let variables = |url: &str| world.variables(url);
-        Self::start(&world.aws, &world.process(), &terms.binary, terms.log.as_deref(), variables)
+        let log = terms.log.as_deref();
+        Self::start(&world.aws, &world.process(), &terms.binary, log, terms.panics, variables)
     }
 
     /// Freezes the process; meanwhile the servers hang up, which the process cannot see before it is thawed.
@@ -93,7 +99,7 @@ fn poll(world: &World, mapping: &Mapping) {
             continue;
         };
         let running = process.get_or_insert_with(|| Process::of(world));
-        let run = world.begin(&batch, &running.caller, &running.sandbox.killer());
+        let run = world.begin(&batch, &running.caller, &running.killer);
         let thawed = std::mem::take(&mut frozen);
         if thawed {
             running.sandbox.thaw();
@@ -120,6 +126,9 @@ fn poll(world: &World, mapping: &Mapping) {
         {
             world.complain(format!("the function does not start: {why}"));
             world.end();
+        }
+        if ended == Ended::Died && world.terms.panics && !running.sandbox.is_aborted() {
+            world.complain("a process did not end by its abort".to_owned());
         }
         if fault == Some(Fault::Freeze) && !gone {
             running.freeze(world);

@@ -286,6 +286,7 @@ impl Scenario {
             pollers: vec![10],
             requeue_pollers: if spills { vec![10] } else { Vec::new() },
             notices: self.site == Site::Notice,
+            panics: self.fault == Fault::Panic,
             longest: matches!(self.site, Site::Waiting | Site::Notice).then_some(LONGEST),
             log: log.map(Path::to_path_buf),
         };
@@ -306,6 +307,7 @@ impl Scenario {
             | Fault::PartialSender
             | Fault::KillBefore
             | Fault::KillAfter
+            | Fault::Panic
             | Fault::Freeze => 3,
             // A target that hangs is tried again ten times as long after.
             Fault::Silent | Fault::Mute => 1,

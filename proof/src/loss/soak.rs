@@ -199,6 +199,7 @@ impl Soak {
             visibility: Duration::from_secs(9),
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
             requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
+            panics: false,
             notices: false,
             longest: None,
             log: self.log.clone(),

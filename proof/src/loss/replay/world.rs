@@ -143,7 +143,7 @@ impl Site {
             _ if self == Self::Answer => {
                 matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::BreakAfter)
             }
-            Fault::Freeze => false,
+            Fault::Freeze | Fault::Panic => false,
             Fault::Partial | Fault::PartialSender => self == Self::Send,
             Fault::Mute | Fault::BreakAfter | Fault::KillAfter => self.writes(),
             _ => true,
@@ -226,7 +226,7 @@ impl World {
             state.processes += 1;
             format!("fn-{}", state.processes)
         };
-        Process::start(&self.aws, &name, binary, log, variables)
+        Process::start(&self.aws, &name, binary, log, false, variables)
     }
 
     /// Says which invocation a process works on from now on, and returns what goes wrong with it as a whole.

@@ -94,7 +94,7 @@ impl Network {
         let fault = match fault {
             Some(Fault::Mute) if refuses.is_some() => Some(Fault::Silent),
             Some(Fault::BreakAfter) if refuses.is_some() => Some(Fault::BreakBefore),
-            Some(Fault::KillAfter) if refuses.is_some() => Some(Fault::KillBefore),
+            Some(Fault::KillAfter | Fault::Panic) if refuses.is_some() => Some(Fault::KillBefore),
             other => other,
         };
         match (fault, refuses) {
@@ -102,7 +102,9 @@ impl Network {
                 sim::Fault::Entries((0..call.entries.len()).map(|index| (index, refuses.clone())).collect())
             }
             (None, None) => sim::Fault::Pass,
-            (Some(fault @ (Fault::KillBefore | Fault::KillAfter)), _) if site == Site::Post => {
+            (Some(fault @ (Fault::KillBefore | Fault::KillAfter | Fault::Panic)), _)
+                if site == Site::Post =>
+            {
                 self.kill_by_post(call, fault)
             }
             (Some(fault), _) => fault.course(site, call.entries.len()),

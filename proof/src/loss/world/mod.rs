@@ -49,6 +49,8 @@ pub struct Terms {
     pub requeue_pollers: Vec<usize>,
     /// Whether a topic is told of archived letters.
     pub notices: bool,
+    /// Whether a process that is killed ends as by a panic of its own.
+    pub panics: bool,
     /// The longest that an invocation may take.
     pub longest: Option<Duration>,
     /// A file for the function's log.
