@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laws::{Tally, judge};
 use live::{Story, live};
-use world::World;
+use sim::{Event, Record};
+use world::{REQUEUE, World};
 
 /// Worlds that are lived through where nobody says how many.
 const WORLDS: u64 = 500;
@@ -99,6 +100,31 @@ fn an_instance_may_die_at_every_call() {
             }
         }
     }
+}
+
+#[test]
+fn an_instance_may_die_at_every_call_while_letters_move_and_orders_are_given() {
+    let (mut moves, mut tally) = (0, Tally::new());
+    for mut world in seeds(3).map(World::moved) {
+        for call in 0..live(&world).calls {
+            for has_effect in [false, true] {
+                world.cut_at = Some((call, has_effect));
+                let story = live(&world);
+                let requeue = world.name(REQUEUE);
+                let is_move = |record: &&Record| matches!(&record.event, Event::Sent { queue, .. } if **queue == *requeue);
+                moves += story.journal.iter().filter(is_move).count();
+                for (end, count) in obey(&world, &story) {
+                    *tally.entry(end).or_default() += count;
+                }
+            }
+        }
+    }
+    println!("{moves} moves, {tally:#?}");
+    let missing = ["held", "ordered", "retried on an order"].iter().find(|end| !tally.contains_key(**end));
+    assert!(
+        number("SEED").is_some() || moves > 0 && missing.is_none(),
+        "{moves} moves, no letter is {missing:?}"
+    );
 }
 
 #[test]

@@ -166,6 +166,25 @@ impl World {
         world
     }
 
+    /// Returns a small world whose letters move into the requeue, while an operator gives an order and wakes them: a seed of
+    /// three is about each kind of order.
+    pub fn moved(seed: u64) -> Self {
+        let mut world = Self::small(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x303e);
+        (world.fifo, world.target) = (false, Target::Origin);
+        // A batch is more than may be in flight: SQS says so at once.
+        (world.requeue, world.mapping.batch, world.queue.lag) = (Some(10), 10, 0);
+        world.letters = vec![Plan { at: 0, group: 0 }; 8];
+        world.subscribers[0].state = State::Confirmed;
+        world.subscribers[0].weather = vec![Outage { from: 0, to: HOUR, how: How::Down }];
+        let action = OrderAction::ALL[usize::try_from(seed % 3).unwrap()];
+        let (at, lasts) = (rng.i64(0..2 * MINUTE), Some(rng.i64(10 * MINUTE..HOUR)));
+        let order = Document::Order(Order { action, letter: None, lasts });
+        let wakes = (0..2).map(|_| rng.i64(at..at + 10 * MINUTE)).collect();
+        world.operator = Operator { writes: vec![(at, order)], wakes, only_retries: false };
+        world
+    }
+
     /// Returns a small world whose letters come to their last attempt shortly before the margin of their end, in a queue
     /// that would hide them for longer than that.
     pub fn late(seed: u64) -> Self {

@@ -12,7 +12,7 @@ use model::orders;
 use model::outage::Outage;
 use model::simulation::Story;
 use model::world::World;
-use model::worlds::{calm, fifo, filling, forgetful, operated, retried, slowly_filling, wild};
+use model::worlds::{calm, fifo, filling, forgetful, operated, retried, slowly_filling, split, wild};
 use model::{DAY, MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -192,6 +192,21 @@ fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early(
         &operated(wild(), &OrderAction::ALL, 100),
         &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::nothing_is_archived_early],
     );
+}
+
+/// What only a requeue, orders and crashes make together: two messages of one letter, under an order.
+#[test]
+fn letters_that_a_crash_splits_under_orders_are_not_lost_or_given_up_early() {
+    let count = Cell::new(0);
+    holds(600, &split(), |world| {
+        let story = world.live();
+        let laws =
+            [laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::nothing_is_archived_early];
+        laws.iter().try_for_each(|law| law(&world, &story)).map_err(TestCaseError::fail)?;
+        count.set(count.get() + lives(&world, &story).iter().filter(|life| life.is_split()).count());
+        Ok(())
+    });
+    assert!(count.get() >= 20, "only {} letters were split", count.get());
 }
 
 #[test]

@@ -76,6 +76,14 @@ impl Life<'_> {
         self.facts.iter().filter(|fact| matches!(fact.what, What::Moved { .. })).count()
     }
 
+    /// Whether one of its messages was moved and came again, since the function died in between.
+    pub fn is_split(&self) -> bool {
+        self.messages().into_iter().any(|message| {
+            let mut facts = self.about(message).skip_while(|fact| !matches!(fact.what, What::Moved { .. }));
+            facts.any(|fact| matches!(fact.what, What::Received { .. }))
+        })
+    }
+
     /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
     /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
     /// due within the second of slack, it is made then, and the next point counts from there. So it is each time that a

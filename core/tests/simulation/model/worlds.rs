@@ -131,10 +131,27 @@ fn troubles() -> impl Strategy<Value = Trouble> {
     )
 }
 
-/// How often a letter is moved, at most.
-fn moves(schedule: &Schedule) -> u64 {
-    let wait = |k| schedule.wait(k, &Jitter::NONE).unwrap();
-    (1..=schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum()
+/// How often a letter is moved, at most: along its schedule, and on and on while it is held.
+fn moves(world: &World) -> u64 {
+    let wait = |k| world.schedule.wait(k, &Jitter::NONE).unwrap();
+    let planned: u64 = (1..=world.schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum();
+    let holds = world.operator.orders.iter().filter(|given| given.action == OrderAction::Hold);
+    let held =
+        holds.map(|given| u64::try_from((given.to - given.from) / SECOND).unwrap().div_ceil(MAX_DELAY));
+    planned + held.sum::<u64>()
+}
+
+/// Makes crashes fewer where they would leave too many letters: one after a move leaves two, and each of them moves on.
+/// One that is put off or left out moves once more each time.
+fn crash_less(world: &mut World) {
+    let moves_on = world.trouble.put_off || world.trouble.left_out > 20;
+    let most = match moves(world) {
+        _ if world.requeue.is_none() => 100,
+        0..=20 if !moves_on => 30,
+        0..=100 => 1,
+        _ => 0,
+    };
+    world.trouble.crash = world.trouble.crash.min(most);
 }
 
 fn late_polls() -> impl Strategy<Value = Millis> {
@@ -157,16 +174,7 @@ pub fn wild() -> impl Strategy<Value = World> {
             world.mapping.window = 0..=window;
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
-            // A crash after a move leaves two letters, and each of them moves on: the more moves, the fewer
-            // crashes, or there are too many letters. One that is put off or left out moves once more each time.
-            let moves_on = world.trouble.put_off || world.trouble.left_out > 20;
-            let most = match moves(&world.schedule) {
-                _ if world.requeue.is_none() => 100,
-                0..=20 if !moves_on => 30,
-                0..=100 => 1,
-                _ => 0,
-            };
-            world.trouble.crash = world.trouble.crash.min(most);
+            crash_less(&mut world);
             world
         },
     )
@@ -244,13 +252,27 @@ pub fn operated(
             for settings in world.queues() {
                 settings.stale_shows = stale_shows;
             }
-            // What is held moves on every quarter of an hour, and a crash after a move leaves two letters.
-            if world.requeue.is_some() {
-                world.trouble.crash = 0;
-            }
+            crash_less(&mut world);
             world
         },
     )
+}
+
+/// Orders are given of letters that all move into the requeue, by functions that often die. Waits and orders are short, or
+/// there are too many letters.
+pub fn split() -> impl Strategy<Value = World> {
+    let order = given(&OrderAction::ALL);
+    (operated(wild(), &OrderAction::ALL, 20), order).prop_map(|(mut world, order)| {
+        let longest = u32::try_from(MAX_DELAY).unwrap();
+        world.schedule = Schedule { min: longest.min(world.schedule.min), max: longest, ..world.schedule };
+        (world.requeue, world.believed_limit) = (Some(world.dlq.clone()), 0);
+        world.operator.orders.push(order);
+        for given in &mut world.operator.orders {
+            given.to = given.to.min(given.from + HOUR);
+        }
+        (world.trouble.crash, world.trouble.put_off, world.trouble.left_out) = (30, false, 0);
+        world
+    })
 }
 
 /// A small queue that fills within an hour or so: letters arrive so far apart, and none is ever delivered.
