@@ -133,7 +133,7 @@ impl ReplayFunction {
             match event {
                 Event::Replay(wish) => self.replay(wish, &control).await,
                 Event::Turn(turn) => self.turn(turn, &control).await,
-                Event::Lane(lane) => self.lane(&lane, &control).await,
+                Event::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
             }
         };
         match answer.boxed_local().await {

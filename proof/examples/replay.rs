@@ -2,7 +2,13 @@
 //! run of a large archive takes, against an account where every call takes 10 ms.
 //!
 //! `replay --function FILE [--write PAGE]`, where FILE is the replay function.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a tool for measuring"
+)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

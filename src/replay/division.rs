@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn place(stage: usize, units: u64) -> Place {
-        Place { stage, units, ..Place::default() }
+        Place { units, stage, ..Place::default() }
     }
 
     #[test]

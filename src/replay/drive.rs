@@ -123,9 +123,8 @@ impl<'r> Drive<'r> {
         let mut next = self.next().await?;
         loop {
             next = match next {
-                Next::End => return Ok(()),
                 Next::Wait if self.settle().await? => self.judged().await?,
-                Next::Wait => return Ok(()),
+                Next::Wait | Next::End => return Ok(()),
                 Next::Send => match self.send_stage().await? {
                     Sent::Interrupted => return Ok(()),
                     sent => self.sent(sent).await?,

@@ -127,7 +127,7 @@ impl Replay {
         let parts = parts(&units, &stages, &state.place, self.requeue.arn.is_fifo());
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
         let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
-        self.go_through(lane, &state, &units, parts, job, &done).await?;
+        Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         let key = LaneDone::key(&lane.id, lane.round, lane.lane);
         // An invocation that was repeated may have been here before.
@@ -173,13 +173,11 @@ impl Replay {
         });
         let mut looking = pin!(self.keep_looking(lane));
         // What is under way comes to its end.
-        let (worked, looked) = loop {
-            tokio::select! {
-                worked = &mut work => break (worked, Ok(())),
-                looked = &mut looking => {
-                    watch.stopping.store(true, Ordering::Relaxed);
-                    break (work.await, looked);
-                }
+        let (worked, looked) = tokio::select! {
+            worked = &mut work => (worked, Ok(())),
+            looked = &mut looking => {
+                watch.stopping.store(true, Ordering::Relaxed);
+                (work.await, looked)
             }
         };
         looked?;
