@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `{"replay": {...}}`, as in [`Wish`] | how the replay stands when it ended or time was over |
 //! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | what the state machine does next: a [`Turn`] |
-//! | `{"turn": {"id": "...", "takenUp": "...", "workers": 100}}` | the same |
+//! | `{"turn": {"id": "...", "holder": "...", "workers": 100}}` | the same |
 //! | `{"lane": {...}}`, a line of what a turn has written | what came of it |
 //!
 //! Another replay at the same letters is no error, for which nobody need be called: the answer's `status` is `busy`.
@@ -90,10 +90,12 @@ pub enum Answer {
     Replay(Box<State>),
     /// What comes next.
     Turn(Box<Turn>),
-    /// How many letters a lane has sent; none where its round was over.
+    /// What came of a lane.
     Lane {
-        /// So many.
+        /// So many letters were sent; none where the round was over.
         sent: Option<u64>,
+        /// Why not all that it should.
+        trouble: Option<String>,
     },
     /// Another replay is at work on the same letters, or somebody else has this one.
     Busy {
@@ -182,8 +184,12 @@ impl ReplayFunction {
 
     /// A lane of a round.
     async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
-        let done = self.replay_by(NAME)?.lane(lane, Some(&self.policy), control).await?;
-        Ok(Answer::Lane { sent: done.map(|done| done.units.iter().map(|unit| unit.sent).sum()) })
+        let parts = Parts { workers: 1, ..self.parts()?.clone() };
+        let done = Replay::new(parts).lane(lane, Some(&self.policy), control).await?;
+        let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
+        let trouble = done.and_then(|done| done.failed.or(done.trouble));
+        telemetry::replay_lane(control.request_id, lane, sent, trouble.as_deref());
+        Ok(Answer::Lane { sent, trouble })
     }
 
     fn wish(&self, json: Value) -> Result<Wish, ReplayError> {
@@ -196,8 +202,11 @@ impl ReplayFunction {
     }
 
     fn replay_by(&self, by: &str) -> Result<Replay, ReplayError> {
-        let parts = self.parts.as_ref().map_err(|why| refused(why))?;
-        Ok(Replay::new(Parts { by: by.to_owned(), ..parts.clone() }))
+        Ok(Replay::new(Parts { by: by.to_owned(), ..self.parts()?.clone() }))
+    }
+
+    fn parts(&self) -> Result<&Parts, ReplayError> {
+        self.parts.as_ref().map_err(|why| refused(why))
     }
 }
 

@@ -141,7 +141,7 @@ fn processes(function: &Path, an_object: usize, workers: usize) -> String {
                 scope.spawn(move || call(sandbox, json!({ "lane": lane })));
             }
         });
-        let next = json!({ "id": turn["id"], "takenUp": turn["takenUp"], "workers": workers });
+        let next = json!({ "id": turn["id"], "holder": turn["holder"], "workers": workers });
         turn = call(&mut sandboxes[0], json!({ "turn": next }));
     }
     let took = began.elapsed().as_secs_f64();
@@ -179,7 +179,7 @@ fn calls_alone(workers: usize) -> Duration {
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
             });
             join_all(lanes.iter().map(|lane| replay.lane(lane, None, &Nobody))).await;
-            let of = Resumption { id: turn.id.clone(), taken_up: turn.taken_up };
+            let of = Resumption { id: turn.id.clone(), holder: turn.holder.clone() };
             turn = replay.next_turn(&of, workers, None, &Nobody).await.unwrap();
         }
         assert_eq!(turn.replay.counts.sent, MANY as u64);
@@ -251,9 +251,9 @@ fn account(clock: Clock, letters: usize, an_object: usize, hours: usize, bytes: 
     let between = Duration::from_hours(hours as u64) / u32::try_from(objects).unwrap();
     aws.act("bench", |it, cx| {
         it.s3.create(BUCKET);
-        for queue in [QUEUE, REQUEUE] {
-            it.sqs.create(queue, QueueSettings { retention: 1_209_600, ..QueueSettings::default() });
-        }
+        let tags = [("sns-redrive".to_owned(), "requeue".to_owned())].into();
+        it.sqs.create(QUEUE, QueueSettings::default());
+        it.sqs.create(REQUEUE, QueueSettings { tags, retention: 1_209_600, ..QueueSettings::default() });
         for object in 0..objects {
             let at = began + between * u32::try_from(object).unwrap();
             let time = at.to_zoned(TimeZone::UTC);

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::plan::Unit;
+use super::progress::Units;
 use super::ramp::Stage;
 use super::state::Place;
 
@@ -18,25 +19,31 @@ pub(super) struct Task {
 pub(super) type Part = Vec<Task>;
 
 /// Returns what is left of a stage.
-pub(super) fn parts(units: &[Unit], stages: &[Stage], place: &Place, is_fifo: bool) -> Vec<Part> {
+pub(super) fn parts(
+    units: &[Unit],
+    stages: &[Stage],
+    place: &Place,
+    known: &Units,
+    is_fifo: bool,
+) -> Vec<Part> {
     let first = usize::try_from(place.units).unwrap_or(usize::MAX);
     let is_last = place.stage + 1 >= stages.len();
     let end = stages.get(place.stage).map_or(u64::MAX, |stage| stage.end);
     let (mut parts, mut before): (Vec<Part>, u64) = (Vec::new(), 0);
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut part_of: HashMap<(&str, &str), usize> = HashMap::new();
     for (number, unit) in units.iter().enumerate() {
         let starts = before;
         before += unit.letters;
         if !is_last && starts >= end {
             break;
         }
-        if number < first {
+        if number < first || known.ahead.contains_key(&(number as u64)) {
             continue;
         }
         let most = (!is_last && before > end).then_some(end - starts);
         let task = Task { unit: number, most };
         let hour = if is_fifo { "" } else { unit.hour.as_str() };
-        let part = *known.entry((unit.queue.as_str(), hour)).or_insert(parts.len());
+        let part = *part_of.entry((unit.queue.as_str(), hour)).or_insert(parts.len());
         match parts.get_mut(part) {
             Some(part) => part.push(task),
             None => parts.push(vec![task]),
@@ -90,6 +97,7 @@ mod tests {
 
     use super::super::cut::Range;
     use super::super::ramp::stages;
+    use super::super::state::Counts;
     use super::*;
 
     fn unit(queue: &str, hour: &str, number: usize, letters: u64) -> Unit {
@@ -114,11 +122,23 @@ mod tests {
     fn a_part_is_an_hour_of_a_queue_or_a_fifo_queue_and_ends_where_the_stage_does() {
         let task = |unit, most| Task { unit, most };
         let steps = stages(&[40, 100], 200);
-        assert_eq!(parts(&units(), &steps, &place(0, 0), false), [[task(0, None), task(1, Some(20))]]);
-        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), false);
+        assert_eq!(
+            parts(&units(), &steps, &place(0, 0), &Units::default(), false),
+            [[task(0, None), task(1, Some(20))]]
+        );
+        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), &Units::default(), false);
         assert_eq!(rest, [[task(1, None)], [task(2, None)], [task(3, None)]]);
-        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), true);
+        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), &Units::default(), true);
         assert_eq!(rest, [vec![task(1, None), task(2, None)], vec![task(3, None)]]);
+    }
+
+    #[test]
+    fn what_is_known_to_be_behind_it_is_no_part() {
+        let mut known = Units::default();
+        known.ahead.insert(2, Counts::default());
+        let rest = parts(&units(), &stages(&[100], 200), &place(4, 1), &known, false);
+        let task = |unit| Task { unit, most: None };
+        assert_eq!(rest, [[task(1)], [task(3)]]);
     }
 
     #[test]
@@ -129,13 +149,13 @@ mod tests {
             order.iter().map(|(queue, hour, number)| (&queue[..], &hour[9..], *number)).collect();
         assert_eq!(order, [("a", "10", 0), ("a", "11", 0), ("b", "10", 0), ("a", "10", 1)]);
         let task = |unit, most| Task { unit, most };
-        let some = parts(&spread(units()), &stages(&[85, 100], 200), &place(0, 0), false);
+        let some = parts(&spread(units()), &stages(&[85, 100], 200), &place(0, 0), &Units::default(), false);
         assert_eq!(some, [vec![task(0, None), task(3, Some(10))], vec![task(1, None)], vec![task(2, None)]]);
     }
 
     #[test]
     fn lanes_are_of_about_the_same_size() {
-        let all = parts(&units(), &stages(&[100], 200), &place(4, 0), false);
+        let all = parts(&units(), &stages(&[100], 200), &place(4, 0), &Units::default(), false);
         let divided = lanes(&units(), all, 2);
         let letters: Vec<u64> = divided
             .iter()
@@ -151,7 +171,7 @@ mod tests {
         ) {
             let units: Vec<_> =
                 letters.iter().enumerate().map(|(at, letters)| unit("a", &format!("{at:011}"), 0, *letters)).collect();
-            let all = parts(&units, &[], &place(0, 0), false);
+            let all = parts(&units, &[], &place(0, 0), &Units::default(), false);
             let divided = lanes(&units, all.clone(), count);
             prop_assert_eq!(divided.len(), count);
             let mut found: Vec<_> = divided.into_iter().flatten().collect();

@@ -17,7 +17,7 @@ use super::kept::key_of;
 use super::letter::At;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::Unit;
-use super::progress::Progress;
+use super::progress::{Progress, Units};
 use super::ramp::{Stage, budget, stages};
 use super::state::{State, Status};
 use super::store::Condition;
@@ -64,6 +64,8 @@ pub(super) struct Begun<'r> {
     pub(super) state: State,
     pub(super) etag: String,
     pub(super) units: Vec<Unit>,
+    /// What is known of units that are not behind it with all before them.
+    pub(super) known: Option<Units>,
     pub(super) job: Job<'r>,
     pub(super) given: Option<Given>,
 }
@@ -71,9 +73,9 @@ pub(super) struct Begun<'r> {
 impl<'r> Drive<'r> {
     /// A replay that somebody has under way.
     pub(super) fn new(replay: &'r Replay, begun: Begun<'r>) -> Self {
-        let Begun { state, etag, units, job, given } = begun;
+        let Begun { state, etag, units, known, job, given } = begun;
         let pace = Pace::new(state.request.rate);
-        let progress = Mutex::new(Progress::new(state, etag, replay.kept.clock.now()));
+        let progress = Mutex::new(Progress::new(state, etag, known, replay.kept.clock.now()));
         let (saving, stopping) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
         Self { replay, job, units, given, progress, pace, saving, stopping }
     }
@@ -84,6 +86,7 @@ impl<'r> Drive<'r> {
         let was_stopped = state.status == Status::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
         state.taken_up = replay.kept.now().await?;
+        state.holder = token();
         state.round = None;
         // Whoever stopped it while it waited to be judged did not judge it.
         let settles = state.not_before.is_some();
@@ -104,6 +107,8 @@ impl<'r> Drive<'r> {
 
     /// Goes on until all is sent, or it must stop.
     pub(super) async fn to_its_end(&self) -> Result<State, ReplayError> {
+        // From here on its ledgers alone tell of units that are not behind it with all before them.
+        self.with(|progress| progress.state.place.known = None);
         match self.run().await {
             Ok(()) => self.save().await?,
             // It is somebody else's now.
@@ -189,7 +194,7 @@ impl<'r> Drive<'r> {
         let state = self.shown();
         let selection = selection(&state, &self.replay.requeue.arn)?;
         let token = token();
-        let budget = AtomicU64::new(budget(state.exact, state.counts.sent));
+        let budget = AtomicU64::new(budget(state.exact, state.place.judged, state.counts.sent));
         let watch = Stopping { drive: self };
         let job = Job { control: &watch, ..self.job };
         let given = self.given.as_ref().map(|given| &given.units);
@@ -227,8 +232,9 @@ impl<'r> Drive<'r> {
 
     /// What is left of the stage under way.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let place = self.with(|progress| progress.state.place.clone());
-        parts(&self.units, &self.stages(), &place, self.replay.requeue.arn.is_fifo())
+        let is_fifo = self.replay.requeue.arn.is_fifo();
+        let stages = self.stages();
+        self.with(|progress| parts(&self.units, &stages, &progress.state.place, progress.units(), is_fifo))
     }
 
     /// Notes what came of a unit.

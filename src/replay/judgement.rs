@@ -72,6 +72,7 @@ impl Drive<'_> {
             });
             return Ok(false);
         }
+        self.with(|progress| progress.state.place.judged = progress.counts().sent);
         let is_new_step = next.is_some_and(|next| next.step != stage.step);
         self.with(|progress| {
             progress.state.go_on();

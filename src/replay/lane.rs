@@ -18,7 +18,7 @@ use super::parts::{Job, Replay, selection, token};
 use super::plan::Unit;
 use super::ramp::stages;
 use super::request::Request;
-use super::state::{Counts, State};
+use super::state::{Counts, State, Status};
 use super::store::{Condition, Found};
 use super::version::Versioned;
 use super::worker::{End, Worked};
@@ -30,8 +30,8 @@ use crate::policy::Policy;
 pub struct Lane {
     /// The replay.
     pub id: String,
-    /// Which resumption of it.
-    pub taken_up: Timestamp,
+    /// Who has taken it up.
+    pub holder: String,
     /// Which round.
     pub round: u32,
     /// Which share, from 0.
@@ -56,9 +56,9 @@ pub struct LaneDone {
     /// Why no letter can be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Who works on letters of it.
+    /// Why a part of it could not be worked on: a call failed, or another replay is at work there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busy: Option<String>,
+    pub trouble: Option<String>,
     /// What came of its units.
     pub units: Vec<UnitDone>,
 }
@@ -93,7 +93,7 @@ impl LaneDone {
 
     fn new() -> Self {
         let version = Self::VERSION;
-        Self { version, is_through: true, is_paused: false, failed: None, busy: None, units: Vec::new() }
+        Self { version, is_through: true, is_paused: false, failed: None, trouble: None, units: Vec::new() }
     }
 
     fn note(&mut self, task: Task, worked: Worked, at: Timestamp) {
@@ -124,7 +124,8 @@ impl Replay {
         }
         let units = self.units(&lane.id).await?;
         let stages = stages(&state.request.ramp, state.letters);
-        let parts = parts(&units, &stages, &state.place, self.requeue.arn.is_fifo());
+        let known = self.known(&state).await?.unwrap_or_default();
+        let parts = parts(&units, &stages, &state.place, &known, self.requeue.arn.is_fifo());
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
         let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
         Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;
@@ -161,9 +162,17 @@ impl Replay {
         };
         let mut work = pin!(async {
             for part in parts {
-                let is_through = bench.part(units, part, note).await?;
-                if !is_through {
-                    done().is_through = false;
+                let is_through = match bench.part(units, part, note).await {
+                    Ok(is_through) => is_through,
+                    Err(error @ ReplayError::TakenUp(_)) => return Err(error),
+                    // The other parts are none the worse for it.
+                    Err(error) => {
+                        done().trouble = Some(error.to_string());
+                        false
+                    }
+                };
+                done().is_through &= is_through;
+                if watch.stop() || done().is_paused || done().failed.is_some() {
                     break;
                 }
             }
@@ -181,14 +190,7 @@ impl Replay {
             }
         };
         looked?;
-        match worked {
-            Err(busy @ ReplayError::Busy(_)) => {
-                let mut done = done();
-                (done.is_through, done.busy) = (false, Some(busy.to_string()));
-                Ok(())
-            }
-            worked => worked,
-        }
+        worked
     }
 
     /// Looks again and again whether the lane must stop; returns when it must.
@@ -196,7 +198,7 @@ impl Replay {
         loop {
             sleep(LOOK).await;
             let state = self.kept.found(&lane.id).await?.document;
-            if !lane.is_of(&state) || self.kept.stopped(&lane.id, lane.taken_up).await?.is_some() {
+            if !lane.is_of(&state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some() {
                 return Ok(());
             }
         }
@@ -207,7 +209,9 @@ impl Lane {
     /// Whether its round is under way.
     fn is_of(&self, state: &State) -> bool {
         let lanes = state.round.as_ref().map_or(0, |round| round.lanes);
-        (state.taken_up, state.place.rounds, lanes) == (self.taken_up, self.round, self.lanes)
+        let is_under_way = state.is_unfinished() && state.status != Status::Stopped;
+        let round = (&state.holder, state.place.rounds, lanes);
+        is_under_way && round == (&self.holder, self.round, self.lanes)
     }
 }
 

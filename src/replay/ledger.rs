@@ -169,6 +169,12 @@ impl Entry {
         self.refused.extend(refused);
     }
 
+    /// What came of the unit so far, as far as it stands here.
+    pub(super) fn counts(&self) -> Counts {
+        let (sent, refused) = (self.sent.len() as u64, self.refused.len() as u64);
+        Counts { sent, refused, repeated: self.repeated, ..Counts::default() }
+    }
+
     /// Letters that are behind this replay.
     pub(super) fn handled(&self) -> u64 {
         (self.sent.len() + self.refused.len()) as u64

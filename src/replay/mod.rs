@@ -35,7 +35,7 @@
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `met` | recognises letters that were archived twice |
 //! | `parts`, `bench` | what all of them work with |
-//! | `plan`, `cut` | which units hold the selection |
+//! | `plan`, `cuts`, `cut` | which units hold the selection |
 //! | `division` | divides them among workers |
 //! | `ledger` | what is known of a unit's letters |
 //! | `ramp` | the arithmetic of steps |
@@ -47,6 +47,7 @@
 mod bench;
 mod control;
 mod cut;
+mod cuts;
 mod division;
 mod drive;
 mod error;

@@ -10,9 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::control::Control;
-use super::cut::{Cuts, Cutter, Range};
+use super::cut::{Cutter, Range};
+use super::cuts::KeptCuts;
 use super::error::ReplayError;
-use super::store::{Condition, Store};
+use super::store::Store;
 use crate::archive::{Holds, Listing, Object, Selection, keys_of};
 
 /// How often a cut is written anew, since another replay has written it meanwhile.
@@ -134,7 +135,7 @@ async fn plan_once(
     control: &dyn Control,
 ) -> Result<Option<Plan>, ReplayError> {
     let mut plan = Plan { exact: true, ..Plan::default() };
-    let mut hours: Vec<Open> = Vec::new();
+    let (mut hours, mut cuts): (Vec<Open>, _) = (Vec::new(), KeptCuts::new(store));
     let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
     let first = selection.from.map(name_of);
     let last = selection.until().map(name_of);
@@ -151,11 +152,11 @@ async fn plan_once(
         }
         if !hours.iter().any(|open| open.queue == queue && open.hour == hour) {
             for over in hours.extract_if(.., |open| open.is_over(queue, &hour)).collect::<Vec<_>>() {
-                if !over.end(store, keep, &mut plan).await? {
+                if !over.end(&mut cuts, keep, &mut plan).await? {
                     return Ok(None);
                 }
             }
-            hours.push(Open::begin(store, queue, &hour).await?);
+            hours.push(Open::begin(&mut cuts, queue, &hour).await?);
         }
         let open = hours.iter_mut().find(|open| open.queue == queue && open.hour == hour);
         if let Some(open) = open {
@@ -163,9 +164,12 @@ async fn plan_once(
         }
     }
     for over in hours {
-        if !over.end(store, keep, &mut plan).await? {
+        if !over.end(&mut cuts, keep, &mut plan).await? {
             return Ok(None);
         }
+    }
+    if !cuts.all_written().await? {
+        return Ok(None);
     }
     plan.letters = plan.units.iter().map(|unit| unit.letters).sum();
     plan.exact = plan.units.iter().all(|unit| unit.exact);
@@ -174,8 +178,8 @@ async fn plan_once(
 }
 
 impl Open {
-    async fn begin(store: &Store, queue: &str, hour: &str) -> Result<Self, ReplayError> {
-        let found = store.read::<Cuts>(&cuts_key(queue, hour)).await?;
+    async fn begin(cuts: &mut KeptCuts<'_>, queue: &str, hour: &str) -> Result<Self, ReplayError> {
+        let found = cuts.read(queue, hour).await?;
         let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));
         let (queue, hour) = (queue.to_owned(), hour.to_owned());
         Ok(Self { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
@@ -201,26 +205,19 @@ impl Open {
         self.queue != queue || !self.hour.starts_with(day) || (self.hour != day && hour != day)
     }
 
-    /// Adds its units to a plan; whether its cut is written, where it must be.
-    async fn end(self, store: &Store, keep: bool, plan: &mut Plan) -> Result<bool, ReplayError> {
+    /// Adds its units to a plan, and writes its cut where it must be; false where another replay has cut the archive meanwhile.
+    async fn end(self, cuts: &mut KeptCuts<'_>, keep: bool, plan: &mut Plan) -> Result<bool, ReplayError> {
         if self.units.is_empty() {
             return Ok(true);
         }
-        if keep && let Some(cuts) = self.cutter.changed() {
-            let key = cuts_key(&self.queue, &self.hour);
-            let condition = Condition::of(self.etag.as_deref());
-            if store.write(&key, cuts, condition).await?.is_none() {
-                return Ok(false);
-            }
-        }
+        let is_ours = match self.cutter.changed() {
+            Some(cut) if keep => cuts.write((&self.queue, &self.hour), cut.clone(), self.etag).await?,
+            _ => true,
+        };
         for (number, (letters, exact)) in self.units {
             let (queue, hour) = (self.queue.clone(), self.hour.clone());
             plan.units.push(Unit { queue, hour, number, range: self.cutter.range(number), letters, exact });
         }
-        Ok(true)
+        Ok(is_ours)
     }
-}
-
-fn cuts_key(queue: &str, hour: &str) -> String {
-    format!("{}cuts.json", Unit::folder(queue, hour))
 }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 
 use super::state::{Counts, State};
+use super::version::Versioned;
 use super::worker::{End, Worked};
 
 /// Between two writes of how the replay stands.
@@ -14,16 +16,42 @@ const SAVE: Duration = Duration::from_secs(2);
 /// Longer settles no step.
 const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 
+/// What came of units that are not behind a replay with all before them: the object `<id>/rounds/<number>/units.json`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Units {
+    version: u8,
+    /// Units that are wholly behind it.
+    pub(super) ahead: BTreeMap<u64, Counts>,
+    /// Units of which a part is behind it.
+    pub(super) partly: BTreeMap<u64, Counts>,
+}
+
+impl Versioned for Units {
+    const VERSION: u8 = 1;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
+}
+
+impl Units {
+    pub(super) fn key(id: &str, round: u32) -> String {
+        format!("{id}/rounds/{round:06}/units.json")
+    }
+
+    pub(super) fn new() -> Self {
+        Self { version: Self::VERSION, ..Self::default() }
+    }
+}
+
 /// How far a replay is.
 pub(super) struct Progress {
     /// As it is kept, but for the counts of units that are not wholly behind it.
     pub(super) state: State,
     /// The tag of what is kept.
     pub(super) etag: String,
-    /// Units that are wholly behind it, but not all before them are.
-    ahead: BTreeMap<u64, Counts>,
-    /// Units of which a part is behind it.
-    partly: BTreeMap<u64, Counts>,
+    /// Units that are wholly behind it, but not all before them are; and those of which a part is.
+    units: Units,
     saved: Instant,
     /// When letters went out lately.
     lately: VecDeque<(Timestamp, u64)>,
@@ -31,28 +59,24 @@ pub(super) struct Progress {
 
 impl Progress {
     /// That of a replay which begins or goes on.
-    pub(super) fn new(state: State, etag: String, now: Timestamp) -> Self {
-        // What is behind it beyond its whole units is of the unit that a step ended in.
-        let partly = state.counts.without(&state.place.counts);
+    pub(super) fn new(state: State, etag: String, known: Option<Units>, now: Timestamp) -> Self {
+        let units = known.unwrap_or_else(|| {
+            // What is behind it beyond its whole units is of the unit that a step ended in.
+            let partly = state.counts.without(&state.place.counts);
+            Units { partly: BTreeMap::from([(state.place.units, partly)]), ..Units::new() }
+        });
         let lately = match &state.round {
             Some(round) => round.lately.iter().copied().collect(),
             // It may have ended just now.
             None => VecDeque::from([(now, state.counts.sent.saturating_sub(state.place.sent_before))]),
         };
-        Self {
-            etag,
-            ahead: BTreeMap::new(),
-            partly: BTreeMap::from([(state.place.units, partly)]),
-            saved: Instant::now(),
-            lately,
-            state,
-        }
+        Self { etag, units, saved: Instant::now(), lately, state }
     }
 
     /// Everything so far.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = self.state.place.counts.clone();
-        self.ahead.values().chain(self.partly.values()).for_each(|unit| counts.add(unit));
+        self.units.ahead.values().chain(self.units.partly.values()).for_each(|unit| counts.add(unit));
         counts
     }
 
@@ -65,17 +89,33 @@ impl Progress {
     pub(super) fn note(&mut self, unit: u64, worked: Worked, at: Timestamp) {
         let Worked { counts, sent, end } = worked;
         self.lately.push_back((at, sent));
-        self.partly.remove(&unit);
+        self.units.partly.remove(&unit);
         if end == End::Done {
-            self.ahead.insert(unit, counts);
+            self.units.ahead.insert(unit, counts);
         } else {
-            self.partly.insert(unit, counts);
+            self.units.partly.insert(unit, counts);
         }
+        self.advance();
+    }
+
+    /// Puts behind it what is, with all before.
+    fn advance(&mut self) {
         let place = &mut self.state.place;
-        while let Some(counts) = self.ahead.remove(&place.units) {
+        while let Some(counts) = self.units.ahead.remove(&place.units) {
             place.counts.add(&counts);
             place.units += 1;
         }
+    }
+
+    /// Takes what was learned of units that are not behind it with all before them.
+    pub(super) fn know(&mut self, units: Units) {
+        self.units = units;
+        self.advance();
+    }
+
+    /// The units that are behind it, but not with all before them.
+    pub(super) fn units(&self) -> &Units {
+        &self.units
     }
 
     /// Whether it should be written how it stands; then it is taken for written.
@@ -97,11 +137,28 @@ impl Progress {
     /// The letters that went out in the last hour, longer than which no step settles: so many until each time.
     pub(super) fn lately_by_ten_seconds(&mut self, now: Timestamp) -> Vec<(Timestamp, u64)> {
         self.lately(LONGEST_SETTLE, now);
-        let mut lately = BTreeMap::new();
-        for (at, letters) in &self.lately {
-            let at = Timestamp::from_second(at.as_second() / 10 * 10 + 10).unwrap_or(*at);
-            *lately.entry(at).or_default() += letters;
-        }
-        lately.into_iter().collect()
+        by_ten_seconds(self.lately.iter().copied())
+    }
+}
+
+fn by_ten_seconds(letters: impl IntoIterator<Item = (Timestamp, u64)>) -> Vec<(Timestamp, u64)> {
+    let mut lately = BTreeMap::new();
+    for (at, letters) in letters {
+        let end = Timestamp::from_second((at.as_second() + 9) / 10 * 10).unwrap_or(at);
+        *lately.entry(end).or_default() += letters;
+    }
+    lately.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_grow_no_younger_however_often_they_are_kept() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let kept = by_ten_seconds([(at(1000), 3), (at(1013), 4), (at(1019), 5)]);
+        assert_eq!(kept, [(at(1000), 3), (at(1020), 9)]);
+        assert_eq!(by_ten_seconds(kept.clone()), kept);
     }
 }

@@ -48,9 +48,12 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
 }
 
 /// How many letters may go before it is looked at what came back, where the index knows at most how many are selected:
-/// all that are may lie together. `sent` letters have gone so far.
-pub(super) fn budget(is_exact: bool, sent: u64) -> u64 {
-    if is_exact { u64::MAX } else { sent.saturating_mul(GROWTH).max(LEAST_SLICE) }
+/// all that are may lie together. `sent` letters have gone so far, and `judged` when it was looked the last time.
+pub(super) fn budget(is_exact: bool, judged: u64, sent: u64) -> u64 {
+    if is_exact {
+        return u64::MAX;
+    }
+    judged.saturating_mul(GROWTH).max(LEAST_SLICE).saturating_sub(sent.saturating_sub(judged))
 }
 
 /// By how much a stage may be larger than all that went before it, where nobody knows how many letters are selected.
@@ -117,6 +120,15 @@ mod tests {
         assert_eq!(slices(&[1, 100], 1_000_000), 20);
         assert_eq!(slices(&[100], 1_000_000), 5);
         assert_eq!(stages(&[1, 5, 20, 100], 10_000).last().unwrap().end, 10_000);
+    }
+
+    #[test]
+    fn a_budget_is_used_up_by_what_goes_and_not_renewed_before_it_was_looked_again() {
+        assert_eq!((budget(true, 0, 7), budget(false, 0, 0), budget(false, 0, 60)), (u64::MAX, 100, 40));
+        assert_eq!(
+            (budget(false, 100, 100), budget(false, 100, 400), budget(false, 100, 700)),
+            (500, 200, 0)
+        );
     }
 
     #[test]

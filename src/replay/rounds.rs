@@ -11,7 +11,6 @@
 //! are, be it another execution or `redrivectl`.
 
 use futures_util::stream::{self, StreamExt};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::control::Control;
@@ -19,8 +18,10 @@ use super::division::share;
 use super::drive::{Begun, Drive, Next, Sent};
 use super::error::ReplayError;
 use super::lane::{Lane, LaneDone};
+use super::ledger::Ledger;
 use super::letters::Source;
 use super::parts::{Job, Replay};
+use super::progress::Units;
 use super::ramp::budget;
 use super::request::Wish;
 use super::state::{Round, State, Status};
@@ -48,8 +49,8 @@ pub struct Turn {
     pub next: TurnKind,
     /// The replay.
     pub id: String,
-    /// Which resumption of it this is.
-    pub taken_up: Timestamp,
+    /// Who has taken it up: another's turn is over.
+    pub holder: String,
     /// The bucket of the lanes.
     pub bucket: String,
     /// The key of the lanes, a JSON object a line; empty where nothing is to be sent.
@@ -78,8 +79,8 @@ pub enum TurnKind {
 pub struct Resumption {
     /// The replay.
     pub id: String,
-    /// When it was taken up.
-    pub taken_up: Timestamp,
+    /// Who has taken it up.
+    pub holder: String,
 }
 
 impl Replay {
@@ -105,6 +106,7 @@ impl Replay {
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
         let drive = Drive::take_up(self, begun).await?;
+        self.learn(&drive).await?;
         let next = drive.next().await?;
         Box::pin(self.turn_of(&drive, next, workers)).await
     }
@@ -122,16 +124,16 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<Turn, ReplayError> {
         let Found { document: state, etag, .. } = self.kept.found(&of.id).await?;
-        if state.taken_up != of.taken_up {
+        if state.holder != of.holder {
             return Err(ReplayError::TakenUp(state.id));
         }
         if !state.is_unfinished() || state.status == Status::Stopped {
             return Ok(self.turn(TurnKind::End, state));
         }
         let round = state.round.clone().filter(|round| round.lanes > 0);
-        let units = self.units(&of.id).await?;
+        let (units, known) = (self.units(&of.id).await?, self.known(&state).await?);
         let job = Job { source: &Source::Archive, policy, control };
-        let drive = Drive::new(self, Begun { state, etag, units, job, given: None });
+        let drive = Drive::new(self, Begun { state, etag, units, known, job, given: None });
         let sent = match round {
             Some(round) => Some(self.collect(&drive, round).await?),
             None => None,
@@ -167,21 +169,25 @@ impl Replay {
                     drive.judged().await?
                 }
                 Next::Send => match self.round(drive, workers).await? {
-                    Some(key) => return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) }),
-                    None => drive.sent(Sent::Through).await?,
+                    Ok(key) => return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) }),
+                    Err(sent) => drive.sent(sent).await?,
                 },
             };
         }
     }
 
-    /// Begins a round. Returns the key of its lanes; none where nothing is left of the stage.
-    async fn round(&self, drive: &Drive<'_>, workers: usize) -> Result<Option<String>, ReplayError> {
+    /// Begins a round. Returns the key of its lanes, or how the stage was sent where nothing of it may go.
+    async fn round(&self, drive: &Drive<'_>, workers: usize) -> Result<Result<String, Sent>, ReplayError> {
         let parts = drive.parts().len();
         if parts == 0 {
-            return Ok(None);
+            return Ok(Err(Sent::Through));
         }
         let state = drive.shown();
-        let (rate, budget) = (state.request.rate, budget(state.exact, state.counts.sent));
+        let rate = state.request.rate;
+        let budget = budget(state.exact, state.place.judged, state.counts.sent);
+        if budget == 0 {
+            return Ok(Err(Sent::Paused));
+        }
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         // A lane is paid for while it waits for its share of the rate.
         let lanes = workers.min(parts).min(small(rate.div_ceil(RATE_OF_A_LANE).into())).min(small(budget));
@@ -190,7 +196,7 @@ impl Replay {
         let line = |lane| {
             let lane = Lane {
                 id: state.id.clone(),
-                taken_up: state.taken_up,
+                holder: state.holder.clone(),
                 round: number,
                 lane,
                 lanes,
@@ -202,15 +208,17 @@ impl Replay {
         let lines: Result<String, _> = (0..lanes).map(line).collect();
         let lines = lines.map_err(|_| ReplayError::Broken(state.id.clone()))?;
         // Only one turn comes past here.
+        let now = self.kept.clock.now();
         drive.with(|progress| {
+            let lately = progress.lately_by_ten_seconds(now);
             progress.state.place.rounds = number;
-            progress.state.round = Some(Round { lanes, ..before });
+            progress.state.round = Some(Round { lanes, lately, ..before });
         });
         drive.save().await?;
         let key = format!("{}/rounds/{number:06}.jsonl", state.id);
         let written = self.kept.store.write_text(&key, lines, Condition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(state.id))?;
-        Ok(Some(self.kept.store.key(&key)))
+        Ok(Ok(self.kept.store.key(&key)))
     }
 
     /// Notes what came of a round.
@@ -219,9 +227,8 @@ impl Replay {
         let keys = (0..round.lanes).map(|lane| LaneDone::key(&id, number, lane));
         let read = |key: String| async move { self.kept.store.read::<LaneDone>(&key).await };
         let mut read = stream::iter(keys).map(read).buffered(AT_ONCE);
-        let units_before = drive.with(|progress| progress.state.place.units);
         let (mut is_through, mut is_paused, mut has_moved) = (true, false, false);
-        let (mut failed, mut busy) = (None, None);
+        let (mut failed, mut trouble) = (None, None);
         while let Some(done) = read.next().await {
             // Its function has died, or came to no end in its time.
             let Some(Found { document: done, .. }) = done? else {
@@ -231,9 +238,9 @@ impl Replay {
             is_through &= done.is_through;
             is_paused |= done.is_paused;
             failed = failed.or(done.failed);
-            busy = busy.or(done.busy);
+            trouble = trouble.or(done.trouble);
             for unit in done.units {
-                has_moved |= unit.sent > 0;
+                has_moved |= unit.sent > 0 || unit.done;
                 let end = if unit.done { End::Done } else { End::Enough };
                 let worked = Worked { counts: unit.counts, sent: unit.sent, end };
                 drive.with(|progress| progress.note(unit.unit, worked, unit.at));
@@ -241,16 +248,16 @@ impl Replay {
         }
         drop(read);
         has_moved |= is_through || is_paused;
+        self.keep_known(drive, number).await?;
         let now = self.kept.clock.now();
         drive.with(|progress| {
-            has_moved |= progress.state.place.units > units_before;
             let idle = if has_moved { 0 } else { round.idle + 1 };
             if let Some(why) = failed {
                 progress.state.stop(why);
             } else if idle >= PATIENCE {
                 let why =
                     || format!("nothing came of {PATIENCE} rounds; the log of the replay function tells why");
-                progress.state.stop(busy.unwrap_or_else(why));
+                progress.state.stop(trouble.unwrap_or_else(why));
             }
             let lately = progress.lately_by_ten_seconds(now);
             progress.state.round = Some(Round { lanes: 0, idle, lately });
@@ -264,9 +271,48 @@ impl Replay {
         })
     }
 
+    /// Writes down which units are behind the replay, but not with all before them.
+    async fn keep_known(&self, drive: &Drive<'_>, round: u32) -> Result<(), ReplayError> {
+        let (id, units) = drive.with(|progress| (progress.state.id.clone(), progress.units().clone()));
+        let key = Units::key(&id, round);
+        // A turn that was repeated may have been here before.
+        let there = self.kept.store.read::<Units>(&key).await?.map(|found| found.etag);
+        let written = self.kept.store.write(&key, &units, Condition::of(there.as_deref())).await?;
+        written.ok_or(ReplayError::TakenUp(id))?;
+        drive.with(|progress| progress.state.place.known = Some(round));
+        Ok(())
+    }
+
+    /// Learns from the ledgers what came of units of the stage, where a replay in one process has ended in its middle.
+    async fn learn(&self, drive: &Drive<'_>) -> Result<(), ReplayError> {
+        let (id, is_known) =
+            drive.with(|progress| (progress.state.id.clone(), progress.state.place.known.is_some()));
+        let parts = if is_known { Vec::new() } else { drive.parts() };
+        let units = parts.into_iter().flatten().map(|task| task.unit);
+        let read = |unit: usize| async move {
+            let key = drive.units[unit].key();
+            Ok::<_, ReplayError>((unit, self.kept.store.read::<Ledger>(&key).await?))
+        };
+        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
+        let mut known = Units::new();
+        while let Some(ledger) = read.next().await {
+            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
+            let Some(entry) = ledger.entry(&id) else { continue };
+            match &entry.done {
+                Some(counts) => known.ahead.insert(unit as u64, counts.clone()),
+                None => known.partly.insert(unit as u64, entry.counts()),
+            };
+        }
+        drop(read);
+        if !is_known {
+            drive.with(|progress| progress.know(known));
+        }
+        Ok(())
+    }
+
     fn turn(&self, next: TurnKind, replay: State) -> Turn {
-        let (id, taken_up) = (replay.id.clone(), replay.taken_up);
+        let (id, holder) = (replay.id.clone(), replay.holder.clone());
         let bucket = self.kept.store.bucket().to_owned();
-        Turn { next, id, taken_up, bucket, key: String::new(), seconds: 0, replay }
+        Turn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
     }
 }

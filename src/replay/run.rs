@@ -18,6 +18,7 @@ use super::letters::Source;
 use super::met::Met;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, Unit, plan, whole_days};
+use super::progress::Units;
 use super::ramp::stages;
 use super::request::{Request, Resume};
 use super::state::{Counts, Place, State, Status};
@@ -113,7 +114,7 @@ impl Replay {
         self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
         let key = key_of(&state.id);
         let etag = self.kept.store.write(&key, &state, Condition::Absent).await?.ok_or_else(taken)?;
-        Ok(Begun { state, etag, units: plan.units, job, given })
+        Ok(Begun { state, etag, units: plan.units, known: None, job, given })
     }
 
     /// Goes on with a replay where it ended. What it selects, and its steps, stay as they were.
@@ -158,7 +159,8 @@ impl Replay {
                 *known = (*known).max(*count);
             }
         }
-        Ok(Begun { state, etag, units, job, given })
+        let known = self.known(&state).await?;
+        Ok(Begun { state, etag, units, known, job, given })
     }
 
     /// The units of a replay.
@@ -167,6 +169,14 @@ impl Replay {
         let text = self.kept.store.text(&key).await?;
         let units: Option<Result<_, _>> = text.map(|text| text.lines().map(serde_json::from_str).collect());
         units.and_then(Result::ok).ok_or(ReplayError::Broken(key))
+    }
+
+    /// What is known of units that are not behind a replay with all before them, where a state machine has noted it.
+    pub(super) async fn known(&self, state: &State) -> Result<Option<Units>, ReplayError> {
+        let Some(round) = state.place.known else { return Ok(None) };
+        let key = Units::key(&state.id, round);
+        let found = self.kept.store.read::<Units>(&key).await?;
+        found.map(|found| Some(found.document)).ok_or(ReplayError::Broken(key))
     }
 
     /// A replay that begins: how it stands, its units, and where records are given these by unit.
@@ -199,6 +209,7 @@ impl Replay {
             by: self.kept.by.clone(),
             began: now,
             taken_up: now,
+            holder: String::new(),
             cut_off,
             status: Status::Running,
             because: None,

@@ -28,6 +28,8 @@ pub struct State {
     pub began: Timestamp,
     /// When it was begun or gone on with the last time.
     pub taken_up: Timestamp,
+    /// A name that nobody else has, of whoever did: S3 tells whole seconds.
+    pub holder: String,
     /// Letters archived later are left out.
     pub cut_off: Timestamp,
     /// How it stands.
@@ -107,9 +109,15 @@ pub struct Place {
     pub refused_before: u64,
     /// Letters in the requeue and in `queues` before its step.
     pub waiting_before: u64,
+    /// Letters that were sent when it was looked the last time at what came back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub judged: u64,
     /// Rounds that a state machine has begun.
     #[serde(default, skip_serializing_if = "is_no_round")]
     pub rounds: u32,
+    /// The round whose object tells of units that are behind it but not in `units`; none after it went on in one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<u32>,
 }
 
 /// How a replay stands.

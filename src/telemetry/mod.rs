@@ -24,7 +24,7 @@ use crate::arn::Arn;
 use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::notices::NotSent;
-use crate::replay::{At, ReplayError, State};
+use crate::replay::{At, Lane, ReplayError, State};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +205,34 @@ pub(crate) fn replay(request_id: &str, state: &State) {
         detail = state.because,
         "replay"
     );
+}
+
+/// A lane of a replay has ended.
+pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
+    let (id, round, number) = (&lane.id, lane.round, lane.lane);
+    match trouble {
+        Some(detail) => {
+            tracing::warn!(
+                request_id,
+                replay.id = id,
+                replay.round = round,
+                replay.lane = number,
+                replay.sent = sent,
+                detail,
+                "replay's lane"
+            );
+        }
+        None => {
+            tracing::info!(
+                request_id,
+                replay.id = id,
+                replay.round = round,
+                replay.lane = number,
+                replay.sent = sent,
+                "replay's lane"
+            );
+        }
+    }
 }
 
 /// A replay waits for another.

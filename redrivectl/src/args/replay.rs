@@ -18,7 +18,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<String>,
     /// Have the state machine NAME-replay of operations.yaml do it; where there is none, and in a dry run, this terminal does
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "policy"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "policy", "by", "new", "workers"])]
     pub(crate) stack: Option<String>,
     /// Count what would be sent, and send nothing
     #[arg(long)]

@@ -153,10 +153,10 @@ async fn turns_and_lanes_bring_a_replay_to_its_end() {
                 let lane = serde_json::from_str(lane).unwrap();
                 let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
                 let answer = function.answer(Event::Lane(lane), "req-2", deadline).await.unwrap();
-                assert!(matches!(answer, Answer::Lane { sent: Some(1..) }), "{answer:?}");
+                assert!(matches!(answer, Answer::Lane { sent: Some(1..), trouble: None }), "{answer:?}");
             }
         }
-        let next = json!({ "turn": { "id": turn["id"], "takenUp": turn["takenUp"], "workers": 2 } });
+        let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
         turn = invoke(&function, &world, 60, next).await.unwrap();
     }
     assert_eq!(kinds, ["send", "wait", "send"]);

@@ -167,3 +167,28 @@ async fn a_unit_stays_bounded_whatever_part_of_its_hour_is_selected_first() {
     let all = world.run(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((all.units, all.counts.sent, all.counts.already_replayed), (3, 2500, 500));
 }
+
+/// An archive of years has tens of thousands of hours, each with a cut of its own.
+#[tokio::test(start_paused = true)]
+async fn the_cuts_of_many_hours_are_read_and_written_several_at_once() {
+    let world = World::new();
+    for hour in 0..240 {
+        let (day, hour) = (1 + hour / 24, hour % 24);
+        let key = format!(
+            "{ARCHIVE}/queue=orders-dlq/date=2026-10-{day:02}/202610{day:02}T{hour:02}0000Z-a.2-n1-r0.jsonl"
+        );
+        world.put(&key, &line(&plain(&format!("{day}-{hour}"))), NOW);
+    }
+    world.faults(|_| Fault::Pass.after(Duration::from_millis(10)));
+    for expected in [240, 0] {
+        let began = tokio::time::Instant::now();
+        let begin = sns_redrive::replay::Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+        let turn = world.replay().first_turn(&begin, 5, None, &Operator::default()).await.unwrap();
+        assert_eq!(turn.replay.units, 240);
+        // One after the other they would take 2.4 s, and as long again to write.
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+        let written =
+            world.calls("PutObject").iter().filter(|call| call.summary().contains("cuts.json")).count();
+        assert_eq!(written, 240, "{expected} more");
+    }
+}

@@ -21,14 +21,34 @@ struct Machine<'w> {
     lanes: AtomicUsize,
     /// What happens to the lanes of the first rounds.
     fates: Vec<Fate>,
+    /// The time of a lane's invocation.
+    time: Duration,
+    /// What was in the requeue before.
+    before: AtomicUsize,
+}
+
+/// Whoever runs a lane, which must stop after a time.
+struct Invocation(tokio::time::Instant);
+
+impl Control for Invocation {
+    fn stop(&self) -> bool {
+        tokio::time::Instant::now() >= self.0
+    }
+
+    fn progress(&self, _: &State) {}
+
+    fn left_out(&self, _: &At, _: &str) {}
 }
 
 impl<'w> Machine<'w> {
     fn new(world: &'w World, workers: usize) -> Self {
-        Self { world, workers, rounds: AtomicUsize::new(0), lanes: AtomicUsize::new(0), fates: Vec::new() }
+        let (rounds, lanes, time) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_mins(15));
+        let before = AtomicUsize::new(0);
+        Self { world, workers, rounds, lanes, fates: Vec::new(), time, before }
     }
 
     async fn begin(&self, request: Value) -> Result<State, ReplayError> {
+        self.before.store(self.world.bodies().len(), Ordering::Relaxed);
         self.run(&Wish::Begin(Box::new(wish(request)))).await
     }
 
@@ -47,11 +67,24 @@ impl<'w> Machine<'w> {
                 TurnKind::Send => self.send(&turn).await,
             }
             turn = self.next(&turn).await?;
+            self.check(&turn.replay);
+        }
+    }
+
+    /// What holds after every turn.
+    fn check(&self, state: &State) {
+        let (sent, judged) = (state.counts.sent, state.place.judged);
+        if self.fates.is_empty() {
+            let bodies = self.world.bodies().len() - self.before.load(Ordering::Relaxed);
+            assert_eq!(sent, bodies as u64, "it knows what it has sent: {state:?}");
+        }
+        if !state.exact {
+            assert!(sent - judged <= 100.max(5 * judged), "{sent} sent, and looked at {judged}");
         }
     }
 
     async fn next(&self, turn: &Turn) -> Result<Turn, ReplayError> {
-        let of = Resumption { id: turn.id.clone(), taken_up: turn.taken_up };
+        let of = Resumption { id: turn.id.clone(), holder: turn.holder.clone() };
         self.world.replay().next_turn(&of, self.workers, None, &Operator::default()).await
     }
 
@@ -82,7 +115,8 @@ impl<'w> Machine<'w> {
     }
 
     async fn work(&self, lane: &Lane) {
-        self.world.replay().lane(lane, None, &Operator::default()).await.unwrap();
+        let invocation = Invocation(tokio::time::Instant::now() + self.time);
+        self.world.replay().lane(lane, None, &invocation).await.unwrap();
     }
 
     fn lanes_of(&self, turn: &Turn) -> Vec<Lane> {
@@ -262,4 +296,124 @@ async fn a_dry_run_is_one_turn_and_writes_nothing() {
     let state = Machine::new(&world, 2).begin(json!({ "dryRun": true })).await.unwrap();
     assert_eq!((state.status, state.counts.sent), (Status::DryRun, 200));
     assert_eq!(world.objects(CONTROL), []);
+}
+
+/// An archive of two hours, the later one larger, in objects that hold 100 letters each.
+fn small_and_large(large: usize) -> World {
+    let world = World::new();
+    for object in 0..=large {
+        let first = object * 100;
+        let lines: String = (first..first + 100).map(|number| line(&plain(&number.to_string()))).collect();
+        let (hour, minute) = if object == 0 { (9, 0) } else { (10, object) };
+        let name = format!("20261101T{hour:02}{minute:02}00Z-a.2-n100-r0.jsonl");
+        world.put(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}"), &lines, NOW);
+    }
+    world
+}
+
+/// Of the larger hour, which goes first, a round does not come to the end.
+#[tokio::test(start_paused = true)]
+async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it() {
+    for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "orders-dlq" })] {
+        let world = small_and_large(30);
+        let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
+        let request = json!({ "select": select, "ramp": [100], "rate": 100, "settleSeconds": 5 });
+        let state = machine.begin(request).await.unwrap();
+        assert_eq!((state.status, state.counts.sent), (Status::Done, 3100), "{state:?}");
+        assert_eq!(world.numbers(), numbers(0..3100));
+        assert!(machine.rounds.load(Ordering::Relaxed) > 6, "lanes come to no end in their time");
+    }
+}
+
+/// What others have sent, or is not selected, leaves no ledger of this replay behind.
+#[tokio::test(start_paused = true)]
+async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
+    let world = small_and_large(40);
+    let before =
+        world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
+    assert_eq!(before.counts.sent, 4000);
+    world.faults(|_| Fault::Pass.after(Duration::from_millis(200)));
+    let machine = Machine { time: Duration::from_secs(3), ..Machine::new(&world, 1) };
+    let wish = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 100 }))));
+    let mut turn = world.replay().first_turn(&wish, 1, None, &Operator::default()).await.unwrap();
+    while turn.next == TurnKind::Send {
+        machine.send(&turn).await;
+        turn = machine.next(&turn).await.unwrap();
+    }
+    let counts = &turn.replay.counts;
+    assert_eq!(
+        (turn.replay.status, counts.sent, counts.already_replayed),
+        (Status::Done, 100, 4000),
+        "{turn:?}"
+    );
+    assert!(machine.rounds.load(Ordering::Relaxed) > 1);
+}
+
+/// S3 tells whole seconds, and whoever wins must be one.
+#[tokio::test(start_paused = true)]
+async fn of_two_who_go_on_within_a_second_one_has_it() {
+    let world = hours(4);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let go_on = || async {
+        let resume = Wish::Resume(resume(&turn.id));
+        world.replay().first_turn(&resume, 2, None, &Operator::default()).await
+    };
+    let (one, other) = tokio::join!(go_on(), go_on());
+    let machine = Machine::new(&world, 2);
+    let mut ended = Vec::new();
+    for turn in [one, other].into_iter().flatten() {
+        ended.push(machine.next(&turn).await);
+    }
+    let ours = ended.iter().filter(|turn| turn.is_ok()).count();
+    assert_eq!(ours, 1, "{ended:?}");
+    // One after the other within the second: the first has lost it.
+    let (first, second) = (go_on().await.unwrap(), go_on().await.unwrap());
+    assert_eq!(machine.next(&first).await, Err(ReplayError::TakenUp(turn.id.clone())));
+    assert!(machine.next(&second).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_of_a_replay_that_was_freed_end_at_once() {
+    let world = hours(2);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 10 }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let free = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.replay().kept().free(&turn.id, None).await.unwrap();
+    };
+    tokio::join!(machine.send(&turn), free);
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+/// What it sent just before is still on its way.
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
+    let world = World { stay: true, ..hours(12) };
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
+    let machine = Machine::new(&world, 2);
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    machine.send(&turn).await;
+    // The execution is ended here.
+    let done = machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends_the_replay() {
+    let world = hours(3);
+    world.faults(|call| match call.target.contains("hour=20261101T00/0") {
+        true => Fault::Nonsense(500, String::new()),
+        false => Fault::Pass,
+    });
+    let machine = Machine::new(&world, 1);
+    let state = machine.begin(json!({ "ramp": [100], "rate": 100 })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent), (Status::Stopped, 200), "{state:?}");
+    let because = state.because.clone().unwrap();
+    assert!(because.contains("hour=20261101T00/000000.json failed"), "{because}");
+    world.no_faults();
+    let done = machine.run(&Wish::Resume(resume(&state.id))).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 300));
 }
