@@ -285,8 +285,10 @@ impl Replay {
 
     /// Learns from the ledgers what came of units of the stage, where a replay in one process has ended in its middle.
     async fn learn(&self, drive: &Drive<'_>) -> Result<(), ReplayError> {
-        let (id, is_known) =
-            drive.with(|progress| (progress.state.id.clone(), progress.state.place.known.is_some()));
+        let (id, is_known) = drive.with(|progress| {
+            let State { id, counts, place, .. } = &progress.state;
+            (id.clone(), place.known.is_some() || *counts == place.counts)
+        });
         let parts = if is_known { Vec::new() } else { drive.parts() };
         let units = parts.into_iter().flatten().map(|task| task.unit);
         let read = |unit: usize| async move {

@@ -403,17 +403,17 @@ async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends_the_replay() {
-    let world = hours(3);
+    let world = hours(6);
     world.faults(|call| match call.target.contains("hour=20261101T00/0") {
         true => Fault::Nonsense(500, String::new()),
         false => Fault::Pass,
     });
     let machine = Machine::new(&world, 1);
-    let state = machine.begin(json!({ "ramp": [100], "rate": 100 })).await.unwrap();
+    let state = machine.begin(json!({ "ramp": [50, 100], "rate": 100 })).await.unwrap();
     assert_eq!((state.status, state.counts.sent), (Status::Stopped, 200), "{state:?}");
     let because = state.because.clone().unwrap();
     assert!(because.contains("hour=20261101T00/000000.json failed"), "{because}");
     world.no_faults();
     let done = machine.run(&Wish::Resume(resume(&state.id))).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 300));
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
 }
