@@ -105,8 +105,13 @@ impl Replay {
             Wish::Begin(request) => self.begun(request, job).await?,
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
+        let open = begun.state.round.clone().filter(|round| round.lanes > 0);
         let drive = Drive::take_up(self, begun).await?;
-        self.learn(&drive).await?;
+        match open {
+            // The execution has ended before its round did.
+            Some(round) => drop(self.collect(&drive, round).await?),
+            None => self.learn(&drive).await?,
+        }
         let next = drive.next().await?;
         Box::pin(self.turn_of(&drive, next, workers)).await
     }

@@ -328,13 +328,14 @@ async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it()
 /// What others have sent, or is not selected, leaves no ledger of this replay behind.
 #[tokio::test(start_paused = true)]
 async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
-    let world = small_and_large(40);
+    let world = small_and_large(50);
     let before =
         world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
-    assert_eq!(before.counts.sent, 4000);
+    assert_eq!(before.counts.sent, 5000);
     world.faults(|_| Fault::Pass.after(Duration::from_millis(200)));
-    let machine = Machine { time: Duration::from_secs(3), ..Machine::new(&world, 1) };
-    let wish = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 100 }))));
+    // One unit a round.
+    let machine = Machine { time: Duration::from_millis(2200), ..Machine::new(&world, 1) };
+    let wish = Wish::Begin(Box::new(wish(json!({ "ramp": [98, 100], "rate": 100 }))));
     let mut turn = world.replay().first_turn(&wish, 1, None, &Operator::default()).await.unwrap();
     while turn.next == TurnKind::Send {
         machine.send(&turn).await;
@@ -346,7 +347,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
         (Status::Done, 100, 4000),
         "{turn:?}"
     );
-    assert!(machine.rounds.load(Ordering::Relaxed) > 1);
+    assert!(machine.rounds.load(Ordering::Relaxed) > 3);
 }
 
 /// S3 tells whole seconds, and whoever wins must be one.
@@ -392,6 +393,7 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let world = World { stay: true, ..hours(12) };
+    world.no_faults();
     let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
     let machine = Machine::new(&world, 2);
     let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
