@@ -344,7 +344,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     let counts = &turn.replay.counts;
     assert_eq!(
         (turn.replay.status, counts.sent, counts.already_replayed),
-        (Status::Done, 100, 4000),
+        (Status::Settling, 100, 5000),
         "{turn:?}"
     );
     assert!(machine.rounds.load(Ordering::Relaxed) > 3);
