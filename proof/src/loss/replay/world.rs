@@ -42,6 +42,7 @@ pub(super) enum Site {
     LedgerBefore,
     LedgerAfter,
     GetStop,
+    Tags,
     Waiting,
     Send,
     Answer,
@@ -92,7 +93,7 @@ pub(super) struct Injection {
 
 impl Site {
     /// Every site of a replay.
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::ListLetters,
         Self::ListState,
         Self::Letters,
@@ -107,6 +108,7 @@ impl Site {
         Self::LedgerBefore,
         Self::LedgerAfter,
         Self::GetStop,
+        Self::Tags,
         Self::Waiting,
         Self::Send,
         Self::Answer,
@@ -129,6 +131,7 @@ impl Site {
             Self::LedgerBefore => "PutObject, ledger before sending",
             Self::LedgerAfter => "PutObject, ledger after sending",
             Self::GetStop => "GetObject, stop",
+            Self::Tags => "ListQueueTags",
             Self::Waiting => "GetQueueAttributes",
             Self::Send => "SendMessageBatch, requeue",
             Self::Answer => "event and answer",
@@ -159,7 +162,7 @@ impl Site {
     fn words(self) -> faults::Site {
         match self {
             Self::Send => faults::Site::Requeue,
-            Self::Waiting => faults::Site::RequeueAttributes,
+            Self::Tags | Self::Waiting => faults::Site::RequeueAttributes,
             _ => faults::Site::Store,
         }
     }
@@ -181,9 +184,13 @@ impl World {
             for (place, text) in &objects {
                 it.s3.place(place.split_once('/').unwrap_or_default(), text.as_bytes(), now - 60_000);
             }
-            for queue in ["invoices-dlq", "orders-dlq", "returns-dlq", "orders-requeue"] {
-                it.sqs.create(queue, QueueSettings { visibility: 120, ..QueueSettings::default() });
+            let settings = QueueSettings { visibility: 120, ..QueueSettings::default() };
+            for queue in ["invoices-dlq", "orders-dlq", "returns-dlq"] {
+                it.sqs.create(queue, settings.clone());
             }
+            // Nothing is replayed towards a queue without it.
+            let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
+            it.sqs.create("orders-requeue", QueueSettings { tags, ..settings });
             it.sqs.create("orders-billing", moving("orders-dlq"));
         });
         let plan = Arc::new(Mutex::new(Plan { injections, ..Plan::default() }));
@@ -333,6 +340,7 @@ fn site(call: &Call) -> Site {
     let is_new = call.parameter("if-none-match").is_some();
     let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
     match (call.operation.as_str(), name) {
+        ("ListQueueTags", _) => Site::Tags,
         ("GetQueueAttributes", _) => Site::Waiting,
         ("SendMessageBatch", _) if call.target == "orders-requeue" => Site::Send,
         ("ListObjectsV2", Some(_)) => Site::ListState,
