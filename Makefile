@@ -37,7 +37,7 @@ unit: build ## The Rust tests, and the calls that letters take
 BUILD ?= dev
 faults: FUNCTION = target/$(BUILD:dev=debug)/sns-redrive
 faults: build ## Every call of the function times every fault, a small soak, and memory, in two minutes: [BUILD=proof]
-	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --bins)
+	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --package redrivectl --bins)
 	target/debug/soak --function $(FUNCTION) --letters 2000 --seed 1 --at-once 32
 	target/debug/bench --function $(FUNCTION) --alone limit
 
@@ -71,7 +71,7 @@ LETTERS ?= 100000
 WORLDS ?= 20000
 PROFILE ?= release
 soak: ## The same with the release binary and many letters, and many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
-	cargo build --profile $(PROFILE) --package sns-redrive --bins
+	cargo build --profile $(PROFILE) --package sns-redrive --package redrivectl --bins
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 	WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws

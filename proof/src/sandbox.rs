@@ -4,7 +4,7 @@
 use std::fs::read_to_string;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -116,8 +116,7 @@ impl Sandbox {
             .stdout(log);
         let started = Instant::now();
         let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-        let (id, process) = (process.id(), Arc::new(Mutex::new(process)));
-        let process = Killer { process, aborts: false };
+        let (id, process) = (process.id(), Killer::of(process));
         Self { process, id, started, shared, network, _server: server }
     }
 
@@ -237,6 +236,17 @@ impl Sandbox {
 }
 
 impl Killer {
+    /// Returns what can end a process.
+    #[must_use]
+    pub(crate) fn of(process: Child) -> Self {
+        Self { process: Arc::new(Mutex::new(process)), aborts: false }
+    }
+
+    /// Returns how the process ended, if it has.
+    pub(crate) fn status(&self) -> Option<ExitStatus> {
+        self.child().try_wait().ok().flatten()
+    }
+
     /// Ends the process by SIGABRT from now on: a panic does so where the profile says `panic = "abort"`.
     #[must_use]
     pub fn by_abort(self) -> Self {

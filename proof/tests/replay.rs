@@ -42,7 +42,7 @@ impl Story {
     }
 
     fn sent(&mut self, who: usize, run: usize, heard: bool) {
-        self.books.arrived(who, run, heard, &self.bucket);
+        self.books.arrived(who, run, heard, 0, &self.bucket);
     }
 
     fn recorded(&mut self, who: usize, state: &str, repeated: u64) {
@@ -161,4 +161,49 @@ fn a_replay_that_does_not_end_as_done_is_found() {
     let mut story = Story::without(&[]);
     story.tells("settling", SELECTED, 0);
     assert_eq!(story.violations(), [format!("{REPLAYS}/r/replay.json ends as \"settling\"")]);
+}
+
+/// Returns what is wrong with a replay of two steps, of 6 and 24 letters: `second` says which letters came before it
+/// was written that the first step is over, how many are behind the replay then, and at which second somebody looked
+/// what waits and it was written.
+fn wrong_in_ramp(second: Option<usize>, behind: usize, looked: i64, kept: i64) -> Vec<String> {
+    let key = format!("{REPLAYS}/r/replay.json");
+    let state = |stage: usize, sent: usize| {
+        let request = json!({ "ramp": [20, 100], "settleSeconds": 3 });
+        let (counts, place) = (json!({ "sent": sent }), json!({ "stage": stage }));
+        json!({ "id": "r", "status": "done", "request": request, "letters": SELECTED, "counts": counts, "place": place })
+            .to_string()
+    };
+    let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
+    let mut story = Story { books: Books::new(ids), bucket: Objects::new() };
+    let came = |story: &mut Story, who: usize, second: i64| {
+        story.books.arrived(who, 1, true, second * 1000, &story.bucket);
+        story.recorded(who, "sent", 0);
+    };
+    story.bucket.insert(key.clone(), state(0, 0));
+    for who in (0..6).chain(second) {
+        came(&mut story, who, 10);
+    }
+    story.books.looked(looked * 1000);
+    story.books.kept(&state(0, 0), &state(1, behind), kept * 1000);
+    story.bucket.insert(key.clone(), state(1, behind));
+    for who in (6..SELECTED).filter(|who| Some(*who) != second) {
+        came(&mut story, who, 20);
+    }
+    story.bucket.insert(key, state(2, SELECTED));
+    story.violations()
+}
+
+#[test]
+fn no_letter_goes_before_the_step_before_it_is_sent_has_settled_and_was_judged() {
+    let none: [&str; 0] = [];
+    assert_eq!(wrong_in_ramp(None, 6, 13, 13), none);
+    assert_eq!(
+        wrong_in_ramp(Some(6), 6, 13, 13),
+        ["letter 6 is number 7, and the step under way has 6"],
+        "the ramp is switched off"
+    );
+    assert_eq!(wrong_in_ramp(None, 5, 13, 13), ["a step of 6 letters is over, and 5 are behind the replay"]);
+    assert_eq!(wrong_in_ramp(None, 6, 12, 12), ["a step is over before it has settled"]);
+    assert_eq!(wrong_in_ramp(None, 6, 12, 13), ["a step is over, and nobody looked what waits"]);
 }

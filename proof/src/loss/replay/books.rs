@@ -6,9 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sim::arn;
+use sim::{Millis, arn};
 
-use super::SELECTED;
+use super::ramp::Ramp;
+use super::{SELECTED, latest};
 use crate::loss::ledger::{Run as Invocation, Who};
 
 /// A bucket's objects by key.
@@ -24,6 +25,7 @@ pub struct Books {
     killed: BTreeSet<Invocation>,
     /// Those that could not write a ledger.
     unwritten: BTreeSet<Invocation>,
+    ramp: Ramp,
     violations: Vec<String>,
 }
 
@@ -57,13 +59,29 @@ impl Books {
     }
 
     /// Notes that a letter came to the requeue; `objects` is the bucket at this time.
-    pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, objects: &Objects) {
+    pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, at: Millis, objects: &Objects) {
+        if let Some(wrong) = latest(objects).and_then(|state| self.ramp.arrived(who, at, &state)) {
+            self.broken(wrong);
+        }
         if who >= SELECTED {
             self.broken(format!("letter {who} was not selected"));
         } else if self.recorded(objects).contains(&who) {
             self.broken(format!("letter {who} is sent again, and a ledger says that it was sent"));
         }
         self.arrivals.push(Arrival { who, run, heard });
+    }
+
+    /// Notes that somebody was told how many letters wait in the requeue.
+    pub fn looked(&mut self, at: Millis) {
+        self.ramp.looked(at);
+    }
+
+    /// Notes that it is written how a replay stands, in the place of how it stood before.
+    pub fn kept(&mut self, before: &str, after: &str, at: Millis) {
+        let read = |text| serde_json::from_str(text).unwrap_or_default();
+        if let Some(wrong) = self.ramp.kept(&read(before), &read(after), at) {
+            self.broken(wrong);
+        }
     }
 
     /// Notes that an invocation was killed.

@@ -2,9 +2,13 @@
 //!
 //! The function itself archives the letters, and replays some of them before, so that there are ledgers. A scenario
 //! begins with a copy of that bucket and asks as an operator does: it begins a replay once, then goes on with what is
-//! kept of it, until it is done and has left nothing out. Then it is seen what has arrived.
+//! kept of it, until it is done and has left nothing out. Then it is seen what has arrived. Three drivers do it: one
+//! invocation of the replay function, its turns and lanes as the state machine calls them, and the operator's tool.
 
 mod books;
+mod driver;
+mod ramp;
+mod tool;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,22 +22,17 @@ use sim::lambda::{Mapping, MappingSettings, Outcome};
 
 use self::books::identity;
 pub use self::books::{Books, Objects, Verdict};
+pub use self::driver::Driver;
+use self::driver::{Driving, TIMEOUT};
 use self::world::{Injection, Site, World};
 use super::faults::Fault;
 use super::letters::{self, Kind, Letter};
-use super::mapping::Process;
 use super::matrix::by_fault;
 use super::world::put;
 use crate::Ended;
 
 /// Longest time of a scenario. A claim that a killed process leaves behind holds for a minute.
 const PATIENCE: Duration = Duration::from_secs(150);
-
-/// An invocation's time, of which a replay keeps 20 s for stopping.
-const TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Between two invocations; the ids of replays begin with the second.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Letters that were archived within the last five seconds are not selected.
 const LAG: Duration = Duration::from_secs(6);
@@ -72,6 +71,7 @@ pub struct Archive {
 /// One cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
+    driver: Driver,
     site: Site,
     fault: Fault,
 }
@@ -86,17 +86,11 @@ pub struct Run {
     took: Duration,
 }
 
-/// The event that begins a replay of one queue or of all. It waits after its first step for long enough to look
-/// whether somebody stops it.
-fn begin(queue: Option<&str>) -> String {
-    json!({ "replay": { "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100],
-        "threshold": 100, "settleSeconds": 3 } })
-    .to_string()
-}
-
-/// The event that goes on with one.
-fn resume(id: &str) -> String {
-    json!({ "replay": { "resume": id } }).to_string()
+/// The wish for a replay of one queue or of all. It waits after its first step for long enough to look whether somebody
+/// stops it. The rate is enough for several lanes.
+fn wish(queue: Option<&str>) -> Value {
+    json!({ "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100], "threshold": 100,
+        "settleSeconds": 3 })
 }
 
 /// The replay function, which is built beside the function.
@@ -128,7 +122,7 @@ impl Archive {
             .map(|(letter, queue)| (identity(queue, &put(&world.aws, queue, letter)), letter.who));
         let ids: BTreeMap<_, _> = ids.collect();
         let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
-        world.begin(&process, 0);
+        world.begin(&process.caller, 0);
         for queue in queues.iter().copied().collect::<BTreeSet<_>>() {
             let mapping = Mapping::new(&world.aws, MappingSettings::new(queue, "sns-redrive"));
             let archive = |event: &str| match process.sandbox.invoke(event.to_owned(), TIMEOUT) {
@@ -140,8 +134,8 @@ impl Archive {
         }
         std::thread::sleep(LAG);
         let mut process = world.process(&replayer(binary), log, &policy());
-        world.begin(&process, 1);
-        let ended = process.sandbox.invoke(begin(Some(BEFORE)), TIMEOUT);
+        world.begin(&process.caller, 1);
+        let ended = process.sandbox.invoke(json!({ "replay": wish(Some(BEFORE)) }).to_string(), TIMEOUT);
         let (books, objects) = (Books::new(ids), world.state().objects.clone());
         let sent = (0..letters.len()).filter(|who| queues[*who] == BEFORE).collect();
         assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
@@ -152,8 +146,15 @@ impl Archive {
 /// Every cell that makes sense, those first that wait for a claim.
 #[must_use]
 pub fn scenarios() -> Vec<Scenario> {
-    let cells = Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| Scenario { site, fault }));
-    let mut all: Vec<_> = cells.filter(|it| it.site.has(it.fault)).collect();
+    let cells = |driver: Driver| {
+        let cells = Site::ALL.into_iter().flat_map(move |site| Fault::ALL.map(|fault| (site, fault)));
+        cells.filter(move |(site, fault)| driver.has(*site, *fault)).map(move |(site, fault)| Scenario {
+            driver,
+            site,
+            fault,
+        })
+    };
+    let mut all: Vec<_> = Driver::ALL.into_iter().flat_map(cells).collect();
     all.sort_by_key(|it| match (it.site, it.fault) {
         (_, Fault::KillBefore | Fault::KillAfter) | (Site::LedgerBefore | Site::LedgerAfter, _) => 0,
         (_, Fault::Silent | Fault::Mute) => 1,
@@ -162,27 +163,33 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// The matrix: duplicates.
+/// The matrix, a table for each driver: duplicates.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
-    let row = |site: Site| {
-        Fault::ALL.map(|fault| {
-            let run = runs.iter().find(|run| run.scenario == Scenario { site, fault });
-            match run {
-                None => "–".to_owned(),
-                Some(run) if run.is_good() => run.verdict.duplicates.to_string(),
-                Some(_) => "FAILED".to_owned(),
-            }
-        })
+    let of = |driver: Driver| {
+        let row = |site: Site| {
+            Fault::ALL.map(|fault| {
+                let run = runs.iter().find(|run| run.scenario == Scenario { driver, site, fault });
+                match run {
+                    None => "–".to_owned(),
+                    Some(run) if run.is_good() => run.verdict.duplicates.to_string(),
+                    Some(_) => "FAILED".to_owned(),
+                }
+            })
+        };
+        let has = |site: &Site| Fault::ALL.into_iter().any(|fault| driver.has(*site, fault));
+        let rows = Site::ALL.into_iter().filter(has).map(|site| (site.name(), row(site)));
+        format!("{}:\n\n{}\n", driver.title(), by_fault(rows))
     };
-    by_fault(Site::ALL.map(|site| (site.name(), row(site))))
+    let has_run = |driver: &Driver| runs.iter().any(|run| run.scenario.driver == *driver);
+    Driver::ALL.into_iter().filter(has_run).map(of).collect()
 }
 
 impl Scenario {
     /// As it is told.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("replay: {} x {}", self.site.name(), self.fault.name())
+        format!("replay, {}: {} x {}", self.driver.name(), self.site.name(), self.fault.name())
     }
 
     /// Lives through it.
@@ -191,54 +198,23 @@ impl Scenario {
         let began = Instant::now();
         let (letters, objects) = (archive.letters.clone(), archive.objects.clone());
         let world = World::new(letters, archive.books.clone(), objects, self.injections());
-        let (mut process, mut run) = (None, 0);
+        let until = began + PATIENCE;
+        let mut driving =
+            Driving { driver: self.driver, world: &world, binary, log, until, process: None, invocations: 0 };
         let done = loop {
-            let event = match latest(&world.state().objects) {
-                Some(kept) if kept["status"] != "done" => resume(kept["id"].as_str().unwrap_or_default()),
-                Some(kept) if is_whole(&kept) => break true,
-                // What was left out is asked for once more.
-                _ => begin(None),
-            };
-            if began.elapsed() > PATIENCE {
+            let latest = latest(&world.state().objects);
+            if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
+                break true;
+            }
+            if Instant::now() > until {
                 break false;
             }
-            run += 1;
-            let running: &mut Process =
-                process.get_or_insert_with(|| world.process(&replayer(binary), log, &policy()));
-            let fault = world.begin(running, run);
-            if fault == Some(Fault::KillBefore) {
-                let killer = running.sandbox.killer();
-                std::thread::spawn(move || killer.kill());
-            }
-            let mut ended = running.sandbox.invoke(event, TIMEOUT);
-            if fault == Some(Fault::KillAfter) {
-                ended = Ended::Died;
-            }
-            let mut state = world.state();
-            let troubled = world.is_troubled(run);
-            match ended {
-                Ended::Answer(text, _) => {
-                    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
-                    if latest(&state.objects).is_none_or(|kept| kept["status"] != answer["status"]) {
-                        state.books.broken(format!("invocation {run} answers what is not kept: {answer}"));
-                    }
-                }
-                Ended::Died | Ended::TimedOut => {
-                    if !troubled {
-                        state.books.broken(format!("invocation {run} dies without a fault"));
-                    }
-                    state.books.killed(run);
-                    process = None;
-                }
-                Ended::Error(error) if !troubled => {
-                    state.books.broken(format!("invocation {run} fails without a fault: {error}"));
-                }
-                Ended::Error(_) => {}
-            }
-            drop(state);
-            std::thread::sleep(PAUSE);
+            // What was left out is asked for once more.
+            let unfinished = latest.filter(|kept| kept["status"] != "done");
+            driving.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
         };
-        drop(process);
+        let invocations = driving.invocations;
+        drop(driving);
         let state = world.state();
         let mut verdict = state.books.judge(&state.objects);
         let faults = world.made(self.site);
@@ -248,24 +224,56 @@ impl Scenario {
         if !done {
             verdict.violations.push("the replay does not end".to_owned());
         }
-        Run { scenario: *self, verdict, faults, invocations: run, took: began.elapsed() }
+        Run { scenario: *self, verdict, faults, invocations, took: began.elapsed() }
     }
 
     /// The fault, and what must go wrong besides so that its call is made at all.
     fn injections(self) -> Vec<Injection> {
+        let attempts = self.driver.attempts();
+        let is_machine = self.driver == Driver::Machine;
         let calls = match self.fault {
+            // Both tries of a lane, which is then left.
+            Fault::Silent
+            | Fault::Mute
+            | Fault::Denied
+            | Fault::Permanent
+            | Fault::KillBefore
+            | Fault::KillAfter
+                if is_machine && matches!(self.site, Site::Lane | Site::Answer) =>
+            {
+                2
+            }
+            _ if self.site == Site::Lane => 2 * attempts,
             Fault::Silent | Fault::Mute | Fault::KillBefore | Fault::KillAfter => 1,
             // The SDK does not try again, and each time a claim is left behind, which holds for a minute.
             Fault::Denied | Fault::Permanent if self.site == Site::LedgerAfter => 1,
             // All objects are read at once.
             _ if self.site == Site::Letters => 10,
-            // The SDK tries three times.
-            _ => 4,
+            _ => attempts + 1,
         };
-        // The first is read before anything is sent.
-        let from = usize::from(self.site == Site::GetLedger);
+        let from = match self.site {
+            // The first is read before anything is sent, and before a lane's result is written.
+            Site::GetLedger | Site::GetLane => 1,
+            // The first is that of the first turn, which is tried by a new execution only.
+            Site::Answer if is_machine => 1,
+            // In the last step, of which several units are under way.
+            Site::Send | Site::LedgerBefore | Site::LedgerAfter
+                if self.driver != Driver::Invocation && self.fault == Fault::KillAfter =>
+            {
+                1
+            }
+            _ => 0,
+        };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from, calls }];
-        if matches!(self.site, Site::GetState | Site::GetUnits | Site::GetLedger) {
+        if self.driver != Driver::Invocation && self.site == Site::State {
+            // Before and after a step is judged, too.
+            all.extend([3, 6, 9].map(|from| Injection { from, ..all[0] }));
+        }
+        if calls == 2 && self.site == Site::Lane {
+            // The same in the last step, where a round has several lanes.
+            all.push(Injection { from: 3, ..all[0] });
+        }
+        if matches!(self.site, Site::GetState | Site::GetUnits | Site::GetLedger) && !is_machine {
             // An invocation that ends after the first letters, so that the next one goes on.
             all.push(Injection { site: Site::State, fault: Fault::Denied, from: 2, calls: 1 });
         }
@@ -273,7 +281,7 @@ impl Scenario {
     }
 }
 
-/// The latest replay that is kept, but for the one before.
+/// Returns the latest replay that is kept, but for the one before.
 fn latest(objects: &Objects) -> Option<Value> {
     let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
     let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use sim::sqs::QueueSettings;
-use sim::{Aws, Call, Clock, Event, Faults, Record, arn};
+use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
 
 use super::books::{Books, Objects};
 use crate::loss::faults::{self, Fault};
@@ -20,6 +20,9 @@ const PAGE: usize = 2;
 
 /// The bucket.
 const BUCKET: &str = "graveyard";
+
+/// The requeue.
+const REQUEUE: &str = "orders-requeue";
 
 /// What replays keep there begins so, and what is archived so.
 const CONTROL: &str = "graveyard/dead-letters-control/replays/";
@@ -45,6 +48,11 @@ pub(super) enum Site {
     Tags,
     Waiting,
     Send,
+    /// The lanes of a round, which the state machine reads.
+    Lanes,
+    /// What came of a lane.
+    GetLane,
+    Lane,
     Answer,
     /// The archiving of the letters, which is no part of a replay.
     Archiving,
@@ -83,7 +91,7 @@ pub(super) struct State {
 }
 
 /// A fault for some calls.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Injection {
     pub(super) site: Site,
     pub(super) fault: Fault,
@@ -93,7 +101,7 @@ pub(super) struct Injection {
 
 impl Site {
     /// Every site of a replay.
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::ListLetters,
         Self::ListState,
         Self::Letters,
@@ -111,6 +119,9 @@ impl Site {
         Self::Tags,
         Self::Waiting,
         Self::Send,
+        Self::Lanes,
+        Self::GetLane,
+        Self::Lane,
         Self::Answer,
     ];
 
@@ -134,6 +145,9 @@ impl Site {
             Self::Tags => "ListQueueTags",
             Self::Waiting => "GetQueueAttributes",
             Self::Send => "SendMessageBatch, requeue",
+            Self::Lanes => "PutObject, lanes of a round",
+            Self::GetLane => "GetObject, lane result",
+            Self::Lane => "PutObject, lane result",
             Self::Answer => "event and answer",
             Self::Archiving => "archiving",
         }
@@ -154,8 +168,13 @@ impl Site {
     }
 
     fn writes(self) -> bool {
-        use Site::{Cuts, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
-        matches!(self, Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send)
+        use Site::{Cuts, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
+        matches!(self, Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send | Lanes | Lane)
+    }
+
+    /// Whether only the state machine has it.
+    pub(super) fn is_of_machine(self) -> bool {
+        matches!(self, Self::Lanes | Self::GetLane | Self::Lane)
     }
 
     /// The site of the other matrix whose service refuses in the same words.
@@ -190,7 +209,7 @@ impl World {
             }
             // Nothing is replayed towards a queue without it.
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
-            it.sqs.create("orders-requeue", QueueSettings { tags, ..settings });
+            it.sqs.create(REQUEUE, QueueSettings { tags, ..settings });
             it.sqs.create("orders-billing", moving("orders-dlq"));
         });
         let plan = Arc::new(Mutex::new(Plan { injections, ..Plan::default() }));
@@ -218,27 +237,23 @@ impl World {
     /// Starts a process of the function with this policy.
     pub(super) fn process(&self, binary: &Path, log: Option<&Path>, policy: &Value) -> Process {
         let variables = |url: &str| {
-            [
-                ("AWS_ENDPOINT_URL", url.to_owned()),
-                ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
-                ("WAITING_LIST", "off".to_owned()),
-                ("REQUEUE_ARN", arn("sqs", "orders-requeue")),
-                ("REDRIVE_POLICY", policy.to_string()),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into()
+            let own = [("WAITING_LIST", "off".to_owned()), ("REDRIVE_POLICY", policy.to_string())];
+            let own = own.map(|(name, value)| (name.to_owned(), value));
+            variables(url).into_iter().chain(own).collect()
         };
-        let name = {
-            let mut state = self.state();
-            state.processes += 1;
-            format!("fn-{}", state.processes)
-        };
-        Process::start(&self.aws, &name, binary, log, false, variables)
+        Process::start(&self.aws, &self.caller(), binary, log, false, variables)
+    }
+
+    /// Returns a name for one more process.
+    pub(super) fn caller(&self) -> String {
+        let mut state = self.state();
+        state.processes += 1;
+        format!("fn-{}", state.processes)
     }
 
     /// Says which invocation a process works on from now on, and returns what goes wrong with it as a whole.
-    pub(super) fn begin(&self, process: &Process, run: Invocation) -> Option<Fault> {
-        self.state().runs.insert(Arc::clone(&process.caller.id), run);
+    pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<Fault> {
+        self.state().runs.insert(Arc::clone(&caller.id), run);
         let mut plan = lock(&self.plan);
         plan.run = run;
         plan.next(Site::Answer)
@@ -261,16 +276,23 @@ impl World {
             let Event::Answered { call, fault, status, effects } = &record.event else { continue };
             let Some(run) = state.runs.get(&call.caller).copied() else { continue };
             match call.operation.as_str() {
-                "PutObject" => state.put(call, run, fault, *status),
+                "PutObject" => state.put(call, run, fault, *status, record.at),
                 "SendMessageBatch" => {
-                    self.sent(state, call, run, fault, &records[index - effects..index]);
+                    self.sent(state, call, run, fault, &records[index - effects..=index]);
+                }
+                "GetQueueAttributes"
+                    if call.target == REQUEUE && *fault == sim::Fault::Pass && *status == Some(200) =>
+                {
+                    state.books.looked(record.at);
                 }
                 _ => {}
             }
         }
     }
 
-    fn sent(&self, state: &mut State, call: &Call, run: Invocation, fault: &sim::Fault, effects: &[Record]) {
+    /// Notes what is sent; `records` are the effects and the end of the call.
+    fn sent(&self, state: &mut State, call: &Call, run: Invocation, fault: &sim::Fault, records: &[Record]) {
+        let at = records.last().map_or(0, |end| end.at);
         let heard = matches!(fault, sim::Fault::Pass | sim::Fault::Entries(_));
         for entry in &call.entries {
             let who = token(&entry.body);
@@ -282,8 +304,8 @@ impl World {
                 state.books.broken(format!("letter {}: {wrong}", letter.who));
             }
             let took = |record: &Record| matches!(&record.event, Event::Sent { payload, .. } if token(&payload.body) == who);
-            if effects.iter().any(took) {
-                state.books.arrived(letter.who, run, heard, &state.objects);
+            if records.iter().any(took) {
+                state.books.arrived(letter.who, run, heard, at, &state.objects);
             }
         }
     }
@@ -313,7 +335,7 @@ impl Plan {
 
 impl State {
     /// Notes an object that the function writes.
-    fn put(&mut self, call: &Call, run: Invocation, fault: &sim::Fault, status: Option<u16>) {
+    fn put(&mut self, call: &Call, run: Invocation, fault: &sim::Fault, status: Option<u16>, at: Millis) {
         if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
             self.books.broken(format!("{} without a condition", call.summary()));
         }
@@ -324,9 +346,25 @@ impl State {
             self.books.unwritten(run);
         }
         if status == Some(200) {
-            self.objects.insert(call.target.clone(), String::from_utf8_lossy(&call.body).into_owned());
+            let text = String::from_utf8_lossy(&call.body).into_owned();
+            let before = self.objects.insert(call.target.clone(), text.clone());
+            if call.target.ends_with("/replay.json")
+                && let Some(before) = before
+            {
+                self.books.kept(&before, &text, at);
+            }
         }
     }
+}
+
+/// Returns what every process is told, by the account's URL.
+pub(super) fn variables(url: &str) -> Vec<(String, String)> {
+    let all = [
+        ("AWS_ENDPOINT_URL", url.to_owned()),
+        ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+        ("REQUEUE_ARN", arn("sqs", REQUEUE)),
+    ];
+    all.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Returns whether a call is about the ledger of a unit.
@@ -338,11 +376,19 @@ fn is_ledger(call: &Call) -> bool {
 
 fn site(call: &Call) -> Site {
     let is_new = call.parameter("if-none-match").is_some();
+    if call.target.starts_with(CONTROL) && call.target.contains("/rounds/") {
+        return match call.operation.as_str() {
+            "GetObject" => Site::GetLane,
+            // Its key is that of its round, in the folder of which a lane's result is.
+            _ if call.target.rsplit('/').nth(1) == Some("rounds") => Site::Lanes,
+            _ => Site::Lane,
+        };
+    }
     let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
     match (call.operation.as_str(), name) {
         ("ListQueueTags", _) => Site::Tags,
         ("GetQueueAttributes", _) => Site::Waiting,
-        ("SendMessageBatch", _) if call.target == "orders-requeue" => Site::Send,
+        ("SendMessageBatch", _) if call.target == REQUEUE => Site::Send,
         ("ListObjectsV2", Some(_)) => Site::ListState,
         ("ListObjectsV2", None) => Site::ListLetters,
         ("GetObject", Some("cuts.json")) => Site::GetCuts,

@@ -1,0 +1,252 @@
+//! The drivers of a replay: what each does until nobody is at work.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::tool::Tool;
+use super::world::{Site, World, variables};
+use super::{ORIGINS, latest, policy, replayer, wish};
+use crate::Ended;
+use crate::loss::faults::Fault;
+use crate::loss::ledger::Run as Invocation;
+use crate::loss::mapping::Process;
+
+/// An invocation's time, of which a replay keeps 20 s for stopping.
+pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The tool's time. It waits for a claim that a killed process leaves behind.
+const TOOLS_TIMEOUT: Duration = Duration::from_secs(140);
+
+/// Before something is tried again; the ids of replays begin with the second.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// `MaxWorkers` of the state machine. As many units are selected, each of a queue of its own.
+const WORKERS: usize = 3;
+
+/// How often the state machine tries at most: a lane, a turn.
+const TRIES_OF_A_LANE: usize = 2;
+const TRIES_OF_A_TURN: usize = 6;
+
+/// Who runs a replay to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// One invocation of the replay function does it all.
+    Invocation,
+    /// The state machine of `operations.yaml`: the replay function's turns, with a round of lanes between.
+    Machine,
+    /// `redrivectl replay`, in a terminal.
+    Tool,
+}
+
+/// A driver at work.
+pub(super) struct Driving<'w> {
+    pub(super) driver: Driver,
+    pub(super) world: &'w World,
+    pub(super) binary: &'w Path,
+    pub(super) log: Option<&'w Path>,
+    /// Nothing begins after this.
+    pub(super) until: Instant,
+    /// The process of the replay function.
+    pub(super) process: Option<Process>,
+    pub(super) invocations: Invocation,
+}
+
+impl Driver {
+    pub(super) const ALL: [Self; 3] = [Self::Invocation, Self::Machine, Self::Tool];
+
+    /// As scenarios name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Invocation => "invocation",
+            Self::Machine => "state machine",
+            Self::Tool => "redrivectl",
+        }
+    }
+
+    /// As the figures name it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Invocation => "One invocation of the replay function",
+            Self::Machine => "The state machine",
+            Self::Tool => "redrivectl",
+        }
+    }
+
+    /// Whether a fault of a site is a scenario here. The first driver has them all. Of the others it is a sample, since most of
+    /// the time is waited: at every call they are killed and the service fails, and every fault meets them where they
+    /// differ, and where letters are sent or noted.
+    pub(super) fn has(self, site: Site, fault: Fault) -> bool {
+        let is_whole = matches!(site, Site::Send | Site::LedgerAfter | Site::Answer) || site.is_of_machine();
+        let is_sample = matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::Unavailable);
+        let is_here = match self {
+            Self::Invocation => !site.is_of_machine(),
+            Self::Machine => is_whole || is_sample,
+            // Nobody can miss its answer.
+            Self::Tool if site == Site::Answer => fault == Fault::KillBefore,
+            Self::Tool => (is_whole || is_sample) && !site.is_of_machine(),
+        };
+        is_here && site.has(fault)
+    }
+
+    /// How often the SDK calls.
+    pub(super) fn attempts(self) -> usize {
+        if self == Self::Tool { 5 } else { 3 }
+    }
+}
+
+impl Driving<'_> {
+    /// Begins a replay, or goes on with one, until nobody is at work on it.
+    pub(super) fn go(&mut self, id: Option<&str>) {
+        let wish = id.map_or_else(|| wish(None), |id| json!({ "resume": id }));
+        match self.driver {
+            Driver::Invocation => {
+                self.invoke(&json!({ "replay": wish }));
+            }
+            Driver::Machine => self.execute(&wish),
+            Driver::Tool => self.command(id),
+        }
+        std::thread::sleep(PAUSE);
+    }
+
+    /// Does what the state machine of `operations.yaml` does.
+    fn execute(&mut self, wish: &Value) {
+        let begin = json!({ "turn": { "begin": wish, "workers": WORKERS, "by": "an execution" } });
+        let mut answer = self.invoke(&begin);
+        while let Some(turn) = answer.filter(|_| Instant::now() < self.until) {
+            match turn["next"].as_str() {
+                Some("send") => self.send(&turn),
+                Some("wait") => {
+                    let seconds = turn["seconds"].as_u64().unwrap_or_default();
+                    std::thread::sleep(Duration::from_secs(seconds));
+                }
+                _ => return,
+            }
+            let next =
+                json!({ "turn": { "id": turn["id"], "takenUp": turn["takenUp"], "workers": WORKERS } });
+            answer = self.tried(&next, TRIES_OF_A_TURN);
+        }
+    }
+
+    /// Gives each lane of a round to the function. What fails is tolerated.
+    fn send(&mut self, turn: &Value) {
+        let place = |field: &str| turn[field].as_str().unwrap_or_default();
+        let lanes = self.world.state().objects.get(&format!("{}/{}", place("bucket"), place("key"))).cloned();
+        let Some(lanes) = lanes else {
+            self.world.state().books.broken(format!("{} has no lanes", place("key")));
+            return;
+        };
+        for line in lanes.lines() {
+            let lane: Value = serde_json::from_str(line).unwrap_or_default();
+            self.tried(&json!({ "lane": lane }), TRIES_OF_A_LANE);
+        }
+    }
+
+    /// Invokes the function until it answers, so often at most.
+    fn tried(&mut self, event: &Value, tries: usize) -> Option<Value> {
+        for again in (0..tries).rev() {
+            let answer = self.invoke(event);
+            if answer.is_some() || again == 0 {
+                return answer;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        None
+    }
+
+    /// Invokes the function. Returns the answer that is heard.
+    fn invoke(&mut self, event: &Value) -> Option<Value> {
+        let (world, log) = (self.world, self.log);
+        self.invocations += 1;
+        let run = self.invocations;
+        let start = || world.process(&replayer(self.binary), log, &policy());
+        let running = self.process.get_or_insert_with(start);
+        let fault = world.begin(&running.caller, run);
+        if fault == Some(Fault::KillBefore) {
+            let killer = running.sandbox.killer();
+            std::thread::spawn(move || killer.kill());
+        }
+        let mut ended = running.sandbox.invoke(event.to_string(), TIMEOUT);
+        if fault == Some(Fault::KillAfter) {
+            ended = Ended::Died;
+        }
+        if matches!(ended, Ended::Died | Ended::TimedOut) {
+            self.process = None;
+        }
+        self.ended(ended).filter(|_| fault != Some(Fault::BreakAfter))
+    }
+
+    /// Runs the tool.
+    fn command(&mut self, id: Option<&str>) {
+        self.invocations += 1;
+        let mut arguments = vec!["replay", "--json", "--by", "an operator"];
+        if let Some(id) = id {
+            arguments.extend(["--resume", id]);
+        } else {
+            arguments.extend(ORIGINS.iter().flat_map(|origin| ["--origin", origin]));
+            // As in the wish.
+            arguments.extend(["--rate", "10000", "--ramp", "20,100", "--threshold", "100", "--settle", "3"]);
+        }
+        let tool = Tool::new(&self.world.aws, &self.world.caller());
+        let fault = self.world.begin(&tool.caller, self.invocations);
+        let variables = variables(&tool.url());
+        let is_killed = fault == Some(Fault::KillBefore);
+        let ended =
+            tool.run(&redrivectl(self.binary), &arguments, &variables, self.log, TOOLS_TIMEOUT, is_killed);
+        let (ended, code) = ended;
+        let state = self.ended(ended);
+        if let Some(state) = state
+            && code_of(&state).is_none_or(|of_state| Some(of_state) != code)
+        {
+            let what = format!("run {} of the tool ends with {code:?}: {state}", self.invocations);
+            self.world.state().books.broken(what);
+        }
+    }
+
+    /// Notes how an invocation ended. Returns its answer.
+    fn ended(&self, ended: Ended) -> Option<Value> {
+        let run = self.invocations;
+        let mut state = self.world.state();
+        let troubled = self.world.is_troubled(run);
+        match ended {
+            Ended::Answer(text, _) => {
+                let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+                // A turn tells it beside what comes next; a lane tells how many letters it has sent.
+                let told = answer.get("replay").unwrap_or(&answer);
+                let is_lane = answer.get("sent").is_some();
+                if !is_lane && latest(&state.objects).is_none_or(|kept| kept["status"] != told["status"]) {
+                    state.books.broken(format!("invocation {run} answers what is not kept: {answer}"));
+                }
+                Some(answer)
+            }
+            Ended::Died | Ended::TimedOut => {
+                if !troubled {
+                    state.books.broken(format!("invocation {run} dies without a fault"));
+                }
+                state.books.killed(run);
+                None
+            }
+            Ended::Error(error) => {
+                if !troubled {
+                    state.books.broken(format!("invocation {run} fails without a fault: {error}"));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The tool, which is built beside the function.
+fn redrivectl(binary: &Path) -> PathBuf {
+    binary.with_file_name("redrivectl")
+}
+
+/// The tool's exit code for a replay that ends so.
+fn code_of(state: &Value) -> Option<i32> {
+    match state["status"].as_str()? {
+        "done" => Some(if super::is_whole(state) { 0 } else { 3 }),
+        "running" | "settling" | "stopped" => Some(4),
+        _ => None,
+    }
+}

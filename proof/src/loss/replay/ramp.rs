@@ -1,0 +1,74 @@
+//! The ramp of a replay: no step's letters go before the one before was judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sim::Millis;
+
+use crate::loss::ledger::Who;
+
+/// By how much the clocks of the account and of a process differ, which are one.
+const SLACK: Millis = 50;
+
+/// What is known of the ramps of replays, by their ids.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ramp {
+    /// The letters that came.
+    came: BTreeMap<String, BTreeSet<Who>>,
+    /// When the last of them came.
+    last: BTreeMap<String, Millis>,
+    /// When it was told the last time how many letters wait in the requeue.
+    looked: Millis,
+}
+
+impl Ramp {
+    /// Notes that a letter of a replay that stands so came to the requeue. Returns what is wrong with it.
+    pub(super) fn arrived(&mut self, who: Who, at: Millis, state: &Value) -> Option<String> {
+        let id = state["id"].as_str().unwrap_or_default().to_owned();
+        let came = self.came.entry(id.clone()).or_default();
+        came.insert(who);
+        self.last.insert(id, at);
+        let end = end(state)?;
+        let came = came.len() as u64;
+        (came > end).then(|| format!("letter {who} is number {came}, and the step under way has {end}"))
+    }
+
+    /// Notes that it was told how many letters wait in the requeue.
+    pub(super) fn looked(&mut self, at: Millis) {
+        self.looked = at;
+    }
+
+    /// Notes that it is written how a replay stands. Returns what is wrong with it.
+    pub(super) fn kept(&self, before: &Value, after: &Value, at: Millis) -> Option<String> {
+        if before["id"] != after["id"]
+            || before["place"]["stage"].as_u64() >= after["place"]["stage"].as_u64()
+        {
+            return None;
+        }
+        // After the last step nothing is kept back.
+        let end = end(before)?;
+        let counts = &after["counts"];
+        let count = |what: &str| counts[what].as_u64().unwrap_or_default();
+        let left_out = counts["notReplayable"].as_object().into_iter().flatten();
+        let behind = ["sent", "refused", "alreadyReplayed", "doubles"].into_iter().map(count).sum::<u64>()
+            + left_out.filter_map(|(_, count)| count.as_u64()).sum::<u64>();
+        // An object that cannot be read counts as one letter.
+        if behind < end && count("unreadable") == 0 {
+            return Some(format!("a step of {end} letters is over, and {behind} are behind the replay"));
+        }
+        let last = *self.last.get(after["id"].as_str().unwrap_or_default())?;
+        let settled = last + after["request"]["settleSeconds"].as_i64().unwrap_or_default() * 1000 - SLACK;
+        if at < settled {
+            return Some("a step is over before it has settled".to_owned());
+        }
+        (self.looked < settled).then(|| "a step is over, and nobody looked what waits".to_owned())
+    }
+}
+
+/// Returns how many letters may go until the step under way is judged; none in the last one.
+fn end(state: &Value) -> Option<u64> {
+    let ramp = state["request"]["ramp"].as_array()?;
+    let stage = usize::try_from(state["place"]["stage"].as_u64()?).ok()?;
+    let percent = ramp[..ramp.len().saturating_sub(1)].get(stage)?.as_u64()?;
+    Some((state["letters"].as_u64()? * percent).div_ceil(100))
+}
