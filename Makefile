@@ -36,7 +36,7 @@ unit: build ## The Rust tests, and the calls that letters take
 # the package, since that of arm64 runs on no machine of CI; `make soak` runs the release itself.
 BUILD ?= dev
 faults: FUNCTION = target/$(BUILD:dev=debug)/sns-redrive
-faults: build ## Every call of the function times every fault, a small soak, and memory, in two minutes: [BUILD=proof]
+faults: build ## Every call of the function times every fault, a small soak, and memory, in three minutes: [BUILD=proof]
 	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --package redrivectl --bins)
 	target/debug/soak --function $(FUNCTION) --letters 2000 --seed 1 --at-once 32
 	target/debug/bench --function $(FUNCTION) --alone limit
