@@ -108,8 +108,11 @@ impl Replay {
         let open = begun.state.round.clone().filter(|round| round.lanes > 0);
         let drive = Drive::take_up(self, begun).await?;
         match open {
-            // The execution has ended before its round did.
-            Some(round) => drop(self.collect(&drive, round).await?),
+            // The execution has ended before its round did. Why its lanes came to nothing may be mended by now.
+            Some(round) => {
+                self.collect(&drive, Round { idle: 0, ..round }).await?;
+                drive.with(|progress| progress.state.go_on());
+            }
             None => self.learn(&drive).await?,
         }
         let next = drive.next().await?;

@@ -272,6 +272,22 @@ async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     assert!(turn.replay.because.unwrap().contains("the log of the replay function tells why"));
 }
 
+/// Whoever goes on has mended something.
+#[tokio::test(start_paused = true)]
+async fn executions_that_ended_before_their_lanes_began_do_not_count() {
+    let world = hours(2);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let resume = Wish::Resume(resume(&turn.id));
+    for _ in 0..4 {
+        let turn = world.replay().first_turn(&resume, 2, None, &Operator::default()).await.unwrap();
+        assert_eq!((turn.next, turn.replay.status), (TurnKind::Send, Status::Running));
+    }
+    let done = machine.run(&resume).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 200));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fifo_archive_goes_in_its_order_by_one_lane() {
     let world = World::fifo();
@@ -406,10 +422,8 @@ async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends_the_replay() {
     let world = hours(6);
-    world.faults(|call| match call.target.contains("hour=20261101T00/0") {
-        true => Fault::Nonsense(500, String::new()),
-        false => Fault::Pass,
-    });
+    let is_ledger = |call: &Call| call.target.contains("hour=20261101T00/0");
+    world.faults(move |call| if is_ledger(call) { Fault::Nonsense(500, String::new()) } else { Fault::Pass });
     let machine = Machine::new(&world, 1);
     let state = machine.begin(json!({ "ramp": [50, 100], "rate": 100 })).await.unwrap();
     assert_eq!((state.status, state.counts.sent), (Status::Stopped, 200), "{state:?}");

@@ -25,8 +25,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// `MaxWorkers` of the state machine. As many units are selected, each of a queue of its own.
 const WORKERS: usize = 3;
 
-/// How often the state machine tries at most: a lane, a turn.
-const TRIES_OF_A_LANE: usize = 2;
 const TRIES_OF_A_TURN: usize = 6;
 
 /// Who runs a replay to its end.
@@ -123,8 +121,7 @@ impl Driving<'_> {
                 }
                 _ => return,
             }
-            let next =
-                json!({ "turn": { "id": turn["id"], "takenUp": turn["takenUp"], "workers": WORKERS } });
+            let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": WORKERS } });
             answer = self.tried(&next, TRIES_OF_A_TURN);
         }
     }
@@ -139,7 +136,7 @@ impl Driving<'_> {
         };
         for line in lanes.lines() {
             let lane: Value = serde_json::from_str(line).unwrap_or_default();
-            self.tried(&json!({ "lane": lane }), TRIES_OF_A_LANE);
+            self.invoke(&json!({ "lane": lane }));
         }
     }
 

@@ -232,18 +232,12 @@ impl Scenario {
         let attempts = self.driver.attempts();
         let is_machine = self.driver == Driver::Machine;
         let calls = match self.fault {
-            // Both tries of a lane, which is then left.
-            Fault::Silent
-            | Fault::Mute
-            | Fault::Denied
-            | Fault::Permanent
-            | Fault::KillBefore
-            | Fault::KillAfter
+            // A lane is not tried again.
+            Fault::Denied | Fault::Permanent
                 if is_machine && matches!(self.site, Site::Lane | Site::Answer) =>
             {
-                2
+                1
             }
-            _ if self.site == Site::Lane => 2 * attempts,
             Fault::Silent | Fault::Mute | Fault::KillBefore | Fault::KillAfter => 1,
             // The SDK does not try again, and each time a claim is left behind, which holds for a minute.
             Fault::Denied | Fault::Permanent if self.site == Site::LedgerAfter => 1,
@@ -253,7 +247,7 @@ impl Scenario {
         };
         let from = match self.site {
             // The first is read before anything is sent, and before a lane's result is written.
-            Site::GetLedger | Site::GetLane => 1,
+            Site::GetLedger | Site::GetLane | Site::GetKnown => 1,
             // The first is that of the first turn, which is tried by a new execution only.
             Site::Answer if is_machine => 1,
             // In the last step, of which several units are under way.
@@ -269,7 +263,7 @@ impl Scenario {
             // Before and after a step is judged, too.
             all.extend([3, 6, 9].map(|from| Injection { from, ..all[0] }));
         }
-        if calls == 2 && self.site == Site::Lane {
+        if calls == 1 && self.site == Site::Lane {
             // The same in the last step, where a round has several lanes.
             all.push(Injection { from: 3, ..all[0] });
         }

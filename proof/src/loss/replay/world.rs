@@ -53,6 +53,9 @@ pub(super) enum Site {
     /// What came of a lane.
     GetLane,
     Lane,
+    /// Which units are behind the replay, but not with all before them.
+    GetKnown,
+    Known,
     Answer,
     /// The archiving of the letters, which is no part of a replay.
     Archiving,
@@ -101,7 +104,7 @@ pub(super) struct Injection {
 
 impl Site {
     /// Every site of a replay.
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::ListLetters,
         Self::ListState,
         Self::Letters,
@@ -122,6 +125,8 @@ impl Site {
         Self::Lanes,
         Self::GetLane,
         Self::Lane,
+        Self::GetKnown,
+        Self::Known,
         Self::Answer,
     ];
 
@@ -147,6 +152,8 @@ impl Site {
             Self::Send => "SendMessageBatch, requeue",
             Self::Lanes => "PutObject, lanes of a round",
             Self::GetLane => "GetObject, lane result",
+            Self::GetKnown => "GetObject, units of a round",
+            Self::Known => "PutObject, units of a round",
             Self::Lane => "PutObject, lane result",
             Self::Answer => "event and answer",
             Self::Archiving => "archiving",
@@ -168,13 +175,16 @@ impl Site {
     }
 
     fn writes(self) -> bool {
-        use Site::{Cuts, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
-        matches!(self, Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send | Lanes | Lane)
+        use Site::{Cuts, Known, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
+        matches!(
+            self,
+            Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send | Lanes | Lane | Known
+        )
     }
 
     /// Whether only the state machine has it.
     pub(super) fn is_of_machine(self) -> bool {
-        matches!(self, Self::Lanes | Self::GetLane | Self::Lane)
+        matches!(self, Self::Lanes | Self::GetLane | Self::Lane | Self::GetKnown | Self::Known)
     }
 
     /// The site of the other matrix whose service refuses in the same words.
@@ -377,8 +387,11 @@ fn is_ledger(call: &Call) -> bool {
 fn site(call: &Call) -> Site {
     let is_new = call.parameter("if-none-match").is_some();
     if call.target.starts_with(CONTROL) && call.target.contains("/rounds/") {
+        let is_of_units = call.target.ends_with("/units.json");
         return match call.operation.as_str() {
+            "GetObject" if is_of_units => Site::GetKnown,
             "GetObject" => Site::GetLane,
+            _ if is_of_units => Site::Known,
             // Its key is that of its round, in the folder of which a lane's result is.
             _ if call.target.rsplit('/').nth(1) == Some("rounds") => Site::Lanes,
             _ => Site::Lane,
