@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::plan::Unit;
 use super::progress::Units;
 use super::ramp::Stage;
 use super::state::Place;
+use super::unit::Unit;
 
 /// A unit, by its place in the plan, and how much of it the stage allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

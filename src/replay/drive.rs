@@ -16,11 +16,11 @@ use super::given::Given;
 use super::kept::key_of;
 use super::letter::At;
 use super::parts::{Job, Replay, selection, token};
-use super::plan::Unit;
 use super::progress::{Progress, Units};
 use super::ramp::{Stage, budget, stages};
 use super::state::{State, Status};
 use super::store::Condition;
+use super::unit::Unit;
 use super::worker::{End, Worked};
 
 /// A replay under way.

@@ -12,8 +12,9 @@ use super::error::ReplayError;
 use super::letter::{At, NotReplayable};
 use super::letters::Input;
 use super::parts::Replay;
-use super::plan::{Plan, Unit, plan};
+use super::plan::{Plan, plan};
 use super::state::Counts;
+use super::unit::Unit;
 use crate::archive::{Found, Identity, Record, Selection};
 
 /// Records with their places, and whether they were edited.

@@ -35,7 +35,7 @@
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `met` | recognises letters that were archived twice |
 //! | `parts`, `bench` | what all of them work with |
-//! | `plan`, `cuts`, `cut` | which units hold the selection |
+//! | `plan`, `cuts`, `cut`, `unit` | which units hold the selection |
 //! | `division` | divides them among workers |
 //! | `ledger` | what is known of a unit's letters |
 //! | `ramp` | the arithmetic of steps |
@@ -72,6 +72,7 @@ mod run;
 mod sent;
 mod state;
 mod store;
+mod unit;
 mod version;
 mod worker;
 

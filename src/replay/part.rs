@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::division::{Part, Task};
 use super::error::ReplayError;
-use super::plan::Unit;
+use super::unit::Unit;
 use super::worker::{End, Worked};
 
 /// How often a unit is read again that another replay has changed meanwhile.

@@ -15,9 +15,9 @@ use super::kept::key_of;
 use super::ledger::Ledger;
 use super::letter::At;
 use super::met::Met;
-use super::plan::Unit;
 use super::state::{Counts, State};
 use super::store::Found;
+use super::unit::Unit;
 use crate::archive::{Found as Walked, Holds, Unread};
 
 /// How long a claim holds that is not renewed.

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use super::error::ReplayError;
 use super::kept::Replays;
 use super::ledger::Ledger;
-use super::plan::Unit;
+use super::unit::Unit;
 use crate::archive::{Archived, Identity, Object};
 
 /// Ledgers that are read at once.

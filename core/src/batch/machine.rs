@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::config::Config;
-use super::control::KnownOrders;
 use super::health::{Change, Health};
 use super::knowledge::Knowledge;
+use super::known_orders::KnownOrders;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
 use crate::letter::{Letter, SqsMessage};

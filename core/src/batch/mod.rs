@@ -35,7 +35,8 @@
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `checkup` | what is wrong with a queue |
-//! | `control` | orders, as far as they are known, and the list of waiting letters |
+//! | `known_orders` | orders, as far as they are known |
+//! | `control` | orders in a batch, and the list of waiting letters |
 //! | `outcome` | reports, and Lambda's answer |
 
 mod action;
@@ -51,6 +52,7 @@ mod finish;
 mod health;
 mod in_flight;
 mod knowledge;
+mod known_orders;
 mod machine;
 mod opening;
 mod order;
@@ -73,10 +75,10 @@ pub use action::{
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
-pub use control::KnownOrders;
 pub use dispatch::{Begin, Dispatch, Request};
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
+pub use known_orders::KnownOrders;
 pub use machine::Machine;
 pub use order::Order;
 pub use outcome::{NotDone, Outcome, Report, response};

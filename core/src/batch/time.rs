@@ -13,6 +13,9 @@ pub const CALL_TIME: Duration = Duration::from_secs(2);
 /// <https://docs.aws.amazon.com/sns/latest/dg/SendMessageToHttp.prepare.html>
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The time of an invocation that its control objects may take, reading and writing together.
+pub(super) const CONTROL_TIME: Duration = Duration::from_secs(1);
+
 /// The end of each part of an invocation, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
