@@ -164,15 +164,14 @@ impl Replay {
             for part in parts {
                 let is_through = match bench.part(units, part, note).await {
                     Ok(is_through) => is_through,
-                    Err(error @ ReplayError::TakenUp(_)) => return Err(error),
-                    // The other parts are none the worse for it.
+                    // The other parts are none the worse for it. Whether somebody has taken the replay up, it is looked for.
                     Err(error) => {
                         done().trouble = Some(error.to_string());
                         false
                     }
                 };
                 done().is_through &= is_through;
-                if watch.stop() || done().is_paused || done().failed.is_some() {
+                if done().is_paused || done().failed.is_some() {
                     break;
                 }
             }
@@ -189,7 +188,10 @@ impl Replay {
                 (work.await, looked)
             }
         };
-        looked?;
+        if let Err(error) = looked {
+            let mut done = done();
+            (done.is_through, done.trouble) = (false, Some(error.to_string()));
+        }
         worked
     }
 

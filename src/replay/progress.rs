@@ -60,11 +60,13 @@ pub(super) struct Progress {
 impl Progress {
     /// That of a replay which begins or goes on.
     pub(super) fn new(state: State, etag: String, known: Option<Units>, now: Timestamp) -> Self {
-        let units = known.unwrap_or_else(|| {
+        let mut units = known.unwrap_or_else(|| {
             // What is behind it beyond its whole units is of the unit that a step ended in.
             let partly = state.counts.without(&state.place.counts);
             Units { partly: BTreeMap::from([(state.place.units, partly)]), ..Units::new() }
         });
+        units.ahead.retain(|unit, _| *unit >= state.place.units);
+        units.partly.retain(|unit, _| *unit >= state.place.units);
         let lately = match &state.round {
             Some(round) => round.lately.iter().copied().collect(),
             // It may have ended just now.
@@ -107,10 +109,13 @@ impl Progress {
         }
     }
 
-    /// Takes what was learned of units that are not behind it with all before them.
-    pub(super) fn know(&mut self, units: Units) {
-        self.units = units;
+    /// Takes what was learned of all units of the stage; what nobody knew of has gone until now.
+    pub(super) fn learn(&mut self, learned: Units, now: Timestamp) {
+        let before = self.counts().sent;
+        self.units.partly = learned.partly;
+        self.units.ahead.extend(learned.ahead);
         self.advance();
+        self.lately.push_back((now, self.counts().sent.saturating_sub(before)));
     }
 
     /// The units that are behind it, but not with all before them.

@@ -35,6 +35,9 @@ const PATIENCE: u32 = 3;
 /// Seconds after which it is looked whether somebody has stopped it while it waits.
 const LOOK: i64 = 60;
 
+/// As many letters as nobody sends: Step Functions hands numbers on as JavaScript has them, which are exact below 2^53.
+const MOST_LETTERS: u64 = 1_000_000_000_000;
+
 /// Letters a second that are worth a lane.
 const RATE_OF_A_LANE: u32 = 200;
 
@@ -105,15 +108,11 @@ impl Replay {
             Wish::Begin(request) => self.begun(request, job).await?,
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
-        let open = begun.state.round.clone().filter(|round| round.lanes > 0);
         let drive = Drive::take_up(self, begun).await?;
-        match open {
-            // The execution has ended before its round did. Why its lanes came to nothing may be mended by now.
-            Some(round) => {
-                self.collect(&drive, Round { idle: 0, ..round }).await?;
-                drive.with(|progress| progress.state.go_on());
-            }
-            None => self.learn(&drive).await?,
+        if matches!(wish, Wish::Resume(_)) {
+            drive.learn().await?;
+            let round = drive.with(|progress| progress.state.place.rounds);
+            self.keep_known(&drive, round).await?;
         }
         let next = drive.next().await?;
         Box::pin(self.turn_of(&drive, next, workers)).await
@@ -209,7 +208,7 @@ impl Replay {
                 lane,
                 lanes,
                 rate: u32::try_from(share(rate.into(), lane, lanes)).unwrap_or(u32::MAX),
-                letters: share(budget, lane, lanes),
+                letters: share(budget.min(MOST_LETTERS), lane, lanes),
             };
             serde_json::to_string(&lane).map(|line| line + "\n")
         };
@@ -291,38 +290,36 @@ impl Replay {
         Ok(())
     }
 
-    /// Learns from the ledgers what came of units of the stage, where a replay in one process has ended in its middle.
-    async fn learn(&self, drive: &Drive<'_>) -> Result<(), ReplayError> {
-        let (id, is_known) = drive.with(|progress| {
-            let State { id, counts, place, .. } = &progress.state;
-            (id.clone(), place.known.is_some() || *counts == place.counts)
-        });
-        let parts = if is_known { Vec::new() } else { drive.parts() };
-        let units = parts.into_iter().flatten().map(|task| task.unit);
-        let read = |unit: usize| async move {
-            let key = drive.units[unit].key();
-            Ok::<_, ReplayError>((unit, self.kept.store.read::<Ledger>(&key).await?))
-        };
-        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
-        let mut known = Units::new();
-        while let Some(ledger) = read.next().await {
-            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
-            let Some(entry) = ledger.entry(&id) else { continue };
-            match &entry.done {
-                Some(counts) => known.ahead.insert(unit as u64, counts.clone()),
-                None => known.partly.insert(unit as u64, entry.counts()),
-            };
-        }
-        drop(read);
-        if !is_known {
-            drive.with(|progress| progress.know(known));
-        }
-        Ok(())
-    }
-
     fn turn(&self, next: TurnKind, replay: State) -> Turn {
         let (id, holder) = (replay.id.clone(), replay.holder.clone());
         let bucket = self.kept.store.bucket().to_owned();
         Turn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
+    }
+}
+
+impl Drive<'_> {
+    /// Learns from the ledgers what came of the units of the stage under way, whoever was at work on them: an execution that
+    /// has ended does not tell it.
+    pub(super) async fn learn(&self) -> Result<(), ReplayError> {
+        let id = self.with(|progress| progress.state.id.clone());
+        let store = &self.replay.kept.store;
+        let units = self.parts().into_iter().flatten().map(|task| task.unit);
+        let read = |unit: usize| async move {
+            Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
+        };
+        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
+        let mut learned = Units::new();
+        while let Some(ledger) = read.next().await {
+            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
+            let Some(entry) = ledger.entry(&id) else { continue };
+            match &entry.done {
+                Some(counts) => learned.ahead.insert(unit as u64, counts.clone()),
+                None => learned.partly.insert(unit as u64, entry.counts()),
+            };
+        }
+        drop(read);
+        let now = self.replay.kept.clock.now();
+        self.with(|progress| progress.learn(learned, now));
+        Ok(())
     }
 }

@@ -131,7 +131,15 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<State, ReplayError> {
         let begun = self.gone_on(resume, Job { source, policy, control }).await?;
-        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
+        let was_in_rounds = begun.state.round.is_some();
+        Box::pin(async {
+            let drive = Drive::take_up(self, begun).await?;
+            if was_in_rounds {
+                drive.learn().await?;
+            }
+            drive.to_its_end().await
+        })
+        .await
     }
 
     /// Reads a replay that goes on.

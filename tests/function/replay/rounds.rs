@@ -433,3 +433,54 @@ async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends
     let done = machine.run(&Wish::Resume(resume(&state.id))).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
 }
+
+/// The tool has hours behind it that lie after the one in whose middle it was stopped.
+#[tokio::test(start_paused = true)]
+async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() {
+    let world = small_and_large(30);
+    let operator = Operator { stop_at: Some(700), ..Operator::default() };
+    let stopped = world.run_by(&operator, json!({ "ramp": [100], "rate": 400 })).await.unwrap();
+    let sent = world.bodies().len();
+    assert!((500..2000).contains(&sent), "{sent}");
+    let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
+    let resume = Resume { rate: Some(100), ..resume(&stopped.id) };
+    let done = machine.run(&Wish::Resume(resume)).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 3100, 0));
+    assert_eq!(world.numbers(), numbers(0..3100));
+}
+
+/// Nobody has collected the round, and its letters are on their way.
+#[tokio::test(start_paused = true)]
+async fn the_tool_that_goes_on_at_once_is_not_stopped_by_what_waits() {
+    let world = World { stay: true, ..hours(12) };
+    world.no_faults();
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    Machine::new(&world, 2).send(&turn).await;
+    let done = world.resume(&turn.id).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
+}
+
+/// Whoever runs a lane, which must stop when so many letters were sent.
+struct Until<'w>(&'w World, usize);
+
+impl Control for Until<'_> {
+    fn stop(&self) -> bool {
+        self.0.bodies().len() >= self.1
+    }
+
+    fn progress(&self, _: &State) {}
+
+    fn left_out(&self, _: &At, _: &str) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
+    let world = hours(12);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 100 }))));
+    let turn = world.replay().first_turn(&begin, 1, None, &Operator::default()).await.unwrap();
+    let lane = Machine::new(&world, 1).lanes_of(&turn).remove(0);
+    let done = world.replay().lane(&lane, None, &Until(&world, 100)).await.unwrap().unwrap();
+    assert_eq!((world.bodies().len(), done.is_through), (100, false), "{done:?}");
+    assert!(lane.letters < 1 << 53, "no number that JavaScript has not");
+}
