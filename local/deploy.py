@@ -164,7 +164,7 @@ def deploy_operations(deployment, admitted=True, **parameters):
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     outputs = create(stack, package_uri, name, template, values)
     if admitted:
-        admit(stack, deployment.outputs["RequeueArn"], outputs["ReplayRoleArn"])
+        name_sessions(stack, deployment.outputs["RequeueArn"], outputs["ReplayRoleArn"])
     return Operations(stack, outputs, code_sha)
 
 
@@ -351,8 +351,8 @@ def with_batch_names(node):
     return node
 
 
-def name_sessions(stack, queue_arn):
-    """Adds the sessions of roles to the roles that the queue's policy names.
+def name_sessions(stack, queue_arn, *more):
+    """Adds the sessions of roles to the roles that the queue's policy names, and `more` roles with theirs.
 
     On AWS `aws:PrincipalArn` is the role's ARN, with its path. On ministack it is the ARN of the role's session, which
     has no path.
@@ -364,19 +364,9 @@ def name_sessions(stack, queue_arn):
         for keys in statement.get("Condition", {}).values():
             if PRINCIPAL in keys:
                 named = keys[PRINCIPAL] if isinstance(keys[PRINCIPAL], list) else [keys[PRINCIPAL]]
-                keys[PRINCIPAL] = named + [session_of(arn) for arn in named if ":role/" in arn]
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
-
-
-def admit(stack, queue_arn, role_arn):
-    """Names a role among those that may send to a queue, as RequeueSenderArns does."""
-    sqs = stack.client("sqs")
-    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
-    policy = json.loads(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"])
-    for statement in policy["Statement"]:
-        for keys in statement.get("Condition", {}).values():
-            if PRINCIPAL in keys:
-                keys[PRINCIPAL] = [*keys[PRINCIPAL], role_arn, session_of(role_arn)]
+                named = [*named, *more]
+                sessions = [session_of(arn) for arn in named if ":role/" in arn]
+                keys[PRINCIPAL] = named + [arn for arn in sessions if arn not in named]
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
 
 
