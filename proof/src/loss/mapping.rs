@@ -1,14 +1,14 @@
 //! The runs of the function: the mappings' batches, and the processes that they are handed to.
 
 use std::path::Path;
-use std::process::Stdio;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sim::lambda::Mapping;
 use sim::{Aws, Caller, Server};
 
+use super::door::{Door, log_to};
 use super::faults::Fault;
 use super::world::World;
 use crate::{Ended, Killer, Sandbox};
@@ -37,19 +37,8 @@ impl Process {
         panics: bool,
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
     ) -> Self {
-        let killer = Arc::new(OnceLock::<Killer>::new());
-        let kill = Arc::clone(&killer);
-        let caller = Caller::with_killer(name, move || {
-            if let Some(killer) = kill.get() {
-                killer.kill();
-            }
-        });
-        let door = aws.listen(&caller).expect("a port of loopback is free");
-        let log = log.map_or_else(Stdio::null, |path| {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            file.map_or_else(|_| Stdio::null(), Stdio::from)
-        });
-        let sandbox = Sandbox::start(binary, &variables(&door.url()), log);
+        let Door { caller, killer, server: door } = Door::open(aws, name);
+        let sandbox = Sandbox::start(binary, &variables(&door.url()), log_to(log));
         let ends = if panics { sandbox.killer().by_abort() } else { sandbox.killer() };
         let _ = killer.set(ends.clone());
         Self { sandbox, caller, killer: ends, door }

@@ -12,6 +12,7 @@
 //! | [`replay`] | every call of a replay times every fault |
 //! | [`soak`] | many letters under faults by chance |
 
+mod door;
 pub mod faults;
 pub mod ledger;
 pub mod letters;

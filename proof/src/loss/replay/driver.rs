@@ -9,6 +9,7 @@ use super::tool::Tool;
 use super::world::{Site, World, variables};
 use super::{ORIGINS, latest, policy, replayer, wish};
 use crate::Ended;
+use crate::loss::door::Door;
 use crate::loss::faults::Fault;
 use crate::loss::ledger::Run as Invocation;
 use crate::loss::mapping::Process;
@@ -185,9 +186,9 @@ impl Driving<'_> {
             // As in the wish.
             arguments.extend(["--rate", "10000", "--ramp", "20,100", "--threshold", "100", "--settle", "3"]);
         }
-        let tool = Tool::new(&self.world.aws, &self.world.caller());
-        let fault = self.world.begin(&tool.caller, self.invocations);
-        let variables = variables(&tool.url());
+        let tool = Tool(Door::open(&self.world.aws, &self.world.caller()));
+        let fault = self.world.begin(&tool.0.caller, self.invocations);
+        let variables = variables(&tool.0.server.url());
         let is_killed = fault == Some(Fault::KillBefore);
         let ended =
             tool.run(&redrivectl(self.binary), &arguments, &variables, self.log, TOOLS_TIMEOUT, is_killed);

@@ -3,11 +3,9 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use sim::{Aws, Caller, Server};
-
+use crate::loss::door::{Door, log_to};
 use crate::{Ended, Killer};
 
 /// How often the end of the process is looked for.
@@ -15,31 +13,9 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// One run of the tool. It is killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Tool {
-    pub(super) caller: Caller,
-    killer: Arc<OnceLock<Killer>>,
-    door: Server,
-}
+pub(super) struct Tool(pub(super) Door);
 
 impl Tool {
-    /// Opens a door for a run of this name.
-    pub(super) fn new(aws: &Aws, name: &str) -> Self {
-        let killer = Arc::new(OnceLock::<Killer>::new());
-        let kill = Arc::clone(&killer);
-        let caller = Caller::with_killer(name, move || {
-            if let Some(killer) = kill.get() {
-                killer.kill();
-            }
-        });
-        let door = aws.listen(&caller).expect("a port of loopback is free");
-        Self { caller, killer, door }
-    }
-
-    /// Returns the account's URL.
-    pub(super) fn url(&self) -> String {
-        self.door.url()
-    }
-
     /// Runs it, and returns how it ended, with its exit code. What it writes as JSON is its answer, also where letters were
     /// left out (3) or it stopped (4). With `is_killed` it is killed as it starts.
     pub(super) fn run(
@@ -51,7 +27,6 @@ impl Tool {
         time: Duration,
         is_killed: bool,
     ) -> (Ended, Option<i32>) {
-        let log = log.and_then(|path| std::fs::OpenOptions::new().create(true).append(true).open(path).ok());
         let mut command = Command::new(binary);
         command
             .args(arguments)
@@ -62,11 +37,11 @@ impl Tool {
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log.map_or_else(Stdio::null, Stdio::from));
+            .stderr(log_to(log));
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
         let out = child.stdout.take();
         let began = Instant::now();
-        let killer = self.killer.get_or_init(|| Killer::of(child));
+        let killer = self.0.killer.get_or_init(|| Killer::of(child));
         if is_killed {
             killer.kill();
         }
@@ -94,6 +69,6 @@ impl Tool {
 impl Drop for Tool {
     fn drop(&mut self) {
         // Ends the process as well, and nothing that it still asks for has an effect.
-        self.caller.cut();
+        self.0.caller.cut();
     }
 }

@@ -1,0 +1,42 @@
+//! The door of a process to the account, by which the account can kill it.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
+
+use sim::{Aws, Caller, Server};
+
+use crate::Killer;
+
+/// The door of one process.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// The process, as the account knows it.
+    pub(super) caller: Caller,
+    /// What ends the process, once it is there.
+    pub(super) killer: Arc<OnceLock<Killer>>,
+    /// Whoever hangs up closes the connections.
+    pub(super) server: Server,
+}
+
+impl Door {
+    /// Opens a door for a process of this name.
+    pub(super) fn open(aws: &Aws, name: &str) -> Self {
+        let killer = Arc::new(OnceLock::<Killer>::new());
+        let kill = Arc::clone(&killer);
+        let caller = Caller::with_killer(name, move || {
+            if let Some(killer) = kill.get() {
+                killer.kill();
+            }
+        });
+        let server = aws.listen(&caller).expect("a port of loopback is free");
+        Self { caller, killer, server }
+    }
+}
+
+/// Where a process logs to: a file, to which it is added, or nowhere.
+pub(super) fn log_to(path: Option<&Path>) -> Stdio {
+    let file = path.and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
+    file.map_or_else(Stdio::null, Stdio::from)
+}
