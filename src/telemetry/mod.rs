@@ -207,32 +207,17 @@ pub(crate) fn replay(request_id: &str, state: &State) {
     );
 }
 
-/// A lane of a replay has ended.
+/// A lane of a replay has ended; `trouble` is why it has not sent all that it should.
 pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
-    let (id, round, number) = (&lane.id, lane.round, lane.lane);
-    match trouble {
-        Some(detail) => {
-            tracing::warn!(
-                request_id,
-                replay.id = id,
-                replay.round = round,
-                replay.lane = number,
-                replay.sent = sent,
-                detail,
-                "replay's lane"
-            );
-        }
-        None => {
-            tracing::info!(
-                request_id,
-                replay.id = id,
-                replay.round = round,
-                replay.lane = number,
-                replay.sent = sent,
-                "replay's lane"
-            );
-        }
-    }
+    tracing::info!(
+        request_id,
+        replay.id = lane.id,
+        replay.round = lane.round,
+        replay.lane = lane.lane,
+        replay.sent = sent,
+        detail = trouble,
+        "replay's lane"
+    );
 }
 
 /// A replay waits for another.
