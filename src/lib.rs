@@ -31,6 +31,7 @@
 //! |---|---|
 //! | [`function`] | an event in, an answer out: joins the parts |
 //! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
+//! | [`start`] | what both functions begin with: settings, clients, the log |
 //! | [`redrive`] | drives the batch machine and carries out what it asks for |
 //! | [`telemetry`] | reports become log lines and metrics |
 //! | [`replay`] | from the archive back into delivery |
@@ -56,8 +57,7 @@
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
 //!
-//! `main.rs` reads the settings, makes the clients and runs [`function::Function`], `bin/replay.rs` the same with
-//! [`replay_function::ReplayFunction`]; nothing else.
+//! `main.rs` runs [`function::Function`], `bin/replay.rs` [`replay_function::ReplayFunction`]; nothing else.
 //! Start reading at [`redrive::Redrive::handle`], then at [`batch::Batch::poll`], and at [`policy::step`] for the rule
 //! that says which retry a letter is due for.
 
@@ -74,6 +74,7 @@ pub mod replay;
 pub mod replay_function;
 pub mod settings;
 pub mod signature;
+pub mod start;
 pub mod telemetry;
 
 pub use redrive_core::{archive_notice, arn, batch, endpoint, failure, letter, policy, waiting};

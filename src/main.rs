@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use sns_redrive::clients::{self, Clients};
 use sns_redrive::clock::Clock;
 use sns_redrive::function::{Event, Function};
-use sns_redrive::settings::{BadSettings, Settings};
+use sns_redrive::start::start;
 use sns_redrive::telemetry;
 
 /// Letters are thousands of small pieces of memory: with the system's allocator they cost a fifth more time.
@@ -15,11 +14,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let variable = |name: &str| std::env::var(name).ok();
-    telemetry::init(variable);
-    let read = BadSettings::join(Settings::read(variable), Clients::from_environment(variable));
-    let (settings, clients) = read.inspect_err(telemetry::bad_settings)?;
-    let _ = clients::prepare().inspect_err(telemetry::no_root_certificates);
+    let (settings, clients) = start()?;
     let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
     run(service_fn(|event: LambdaEvent<Event>| {
         let function = Arc::clone(&function);
