@@ -152,14 +152,7 @@ impl ReplayFunction {
         let wish = self.wish(wish)?;
         let replay = self.replay_by(NAME)?;
         replay.check_requeue().await?;
-        let (source, policy) = (Source::Archive, Some(&self.policy));
-        let state = match wish {
-            Wish::Begin(request) if request.dry_run => {
-                replay.dry_run(&request, &source, policy, control).await
-            }
-            Wish::Begin(request) => replay.begin(&request, &source, policy, control).await,
-            Wish::Resume(resume) => replay.resume(&resume, &source, policy, control).await,
-        }?;
+        let state = replay.run(&wish, &Source::Archive, Some(&self.policy), control).await?;
         telemetry::replay(control.request_id, &state);
         Ok(Answer::Replay(Box::new(state)))
     }

@@ -1,7 +1,6 @@
 //! The state machine of `operations.yaml`, which replays what a terminal would take long for.
 
 use aws_sdk_sfn::error::ProvideErrorMetadata;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::args;
@@ -9,11 +8,12 @@ use crate::aws;
 use crate::console::{Console, Failed};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::FailureClass;
+use sns_redrive::replay::Wish;
 
 /// Has the state machine of a stack replay. Returns the ARN of its execution; none where there is no such state machine.
 pub(crate) async fn start(
     stack: &str,
-    replay: &impl Serialize,
+    wish: &Wish,
     connection: &args::Connection,
     console: &Console,
 ) -> Result<Option<String>, Failed> {
@@ -23,7 +23,7 @@ pub(crate) async fn start(
     let mut parts = caller.split(':').skip(1);
     let (partition, account) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
     let machine = format!("arn:{partition}:states:{region}:{account}:stateMachine:{stack}-replay");
-    let input = json!({ "replay": replay }).to_string();
+    let input = json!({ "replay": wish }).to_string();
     let started = states.start_execution().state_machine_arn(&machine).input(input).send().await;
     match started {
         Ok(started) => Ok(Some(started.execution_arn().to_owned())),

@@ -19,7 +19,7 @@ use sns_redrive::archive::BadRecord;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
     At, Control, DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State,
-    Status,
+    Status, Wish,
 };
 
 pub(super) async fn run(
@@ -36,7 +36,7 @@ pub(super) async fn run(
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
     let requeue = requeue(args, console)?;
-    let request = request(args, console)?;
+    let mut wish = wish(args, console)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from cannot both be standard input");
@@ -63,19 +63,16 @@ pub(super) async fn run(
     };
     let replay = Replay::new(parts);
     replay.check_requeue().await?;
-    let mut resume = args.resume.as_ref().map(|id| resumption(id, args));
-    if resume.is_none() && !request.dry_run && !args.new {
-        resume = ask(&replay, &request, &source, args, console).await?;
+    if let Wish::Begin(request) = &wish
+        && !(request.dry_run || args.new)
+        && let Some(resume) = ask(&replay, request, &source, args, console).await?
+    {
+        wish = Wish::Resume(resume);
     }
     // Whoever is asked ends the tool by Ctrl-C.
     let stop = (console.interrupts)()?;
     let watch = Watch::new(console, stop);
-    let policy = policy.as_ref();
-    let ended = match &resume {
-        Some(resume) => replay.resume(resume, &source, policy, &watch).await,
-        None if request.dry_run => replay.dry_run(&request, &source, policy, &watch).await,
-        None => replay.begin(&request, &source, policy, &watch).await,
-    };
+    let ended = replay.run(&wish, &source, policy.as_ref(), &watch).await;
     let interrupted = watch.end();
     let state = ended.map_err(|error| failed(error, interrupted))?;
     if as_json {
@@ -89,12 +86,7 @@ pub(super) async fn run(
 
 /// Has the state machine of a stack replay; none where the stack has none, which is told.
 async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<String>, Failed> {
-    let request = request(args, console)?;
-    let resume = args.resume.as_ref().map(|id| resumption(id, args));
-    let execution = match &resume {
-        Some(resume) => machine::start(stack, resume, &args.connection, console).await?,
-        None => machine::start(stack, &request, &args.connection, console).await?,
-    };
+    let execution = machine::start(stack, &wish(args, console)?, &args.connection, console).await?;
     if execution.is_none() {
         writeln!(console.err, "redrivectl: there is no state machine {stack}-replay: this terminal replays")?;
     }
@@ -163,6 +155,15 @@ fn requeue(args: &args::Replay, console: &Console) -> Result<Arn, Failed> {
     let given = args.requeue.clone().or_else(|| (console.variable)("REQUEUE_ARN"));
     let arn = given.and_then(|text| text.parse::<Arn>().ok()).filter(|arn| arn.kind() == ArnKind::Queue);
     arn.map_or_else(|| bad("--requeue (or REQUEUE_ARN) must be the ARN of the function's requeue"), Ok)
+}
+
+/// What the command line asks for.
+fn wish(args: &args::Replay, console: &Console) -> Result<Wish, Failed> {
+    let request = request(args, console)?;
+    Ok(match &args.resume {
+        Some(id) => Wish::Resume(resumption(id, args)),
+        None => Wish::Begin(Box::new(request)),
+    })
 }
 
 fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {

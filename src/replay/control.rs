@@ -1,5 +1,6 @@
 //! Whoever watches a replay, and the pace at which it goes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -22,6 +23,37 @@ pub trait Control: Sync {
     fn progress(&self, state: &State);
     /// A letter is left out; `at` is its place, in words why.
     fn left_out(&self, at: &At, why: &str);
+}
+
+/// Whoever watches a replay, and whether it must stop for a reason of its own.
+pub(super) struct Switch<'c> {
+    control: &'c dyn Control,
+    is_off: AtomicBool,
+}
+
+impl<'c> Switch<'c> {
+    pub(super) fn new(control: &'c dyn Control) -> Self {
+        Self { control, is_off: AtomicBool::new(false) }
+    }
+
+    /// Has the replay stop after the letters under way.
+    pub(super) fn turn_off(&self) {
+        self.is_off.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Control for Switch<'_> {
+    fn stop(&self) -> bool {
+        self.is_off.load(Ordering::Relaxed) || self.control.stop()
+    }
+
+    fn progress(&self, state: &State) {
+        self.control.progress(state);
+    }
+
+    fn left_out(&self, at: &At, why: &str) {
+        self.control.left_out(at, why);
+    }
 }
 
 /// So many letters a second, for all workers together.

@@ -9,11 +9,8 @@ use jiff::civil::DateTime;
 
 use super::cut::Cuts;
 use super::error::ReplayError;
-use super::store::{Condition, Found, Store};
+use super::store::{AT_ONCE, Condition, Found, Store};
 use super::unit::Unit;
-
-/// Cuts that are read ahead, and written at once, at most.
-const AT_ONCE: usize = 16;
 
 /// How the hour of a folder is written.
 const HOUR: &str = "%Y%m%dT%H";

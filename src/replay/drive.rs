@@ -1,7 +1,7 @@
 //! A replay under way: stage by stage, several units at once.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::bench::{Bench, Limits};
-use super::control::{Control, LOOK, Pace};
+use super::control::{Control, LOOK, Pace, Switch};
 use super::division::{Part, Task, parts};
 use super::error::ReplayError;
 use super::given::Given;
 use super::kept::key_of;
-use super::letter::At;
+use super::ledger::Ledger;
 use super::parts::{Job, Replay, selection, token};
 use super::progress::{Progress, Units};
-use super::ramp::{Stage, budget, stages};
+use super::ramp::{Stage, stages};
 use super::state::{State, Status};
-use super::store::Condition;
+use super::store::{AT_ONCE, Condition, Found};
 use super::unit::Unit;
 use super::worker::{End, Worked};
 
@@ -33,8 +33,8 @@ pub(super) struct Drive<'r> {
     pace: Pace,
     /// One write of how it stands at a time: each needs the tag of the one before.
     saving: tokio::sync::Mutex<()>,
-    /// Whether somebody has stopped it, or a worker came to its end.
-    stopping: AtomicBool,
+    /// Turned off when somebody has stopped it, or a worker came to its end.
+    switch: Switch<'r>,
 }
 
 /// How the sending of a stage ended.
@@ -76,8 +76,8 @@ impl<'r> Drive<'r> {
         let Begun { state, etag, units, known, job, given } = begun;
         let pace = Pace::new(state.request.rate);
         let progress = Mutex::new(Progress::new(state, etag, known, replay.kept.clock.now()));
-        let (saving, stopping) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
-        Self { replay, job, units, given, progress, pace, saving, stopping }
+        let (saving, switch) = (tokio::sync::Mutex::default(), Switch::new(job.control));
+        Self { replay, job, units, given, progress, pace, saving, switch }
     }
 
     /// Takes a replay up: whoever had it under way finds that it is somebody else's.
@@ -97,6 +97,9 @@ impl<'r> Drive<'r> {
         }
         let drive = Self::new(replay, begun);
         drive.save().await?;
+        if !is_new {
+            drive.learn().await?;
+        }
         if is_new || (was_stopped && !settles) {
             // What waits now is no fault of what is sent from here on.
             drive.begin_step(is_new).await?;
@@ -194,9 +197,8 @@ impl<'r> Drive<'r> {
         let state = self.shown();
         let selection = selection(&state, &self.replay.requeue.arn)?;
         let token = token();
-        let budget = AtomicU64::new(budget(state.exact, state.place.judged, state.counts.sent));
-        let watch = Stopping { drive: self };
-        let job = Job { control: &watch, ..self.job };
+        let budget = AtomicU64::new(state.budget());
+        let job = Job { control: &self.switch, ..self.job };
         let given = self.given.as_ref().map(|given| &given.units);
         let limits = Limits { pace: &self.pace, budget: &budget };
         let bench = Bench::new(self.replay, &state, &selection, job, given, limits, &token);
@@ -216,7 +218,7 @@ impl<'r> Drive<'r> {
                 Ok(part_is_through) => is_through &= part_is_through,
                 // The others come to the end of their units.
                 Err(error) => {
-                    self.stopping.store(true, Ordering::Relaxed);
+                    self.switch.turn_off();
                     failed.get_or_insert(error);
                 }
             }
@@ -241,7 +243,7 @@ impl<'r> Drive<'r> {
     async fn worked(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
         if let End::Failed(why) = &worked.end {
             self.with(|progress| progress.state.stop(why.clone()));
-            self.stopping.store(true, Ordering::Relaxed);
+            self.switch.turn_off();
         }
         let now = self.replay.kept.clock.now();
         let is_time = self.with(|progress| {
@@ -250,6 +252,31 @@ impl<'r> Drive<'r> {
         });
         self.job.control.progress(&self.shown());
         if is_time { self.save().await } else { Ok(()) }
+    }
+
+    /// Learns from the ledgers what came of the units of the stage under way: whoever was at work on them may have died
+    /// before telling it, or be at work still.
+    async fn learn(&self) -> Result<(), ReplayError> {
+        let id = self.with(|progress| progress.state.id.clone());
+        let store = &self.replay.kept.store;
+        let units = self.parts().into_iter().flatten().map(|task| task.unit);
+        let read = |unit: usize| async move {
+            Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
+        };
+        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
+        let mut learned = Units::new();
+        while let Some(ledger) = read.next().await {
+            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
+            let Some(entry) = ledger.entry(&id) else { continue };
+            match &entry.done {
+                Some(counts) => learned.ahead.insert(unit as u64, counts.clone()),
+                None => learned.partly.insert(unit as u64, entry.counts()),
+            };
+        }
+        drop(read);
+        let now = self.replay.kept.clock.now();
+        self.with(|progress| progress.learn(learned, now));
+        Ok(())
     }
 
     /// Looks again and again whether somebody has stopped it, until that fails.
@@ -267,7 +294,7 @@ impl<'r> Drive<'r> {
         let (id, taken_up) = self.with(|progress| (progress.state.id.clone(), progress.state.taken_up));
         if let Some(because) = self.replay.kept.stopped(&id, taken_up).await? {
             self.with(|progress| progress.state.stop(because));
-            self.stopping.store(true, Ordering::Relaxed);
+            self.switch.turn_off();
         }
         Ok(())
     }
@@ -291,29 +318,10 @@ impl<'r> Drive<'r> {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed) || self.job.control.stop()
+        self.switch.stop()
     }
 
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Progress) -> T) -> T {
         act(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Whoever watches, and whether the replay must stop.
-struct Stopping<'d, 'r> {
-    drive: &'d Drive<'r>,
-}
-
-impl Control for Stopping<'_, '_> {
-    fn stop(&self) -> bool {
-        self.drive.is_stopped()
-    }
-
-    fn progress(&self, state: &State) {
-        self.drive.job.control.progress(state);
-    }
-
-    fn left_out(&self, at: &At, why: &str) {
-        self.drive.job.control.left_out(at, why);
     }
 }

@@ -11,12 +11,9 @@ use super::error::ReplayError;
 use super::letters::Source;
 use super::request::Request;
 use super::state::{Freed, State};
-use super::store::{Condition, Found, Store};
+use super::store::{AT_ONCE, Condition, Found, Store};
 use super::version::Versioned;
 use crate::clock::Clock;
-
-/// Replays that are read at once.
-const AHEAD: usize = 16;
 
 /// How often a wish to stop is written anew, since somebody else has written one meanwhile.
 const TRIES: u32 = 3;
@@ -72,7 +69,7 @@ impl Replays {
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
         let ids = ids.filter(|id| *id != "queues").map(str::to_owned);
         let read = stream::iter(ids).map(|id| async move { self.store.read::<State>(&key_of(&id)).await });
-        let all: Vec<_> = read.buffered(AHEAD).collect().await;
+        let all: Vec<_> = read.buffered(AT_ONCE).collect().await;
         let all: Result<Vec<_>, _> = all.into_iter().collect();
         Ok(all?.into_iter().flatten().map(|found| found.document).collect())
     }

@@ -1,7 +1,7 @@
 //! The work on a lane of a round, which is one invocation of a function.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::bench::{Bench, Limits};
-use super::control::{Control, LOOK, Pace};
+use super::control::{Control, LOOK, Pace, Switch};
 use super::division::{Part, Task, lanes, parts};
 use super::error::ReplayError;
-use super::letter::At;
 use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::ramp::stages;
@@ -152,9 +151,10 @@ impl Replay {
         // No batch is larger than what goes in a second.
         let state = &State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state.clone() };
         let (pace, budget, token) = (Pace::new(lane.rate), AtomicU64::new(lane.letters), token());
-        let watch = Watch { control: job.control, stopping: AtomicBool::new(false) };
+        let switch = Switch::new(job.control);
         let limits = Limits { pace: &pace, budget: &budget };
-        let bench = Bench::new(self, state, &selection, Job { control: &watch, ..job }, None, limits, &token);
+        let bench =
+            Bench::new(self, state, &selection, Job { control: &switch, ..job }, None, limits, &token);
         let done = || done.lock().unwrap_or_else(PoisonError::into_inner);
         let note = async |task: Task, worked: Worked| {
             done().note(task, worked, self.kept.clock.now());
@@ -176,23 +176,23 @@ impl Replay {
                 }
             }
             // The time of the last letters is over before those of the next round begin.
-            pace.turn(0, || watch.stop()).await;
-            Ok::<_, ReplayError>(())
+            pace.turn(0, || switch.stop()).await;
         });
         let mut looking = pin!(self.keep_looking(lane));
         // What is under way comes to its end.
-        let (worked, looked) = tokio::select! {
-            worked = &mut work => (worked, Ok(())),
+        let looked = tokio::select! {
+            () = &mut work => Ok(()),
             looked = &mut looking => {
-                watch.stopping.store(true, Ordering::Relaxed);
-                (work.await, looked)
+                switch.turn_off();
+                work.await;
+                looked
             }
         };
         if let Err(error) = looked {
             let mut done = done();
             (done.is_through, done.trouble) = (false, Some(error.to_string()));
         }
-        worked
+        Ok(())
     }
 
     /// Looks again and again whether the lane must stop; returns when it must.
@@ -214,25 +214,5 @@ impl Lane {
         let is_under_way = state.is_unfinished() && state.status != Status::Stopped;
         let round = (&state.holder, state.place.rounds, lanes);
         is_under_way && round == (&self.holder, self.round, self.lanes)
-    }
-}
-
-/// Whoever watches, and whether the lane must stop.
-struct Watch<'c> {
-    control: &'c dyn Control,
-    stopping: AtomicBool,
-}
-
-impl Control for Watch<'_> {
-    fn stop(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed) || self.control.stop()
-    }
-
-    fn progress(&self, state: &State) {
-        self.control.progress(state);
-    }
-
-    fn left_out(&self, at: &At, why: &str) {
-        self.control.left_out(at, why);
     }
 }

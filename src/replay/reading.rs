@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::letter::At;
 use super::met::Met;
 use super::state::{Counts, State};
-use super::store::Found;
+use super::store::{AT_ONCE, Found};
 use super::unit::Unit;
 use crate::archive::{Found as Walked, Holds, Unread};
 
@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Between two looks at another's claim.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// Ledgers of an hour that are read at once.
-const LEDGERS_AT_ONCE: usize = 16;
 
 /// A unit as it was read.
 pub(super) struct Read {
@@ -146,7 +143,7 @@ impl Bench<'_> {
                 .map(|(number, key)| async move {
                     Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
                 })
-                .buffered(LEDGERS_AT_ONCE);
+                .buffered(AT_ONCE);
         let mut met = Met::new(self.replay.workers);
         while let Some(ledger) = ledgers.next().await {
             if let (number, Some(found)) = ledger? {

@@ -138,8 +138,9 @@ pub struct Resume {
     pub settle_seconds: Option<u32>,
 }
 
-/// What is asked for by an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is asked for, as an event says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Wish {
     /// A replay begins.
     Begin(Box<Request>),

@@ -18,14 +18,12 @@ use super::division::share;
 use super::drive::{Begun, Drive, Next, Sent};
 use super::error::ReplayError;
 use super::lane::{Lane, LaneDone};
-use super::ledger::Ledger;
 use super::letters::Source;
 use super::parts::{Job, Replay};
 use super::progress::Units;
-use super::ramp::budget;
 use super::request::Wish;
 use super::state::{Round, State, Status};
-use super::store::{Condition, Found};
+use super::store::{AT_ONCE, Condition, Found};
 use super::worker::{End, Worked};
 use crate::policy::Policy;
 
@@ -40,9 +38,6 @@ const MOST_LETTERS: u64 = 1_000_000_000_000;
 
 /// Letters a second that are worth a lane.
 const RATE_OF_A_LANE: u32 = 200;
-
-/// Results of lanes that are read at once.
-const AT_ONCE: usize = 16;
 
 /// What a state machine does next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -110,7 +105,6 @@ impl Replay {
         };
         let drive = Drive::take_up(self, begun).await?;
         if matches!(wish, Wish::Resume(_)) {
-            drive.learn().await?;
             let round = drive.with(|progress| progress.state.place.rounds);
             self.keep_known(&drive, round).await?;
         }
@@ -175,26 +169,22 @@ impl Replay {
                     }
                     drive.judged().await?
                 }
-                Next::Send => match self.round(drive, workers).await? {
-                    Ok(key) => return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) }),
-                    Err(sent) => drive.sent(sent).await?,
+                Next::Send if drive.parts().is_empty() => drive.sent(Sent::Through).await?,
+                Next::Send => match drive.shown().budget() {
+                    0 => drive.sent(Sent::Paused).await?,
+                    budget => {
+                        let key = self.round(drive, workers, budget).await?;
+                        return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) });
+                    }
                 },
             };
         }
     }
 
-    /// Begins a round. Returns the key of its lanes, or how the stage was sent where nothing of it may go.
-    async fn round(&self, drive: &Drive<'_>, workers: usize) -> Result<Result<String, Sent>, ReplayError> {
-        let parts = drive.parts().len();
-        if parts == 0 {
-            return Ok(Err(Sent::Through));
-        }
-        let state = drive.shown();
+    /// Begins a round that may send so many letters. Returns the key of its lanes.
+    async fn round(&self, drive: &Drive<'_>, workers: usize, budget: u64) -> Result<String, ReplayError> {
+        let (state, parts) = (drive.shown(), drive.parts().len());
         let rate = state.request.rate;
-        let budget = budget(state.exact, state.place.judged, state.counts.sent);
-        if budget == 0 {
-            return Ok(Err(Sent::Paused));
-        }
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         // A lane is paid for while it waits for its share of the rate.
         let lanes = workers.min(parts).min(small(rate.div_ceil(RATE_OF_A_LANE).into())).min(small(budget));
@@ -225,7 +215,7 @@ impl Replay {
         let key = format!("{}/rounds/{number:06}.jsonl", state.id);
         let written = self.kept.store.write_text(&key, lines, Condition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(state.id))?;
-        Ok(Ok(self.kept.store.key(&key)))
+        Ok(self.kept.store.key(&key))
     }
 
     /// Notes what came of a round.
@@ -294,32 +284,5 @@ impl Replay {
         let (id, holder) = (replay.id.clone(), replay.holder.clone());
         let bucket = self.kept.store.bucket().to_owned();
         Turn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
-    }
-}
-
-impl Drive<'_> {
-    /// Learns from the ledgers what came of the units of the stage under way, whoever was at work on them: an execution that
-    /// has ended does not tell it.
-    pub(super) async fn learn(&self) -> Result<(), ReplayError> {
-        let id = self.with(|progress| progress.state.id.clone());
-        let store = &self.replay.kept.store;
-        let units = self.parts().into_iter().flatten().map(|task| task.unit);
-        let read = |unit: usize| async move {
-            Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
-        };
-        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
-        let mut learned = Units::new();
-        while let Some(ledger) = read.next().await {
-            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
-            let Some(entry) = ledger.entry(&id) else { continue };
-            match &entry.done {
-                Some(counts) => learned.ahead.insert(unit as u64, counts.clone()),
-                None => learned.partly.insert(unit as u64, entry.counts()),
-            };
-        }
-        drop(read);
-        let now = self.replay.kept.clock.now();
-        self.with(|progress| progress.learn(learned, now));
-        Ok(())
     }
 }

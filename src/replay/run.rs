@@ -20,7 +20,7 @@ use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, plan, whole_days};
 use super::progress::Units;
 use super::ramp::stages;
-use super::request::{Request, Resume};
+use super::request::{Request, Resume, Wish};
 use super::state::{Counts, Place, State, Status};
 use super::store::{Condition, Found};
 use super::unit::Unit;
@@ -33,6 +33,25 @@ use crate::policy::Policy;
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
 impl Replay {
+    /// Does what is asked for: begins a replay, goes on with one, or counts what one would send.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`]; what happens to single letters is never one.
+    pub async fn run(
+        &self,
+        wish: &Wish,
+        source: &Source,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<State, ReplayError> {
+        match wish {
+            Wish::Begin(request) if request.dry_run => self.dry_run(request, source, policy, control).await,
+            Wish::Begin(request) => self.begin(request, source, policy, control).await,
+            Wish::Resume(resume) => self.resume(resume, source, policy, control).await,
+        }
+    }
+
     /// Counts what a replay would send now, and writes nothing at all.
     ///
     /// # Errors
@@ -131,15 +150,7 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<State, ReplayError> {
         let begun = self.gone_on(resume, Job { source, policy, control }).await?;
-        let was_in_rounds = begun.state.round.is_some();
-        Box::pin(async {
-            let drive = Drive::take_up(self, begun).await?;
-            if was_in_rounds {
-                drive.learn().await?;
-            }
-            drive.to_its_end().await
-        })
-        .await
+        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
     }
 
     /// Reads a replay that goes on.

@@ -8,11 +8,9 @@ use futures_util::stream::{self, StreamExt};
 use super::error::ReplayError;
 use super::kept::Replays;
 use super::ledger::Ledger;
+use super::store::AT_ONCE;
 use super::unit::Unit;
 use crate::archive::{Archived, Identity, Object};
-
-/// Ledgers that are read at once.
-const AHEAD: usize = 16;
 
 /// The letters that replays have sent. Those of one hour of a queue are held at a time.
 #[derive(Debug)]
@@ -75,7 +73,7 @@ impl Sent {
             let keys = keys.filter(|key| Unit::number_of(key).is_some());
             let mut ledgers = stream::iter(keys)
                 .map(|key| async move { store.read::<Ledger>(&key).await })
-                .buffer_unordered(AHEAD);
+                .buffer_unordered(AT_ONCE);
             while let Some(ledger) = ledgers.next().await {
                 letters.extend(ledger?.iter().flat_map(|found| found.document.sent(None)).copied());
             }

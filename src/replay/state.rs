@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::ramp::budget;
 use super::request::Request;
 use super::version::Versioned;
 use crate::arn::Arn;
@@ -201,6 +202,11 @@ impl State {
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.freed.is_none() && !matches!(self.status, Status::DryRun | Status::Done)
+    }
+
+    /// How many letters may go before it is looked at what came back.
+    pub(super) fn budget(&self) -> u64 {
+        budget(self.exact, self.place.judged, self.counts.sent)
     }
 
     pub(super) fn stop(&mut self, because: String) {

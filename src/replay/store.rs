@@ -28,6 +28,9 @@ use crate::archive::folder;
 use crate::clients::{ServerTime, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
+/// Documents that are read or written at once.
+pub(super) const AT_ONCE: usize = 16;
+
 /// How often a write is tried that meets another one, and the wait between.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
