@@ -33,6 +33,9 @@ const NAME: &str = "the replay function";
 /// Units that are worked on at once where one invocation does it all.
 const WORKERS: usize = 4;
 
+/// Parts of a lane that are sent at once: while one waits for its ledger, another sends.
+pub const LANE_WORKERS: usize = 2;
+
 /// Lanes of a round at most: <https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html>
 const MAX_LANES: usize = 1000;
 
@@ -177,7 +180,7 @@ impl ReplayFunction {
 
     /// A lane of a round.
     async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
-        let parts = Parts { workers: 1, ..self.parts()?.clone() };
+        let parts = Parts { workers: LANE_WORKERS, ..self.parts()?.clone() };
         let done = Replay::new(parts).lane(lane, Some(&self.policy), control).await?;
         let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
         let trouble = done.and_then(|done| done.failed.or(done.trouble));

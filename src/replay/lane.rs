@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -161,7 +162,11 @@ impl Replay {
             Ok(())
         };
         let mut work = pin!(async {
-            for part in parts {
+            let work = stream::iter(parts).for_each_concurrent(self.workers, |part| async {
+                // As many letters went as may, or none can be sent.
+                if done().is_paused || done().failed.is_some() {
+                    return;
+                }
                 let is_through = match bench.part(units, part, note).await {
                     Ok(is_through) => is_through,
                     // The other parts are none the worse for it. Whether somebody has taken the replay up, it is looked for.
@@ -171,10 +176,8 @@ impl Replay {
                     }
                 };
                 done().is_through &= is_through;
-                if done().is_paused || done().failed.is_some() {
-                    break;
-                }
-            }
+            });
+            work.await;
             // The time of the last letters is over before those of the next round begin.
             pace.turn(0, || switch.stop()).await;
         });

@@ -230,7 +230,7 @@ impl Request {
     /// The same for what can be changed when a replay goes on.
     pub(super) fn check_pace(&self) -> Result<(), Vec<String>> {
         let checks = [
-            (!(1..=100_000).contains(&self.rate)).then(|| "rate: must be from 1 to 100000".to_owned()),
+            (!(1..=1_000_000).contains(&self.rate)).then(|| "rate: must be from 1 to 1000000".to_owned()),
             (self.threshold > 100).then(|| "threshold: must be from 0 to 100".to_owned()),
             (self.settle_seconds > 3600).then(|| "settleSeconds: must be from 0 to 3600".to_owned()),
         ];

@@ -117,8 +117,8 @@ pub(crate) struct EndReplay {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How fast")]
 pub(crate) struct Pace {
-    /// Letters a second, 1 to 100000 [default: 100]
-    #[arg(long, value_name = "LETTERS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Letters a second, 1 to 1000000 [default: 100]
+    #[arg(long, value_name = "LETTERS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,
     /// Steps: per cents of the letters that are sent when each ends [default: 1,5,20,100]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',')]

@@ -267,7 +267,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
     for (args, said) in [
         (&["--ramp", "5,1,100"][..], "ramp: must be rising"),
         (&["--ramp", "5,50"], "ramp: must be rising"),
-        (&["--rate", "0"], "0 is not in 1..=100000"),
+        (&["--rate", "0"], "0 is not in 1..=1000000"),
         (&["--threshold", "101"], "101 is not in 0..=100"),
         (&["--settle", "2h"], "must be 0 s to one hour"),
         (&["--to", "the moon"], "must be topic, or the ARN of"),

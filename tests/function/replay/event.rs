@@ -101,7 +101,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
         (
             &ACTIVE,
             &json!({ "rate": 0, "threshold": 101 }),
-            "rate: must be from 1 to 100000; threshold: must be from 0 to 100",
+            "rate: must be from 1 to 1000000; threshold: must be from 0 to 100",
         ),
         (&ACTIVE, &json!({ "ramp": [5, 5, 100] }), "ramp: must be rising per cents, the last of them 100"),
         (&ACTIVE, &json!({ "cutOff": at(START + 60_000).to_string() }), "cutOff: must not lie in the future"),

@@ -174,6 +174,23 @@ async fn no_more_letters_a_second_than_the_rate_whatever_the_number_of_rounds() 
     }
 }
 
+/// While one part waits for its ledger, another sends.
+#[tokio::test(start_paused = true)]
+async fn a_lane_sends_several_parts_at_once() {
+    let took = async |workers| {
+        let world = World { workers, ..hours(8) };
+        world.faults(|_| Fault::Pass.after(Duration::from_millis(10)));
+        let begin = wish(json!({ "ramp": [100], "rate": 100_000, "threshold": 100 }));
+        let turn =
+            world.replay().first_turn(&Wish::Begin(Box::new(begin)), 1, None, &Operator::default()).await;
+        let began = tokio::time::Instant::now();
+        Machine::new(&world, 1).send(&turn.unwrap()).await;
+        began.elapsed()
+    };
+    let (one, two) = (took(1).await, took(2).await);
+    assert!(two < one * 7 / 10, "{one:?} {two:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_counted() {
     for nth in 0..5 {

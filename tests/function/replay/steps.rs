@@ -264,7 +264,7 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
         world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await
     };
     for (change, why) in [
-        (Resume { rate: Some(0), ..resume(&stopped.id) }, "rate: must be from 1 to 100000"),
+        (Resume { rate: Some(0), ..resume(&stopped.id) }, "rate: must be from 1 to 1000000"),
         (Resume { threshold: Some(101), ..resume(&stopped.id) }, "threshold: must be from 0 to 100"),
         (
             Resume { settle_seconds: Some(3601), ..resume(&stopped.id) },
