@@ -126,3 +126,4 @@ $(VENV)/installed: local/requirements.txt
 	@touch $@
 
 include .ci/tools.mk
+include .ci/release.mk

@@ -1,0 +1,24 @@
+# What a release is made of: docs/releasing.md. The function is linked as `make package` links it; the operator's tool with
+# musl, so that one file runs on any Linux.
+ARCHS ?= arm64 x86_64
+DIST := target/dist
+BUILT := target/built
+.PHONY: release
+
+release: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+release: export SAM_CLI_TELEMETRY = 0
+release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in target/dist: [ARCHS=x86_64] [BUCKET=my-bucket] [PREFIX=sns-redrive]
+	@test -z "$$(git status --porcelain)" || { echo 'make release needs a clean work tree: the release names the commit that it is made of'; exit 2; }
+	rm -rf $(DIST) $(BUILT) && mkdir -p $(DIST)
+	@set -e; for arch in $(ARCHS); do processor=$$(echo $$arch | sed s/arm64/aarch64/); set -x; \
+	  cargo lambda build --locked --release --target $$processor-unknown-linux-gnu --lambda-dir $(BUILT)/$$arch \
+	      --bin sns-redrive --bin sns-redrive-replay; \
+	  cargo lambda build --locked --release --target $$processor-unknown-linux-musl --lambda-dir $(BUILT)/$$arch \
+	      --package redrivectl --bin redrivectl; \
+	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \
+	done
+	$(PY) -m local.release --built $(BUILT) --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
+	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml
+	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml
+	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/operations.yaml
+	cd $(DIST) && sha256sum --check --quiet SHA256SUMS

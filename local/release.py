@@ -1,0 +1,200 @@
+"""Makes the files of a release out of what `make release` has built: docs/releasing.md."""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import re
+import struct
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from local.stack import ROOT
+
+FUNCTIONS = ["sns-redrive", "sns-redrive-replay"]
+TOOL = "redrivectl"
+# Each template with the function that it deploys.
+TEMPLATES = {"template.yaml": "sns-redrive", "operations.yaml": "sns-redrive-replay"}
+# What an ELF file says of its processor: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
+MACHINES = {"arm64": 183, "x86_64": 62}
+SUMS = "SHA256SUMS"
+PROVENANCE = "provenance.intoto.json"
+# The same in every archive, so that the same binary gives the same file.
+ARCHIVED = datetime(1980, 1, 1, tzinfo=UTC)
+
+CODE_PARAMETERS = """
+Parameters:
+  CodeBucket:
+    Type: String{bucket}
+    AllowedPattern: ^[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]$
+    ConstraintDescription: an S3 bucket's name
+    Description: The bucket in this region that holds the released zip.
+  CodePrefix:
+    Type: String
+    Default: {prefix}
+    Description: The folder in CodeBucket that holds {function}-<Architecture>.zip.
+"""
+CODE_URI = """
+      CodeUri:
+        Bucket: !Ref CodeBucket
+        Key: !Sub ${{CodePrefix}}/{function}-${{Architecture}}.zip
+"""
+# How `sam build` would build the function again.
+BUILD_METADATA = """
+    Metadata:
+      BuildMethod: rust-cargolambda
+      BuildProperties: {{ Binary: {function} }}
+"""
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    version, out = version_of_workspace(), options.out
+    for arch in options.arch:
+        built = options.built / arch
+        for function in FUNCTIONS:
+            (out / f"{function}-{arch}.zip").write_bytes(lambda_zip(binary(built / function / "bootstrap", arch)))
+        tool = tool_archive(binary(built / TOOL / "bootstrap", arch), f"{TOOL}-{version}")
+        (out / f"{TOOL}-{version}-linux-{arch}.tar.gz").write_bytes(tool)
+    prefix = options.prefix or f"sns-redrive/{version}"
+    for name, function in TEMPLATES.items():
+        (out / name).write_text(packaged((ROOT / name).read_text(), function, prefix, options.bucket))
+    digests = digests_of(out)
+    (out / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    (out / PROVENANCE).write_text(json.dumps(provenance(digests, options, version), indent=1) + "\n")
+    for name in [*digests, SUMS, PROVENANCE]:
+        print(f"{out / name}: {(out / name).stat().st_size:,} bytes")
+
+
+def version_of_workspace():
+    return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--built", type=Path, required=True, help="<arch>/<binary>/bootstrap for each binary")
+    parser.add_argument("--out", type=Path, required=True, help="a folder, with the SBOMs in it")
+    parser.add_argument("--bucket", default="", help="the default of the templates' CodeBucket")
+    parser.add_argument("--prefix", default="", help="the default of the templates' CodePrefix")
+    parser.add_argument("arch", nargs="+", choices=MACHINES)
+    return parser.parse_args(arguments)
+
+
+def binary(path, arch):
+    """Returns an executable, which must be one for this processor."""
+    content = path.read_bytes()
+    (machine,) = struct.unpack_from("<H", content, 18)
+    if content[:4] != b"\x7fELF" or machine != MACHINES[arch]:
+        raise SystemExit(f"{path} is not a Linux executable for {arch}")
+    return content
+
+
+def lambda_zip(bootstrap):
+    """Returns the package of a function, as Lambda's provided.al2023 takes it."""
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
+        entry = zipfile.ZipInfo("bootstrap", ARCHIVED.timetuple()[:6])
+        entry.create_system = 3
+        entry.external_attr = 0o100755 << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(entry, bootstrap, compresslevel=9)
+    return package.getvalue()
+
+
+def tool_archive(tool, folder):
+    """Returns the tool with its licence and its manual, as package managers unpack it into a prefix."""
+    packed = io.BytesIO()
+    files = {
+        f"bin/{TOOL}": (tool, 0o755),
+        f"share/doc/{TOOL}/LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
+        f"share/doc/{TOOL}/{TOOL}.md": ((ROOT / "docs" / f"{TOOL}.md").read_bytes(), 0o644),
+    }
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, (content, mode) in files.items():
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mode, entry.mtime = len(content), mode, int(ARCHIVED.timestamp())
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def packaged(template, function, prefix, bucket=""):
+    """Returns a template whose function comes from a bucket, which is a parameter: nobody has to build anything."""
+    default = f"\n    Default: {bucket}" if bucket else ""
+    parameters = CODE_PARAMETERS.format(function=function, prefix=prefix, bucket=default)
+    template = replaced_once(template, "\nParameters:\n", parameters)
+    template = replaced_once(template, BUILD_METADATA.format(function=function), "\n")
+    return replaced_once(template, "\n      CodeUri: .\n", CODE_URI.format(function=function))
+
+
+def replaced_once(text, old, new):
+    if text.count(old) != 1:
+        raise SystemExit(f"the template has {old.strip()!r} {text.count(old)} times: local/release.py replaces it once")
+    return text.replace(old, new)
+
+
+def digests_of(folder):
+    """Returns the SHA-256 of each file, by name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def provenance(digests, options, version):
+    """Returns an in-toto statement of what was built from which commit by which tools: https://slsa.dev/spec/v1.0/provenance
+
+    Nobody has signed it. The release workflow has GitHub attest the same files.
+    """
+    commit = said(["git", "rev-parse", "HEAD"])
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:sns-redrive:make-release:1",
+                "externalParameters": {
+                    "version": version,
+                    "architectures": options.arch,
+                    "bucket": options.bucket,
+                    "prefix": options.prefix,
+                },
+                "internalParameters": {
+                    "rustc": said(["rustc", "--version"]),
+                    "cargo-lambda": pinned("cargo-lambda"),
+                    "ziglang": pinned("ziglang"),
+                },
+                "resolvedDependencies": [
+                    {"name": "source", "digest": {"gitCommit": commit}},
+                    {"name": "Cargo.lock", "digest": {"sha256": hashlib.sha256(lock_file()).hexdigest()}},
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": "urn:sns-redrive:make-release"},
+                "metadata": {"finishedOn": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")},
+            },
+        },
+    }
+
+
+def lock_file():
+    return (ROOT / "Cargo.lock").read_bytes()
+
+
+def pinned(package):
+    """Returns the version of a package that local/requirements.txt names."""
+    requirements = (ROOT / "local" / "requirements.txt").read_text()
+    return re.search(rf"^{re.escape(package)}==(\S+)", requirements, re.MULTILINE)[1]
+
+
+def said(command):
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

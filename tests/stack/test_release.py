@@ -1,0 +1,126 @@
+"""What `make release` makes of the templates and of the built functions."""
+
+import base64
+import hashlib
+import io
+import json
+import platform
+import tarfile
+import zipfile
+
+import pytest
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+from local import release
+from local.deploy import (
+    NoManagedPolicies,
+    built_function,
+    create,
+    leave_out,
+    template_as_written,
+    with_batch_names,
+    with_conditions,
+    with_numbers,
+)
+from local.metrics import lower_alarms
+from local.stack import REGION, ROOT
+
+
+@pytest.mark.parametrize(("name", "function"), release.TEMPLATES.items())
+def test_the_released_template_differs_in_where_the_code_is(name, function):
+    text = release.packaged((ROOT / name).read_text(), function, "sns-redrive/1.2.3")
+    released, written = yaml_parse(text), template_as_written(name)
+    bucket, prefix = released["Parameters"].pop("CodeBucket"), released["Parameters"].pop("CodePrefix")
+    [deployed] = [r for r in released["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
+    assert "Default" not in bucket
+    assert prefix["Default"] == "sns-redrive/1.2.3"
+    assert deployed["Properties"]["CodeUri"] == {
+        "Bucket": {"Ref": "CodeBucket"},
+        "Key": {"Fn::Sub": f"${{CodePrefix}}/{function}-${{Architecture}}.zip"},
+    }
+    [built] = [r for r in written["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
+    assert built.pop("Metadata")["BuildProperties"] == {"Binary": function}
+    deployed["Properties"]["CodeUri"] = built["Properties"]["CodeUri"]
+    assert released == written
+
+
+def test_the_released_template_deploys_the_released_package(stack, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    package = release.lambda_zip(built_function().read_bytes())
+    values = {"CodeBucket": "releases", "TopicArns": "arn:aws:sns:eu-central-1:000000000000:orders"}
+    s3 = stack.client("s3")
+    s3.create_bucket(Bucket="releases", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket="releases", Key="sns-redrive/1.2.3/sns-redrive-arm64.zip", Body=package)
+
+    text = release.packaged((ROOT / "template.yaml").read_text(), "sns-redrive", "sns-redrive/1.2.3")
+    template = transform(yaml_parse(text), dict(values), NoManagedPolicies())
+    template = with_conditions(with_batch_names(with_numbers(template, values)), values)
+    lower_alarms(template, "released", None)
+    leave_out(template)
+    outputs = create(stack, "s3://releases/template", "released", template, values)
+
+    deployed = stack.client("lambda").get_function_configuration(FunctionName=outputs["FunctionName"])
+    assert deployed["CodeSha256"] == base64.b64encode(hashlib.sha256(package).digest()).decode()
+
+
+def test_a_template_that_cannot_be_packaged_is_refused():
+    with pytest.raises(SystemExit, match="CodeUri"):
+        release.packaged(
+            (ROOT / "template.yaml").read_text().replace("CodeUri: .", "CodeUri: ./src"), "sns-redrive", "p"
+        )
+
+
+def test_the_same_binary_gives_the_same_archives(tmp_path):
+    bootstrap = built_function().read_bytes()[:100_000]
+    package = release.lambda_zip(bootstrap)
+    assert package == release.lambda_zip(bootstrap)
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        [entry] = archive.infolist()
+        assert (entry.filename, entry.external_attr >> 16) == ("bootstrap", 0o100755)
+        assert archive.read(entry) == bootstrap
+    packed = release.tool_archive(bootstrap, "redrivectl-1.2.3")
+    assert packed == release.tool_archive(bootstrap, "redrivectl-1.2.3")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    tool = tmp_path / "redrivectl-1.2.3" / "bin" / "redrivectl"
+    assert tool.read_bytes() == bootstrap
+    assert tool.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_binary_for_another_processor_is_refused():
+    here = this_processor()
+    [other] = set(release.MACHINES) - {here}
+    assert release.binary(built_function(), here)
+    with pytest.raises(SystemExit, match=f"is not a Linux executable for {other}"):
+        release.binary(built_function(), other)
+
+
+def this_processor():
+    return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
+    arch = this_processor()
+    built, out = tmp_path / "built", tmp_path / "dist"
+    out.mkdir()
+    for name in [*release.FUNCTIONS, release.TOOL]:
+        (built / arch / name).mkdir(parents=True)
+        (built / arch / name / "bootstrap").write_bytes(built_function().read_bytes()[:100_000])
+    release.main(["--built", str(built), "--out", str(out), "--bucket", "releases", arch])
+
+    files = {path.name for path in out.iterdir()} - {release.SUMS, release.PROVENANCE}
+    version = release.version_of_workspace()
+    assert files == {
+        f"sns-redrive-{arch}.zip",
+        f"sns-redrive-replay-{arch}.zip",
+        f"redrivectl-{version}-linux-{arch}.tar.gz",
+        "template.yaml",
+        "operations.yaml",
+    }
+    sums = dict(reversed(line.split("  ")) for line in (out / release.SUMS).read_text().splitlines())
+    assert sums == {name: digest for name, digest in release.digests_of(out).items() if name in files}
+    statement = json.loads((out / release.PROVENANCE).read_text())
+    assert {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]} == sums
+    [source] = [d for d in statement["predicate"]["buildDefinition"]["resolvedDependencies"] if d["name"] == "source"]
+    assert len(source["digest"]["gitCommit"]) == 40
