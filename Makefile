@@ -83,7 +83,7 @@ sabotage: ## Break the software in known ways, which a proof must notice: [ONLY=
 # fuzz/ is a workspace of its own, with a lock file that must follow the function's dependencies.
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0
-lint: $(VENV)/installed ## Formatting, clippy, and the linters of the template and of the Python code
+lint: $(VENV)/installed ## Formatting, clippy, and the linters of the templates, the workflows and the Python code
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null

