@@ -120,6 +120,7 @@ build:
 
 # --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
 $(VENV)/installed: local/requirements.txt
+	@test ! -L $(VENV) || { echo '$(VENV) is a link: venv would empty what it points to. Run make there, or remove the link'; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement local/requirements.txt
