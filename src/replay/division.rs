@@ -24,7 +24,7 @@ pub(super) fn parts(
     stages: &[Stage],
     place: &Place,
     known: &Units,
-    is_fifo: bool,
+    in_order: bool,
 ) -> Vec<Part> {
     let first = usize::try_from(place.units).unwrap_or(usize::MAX);
     let is_last = place.stage + 1 >= stages.len();
@@ -42,7 +42,7 @@ pub(super) fn parts(
         }
         let most = (!is_last && before > end).then_some(end - starts);
         let task = Task { unit: number, most };
-        let hour = if is_fifo { "" } else { unit.hour.as_str() };
+        let hour = if in_order { "" } else { unit.hour.as_str() };
         let part = *part_of.entry((unit.queue.as_str(), hour)).or_insert(parts.len());
         match parts.get_mut(part) {
             Some(part) => part.push(task),

@@ -17,7 +17,7 @@ use super::kept::key_of;
 use super::ledger::Ledger;
 use super::parts::{Job, Replay, selection, token};
 use super::progress::{Progress, Units};
-use super::ramp::{Stage, stages};
+use super::ramp::Stage;
 use super::state::{State, Status};
 use super::store::{AT_ONCE, Condition, Found};
 use super::unit::Unit;
@@ -147,6 +147,10 @@ impl<'r> Drive<'r> {
         if number < self.stages().len() {
             return Ok(if status == Status::Settling { Next::Wait } else { Next::Send });
         }
+        if self.is_dry_run() {
+            self.with(|progress| progress.state.status = Status::DryRun);
+            return Ok(Next::End);
+        }
         let came_back = self.came_back().await?;
         self.with(|progress| {
             progress.state.came_back = came_back;
@@ -174,6 +178,10 @@ impl<'r> Drive<'r> {
         let stages = self.stages();
         let number = self.with(|progress| progress.state.place.stage);
         let Some(stage) = stages.get(number).copied() else { return self.next().await };
+        if self.is_dry_run() {
+            self.with(|progress| progress.state.place.stage += 1);
+            return self.next().await;
+        }
         if !self.judge(stage, &stages).await? {
             return Ok(Next::End);
         }
@@ -183,7 +191,11 @@ impl<'r> Drive<'r> {
     }
 
     pub(super) fn stages(&self) -> Vec<Stage> {
-        self.with(|progress| stages(&progress.state.request.ramp, progress.state.letters))
+        self.with(|progress| progress.state.stages())
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.with(|progress| progress.state.request.dry_run)
     }
 
     /// Whether the step has sent something.
@@ -234,9 +246,11 @@ impl<'r> Drive<'r> {
 
     /// What is left of the stage under way.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let is_fifo = self.replay.requeue.arn.is_fifo();
         let stages = self.stages();
-        self.with(|progress| parts(&self.units, &stages, &progress.state.place, progress.units(), is_fifo))
+        self.with(|progress| {
+            let in_order = self.replay.keeps_order(&progress.state.request);
+            parts(&self.units, &stages, &progress.state.place, progress.units(), in_order)
+        })
     }
 
     /// Notes what came of a unit.

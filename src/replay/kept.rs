@@ -83,7 +83,8 @@ impl Replays {
         let given = digest(source);
         let is_same = |state: &State| {
             let other = &state.request;
-            (&other.select, &other.to, other.again) == (&request.select, &request.to, request.again)
+            !other.dry_run
+                && (&other.select, &other.to, other.again) == (&request.select, &request.to, request.again)
                 && state.given == given
         };
         let all = self.all().await?;

@@ -15,7 +15,6 @@ use super::division::{Part, Task, lanes, parts};
 use super::error::ReplayError;
 use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
-use super::ramp::stages;
 use super::request::Request;
 use super::state::{Counts, State, Status};
 use super::store::{Condition, Found};
@@ -123,9 +122,10 @@ impl Replay {
             return Ok(None);
         }
         let units = self.units(&lane.id).await?;
-        let stages = stages(&state.request.ramp, state.letters);
+        let stages = state.stages();
         let known = self.known(&state).await?.unwrap_or_default();
-        let parts = parts(&units, &stages, &state.place, &known, self.requeue.arn.is_fifo());
+        let in_order = self.keeps_order(&state.request);
+        let parts = parts(&units, &stages, &state.place, &known, in_order);
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
         let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
         Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;

@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `request` | what is asked for |
 //! | `run` | begins or goes on |
+//! | `dry_run` | counts what would be sent |
 //! | `kept` | shows, stops and frees |
 //! | `sent` | tells which archived letters were sent |
 //! | `given` | finds records that are given in the archive |
@@ -50,6 +51,7 @@ mod cut;
 mod cuts;
 mod division;
 mod drive;
+mod dry_run;
 mod error;
 mod given;
 mod judgement;

@@ -4,6 +4,7 @@ use super::control::Control;
 use super::error::ReplayError;
 use super::kept::Replays;
 use super::letters::Source;
+use super::request::Request;
 use super::requeue::{Requeue, TAG};
 use super::state::State;
 use crate::archive::{Listing, Object, Selection, Walk, keys_of};
@@ -66,6 +67,11 @@ impl Replay {
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();
         Self { s3: clients.s3, bucket, prefix, kept, requeue, workers: workers.max(1) }
+    }
+
+    /// Whether letters go in the order in which they were archived. What is only counted has none.
+    pub(super) fn keeps_order(&self, request: &Request) -> bool {
+        self.requeue.arn.is_fifo() && !request.dry_run
     }
 
     /// What is kept of replays.

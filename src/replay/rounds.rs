@@ -36,6 +36,9 @@ const LOOK: i64 = 60;
 /// As many letters as nobody sends: Step Functions hands numbers on as JavaScript has them, which are exact below 2^53.
 const MOST_LETTERS: u64 = 1_000_000_000_000;
 
+/// Units of a dry run that are counted at once, each of a thousand letters at most: half a minute with 256 MB.
+const FEW_UNITS: usize = 50;
+
 /// Letters a second that are worth a lane.
 const RATE_OF_A_LANE: u32 = 200;
 
@@ -82,7 +85,8 @@ pub struct Resumption {
 }
 
 impl Replay {
-    /// Begins or resumes a replay that goes in rounds of `workers` lanes at most. A dry run is at its end at once.
+    /// Begins or resumes a replay that goes in rounds of `workers` lanes at most. A dry run of few letters is at its end at
+    /// once, and writes nothing; the lanes of another write down what they have counted.
     ///
     /// # Errors
     ///
@@ -96,11 +100,14 @@ impl Replay {
     ) -> Result<Turn, ReplayError> {
         let job = Job { source: &Source::Archive, policy, control };
         let begun = match wish {
-            Wish::Begin(request) if request.dry_run => {
-                let state = self.dry_run(request, job.source, policy, control).await?;
-                return Ok(self.turn(TurnKind::End, state));
+            Wish::Begin(request) => {
+                if request.dry_run
+                    && let Some(state) = Box::pin(self.dry_run_of(request, job, FEW_UNITS)).await?
+                {
+                    return Ok(self.turn(TurnKind::End, state));
+                }
+                self.begun(request, job).await?
             }
-            Wish::Begin(request) => self.begun(request, job).await?,
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
         let drive = Drive::take_up(self, begun).await?;
@@ -187,7 +194,8 @@ impl Replay {
         let rate = state.request.rate;
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         // A lane is paid for while it waits for its share of the rate.
-        let lanes = workers.min(parts).min(small(rate.div_ceil(RATE_OF_A_LANE).into())).min(small(budget));
+        let paid = if state.request.dry_run { workers } else { small(rate.div_ceil(RATE_OF_A_LANE).into()) };
+        let lanes = workers.min(parts).min(paid).min(small(budget));
         let before = state.round.clone().unwrap_or_default();
         let number = state.place.rounds + 1;
         let line = |lane| {

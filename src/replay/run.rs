@@ -1,13 +1,9 @@
 //! The beginning of a replay, and its resumption.
 
-use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
-
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::bench::{Bench, Limits};
-use super::control::{Control, Pace};
+use super::control::Control;
 use super::division::spread;
 use super::drive::{Begun, Drive};
 use super::error::ReplayError;
@@ -15,11 +11,9 @@ use super::given::Given;
 use super::kept::{digest, key_of};
 use super::letter::At;
 use super::letters::Source;
-use super::met::Met;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, plan, whole_days};
 use super::progress::Units;
-use super::ramp::stages;
 use super::request::{Request, Resume, Wish};
 use super::state::{Counts, Place, State, Status};
 use super::store::{Condition, Found};
@@ -52,52 +46,6 @@ impl Replay {
         }
     }
 
-    /// Counts what a replay would send now, and writes nothing at all.
-    ///
-    /// # Errors
-    ///
-    /// [`ReplayError`].
-    pub async fn dry_run(
-        &self,
-        request: &Request,
-        source: &Source,
-        policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<State, ReplayError> {
-        let job = Job { source, policy, control };
-        let (mut state, plan, given) = Box::pin(self.planned(request, job, false)).await?;
-        let selection = selection(&state, &self.requeue.arn)?;
-        let (pace, budget) = (Pace::new(request.rate), AtomicU64::new(0));
-        let given_units = given.as_ref().map(|given| &given.units);
-        let begun = state.clone();
-        let bench = Bench::new(
-            self,
-            &begun,
-            &selection,
-            job,
-            given_units,
-            Limits { pace: &pace, budget: &budget },
-            "",
-        );
-        let (mut met, mut touched) = (Met::new(1), HashSet::new());
-        for (place, unit) in plan.units.iter().enumerate() {
-            if place == 0 || !unit.is_near(&plan.units[place - 1]) {
-                met = Met::new(1);
-                let folder = Unit::folder(&unit.queue, &unit.hour);
-                touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
-            }
-            // What no replay has touched, and what the index alone decides, need not be read.
-            if unit.exact && given.is_none() && !touched.contains(&unit.key()) {
-                state.counts.sent += unit.letters;
-                continue;
-            }
-            let Some(read) = bench.read(unit).await? else { return Err(ReplayError::NotPlanned) };
-            state.counts.add(&bench.count(unit, read, &mut met));
-        }
-        state.status = Status::DryRun;
-        Ok(state)
-    }
-
     /// Begins a replay. Returns when all is sent, when it must stop, or when `control` says so; the state tells which.
     /// Where the redrive policy is known, letters without a target by it are left out.
     ///
@@ -124,8 +72,7 @@ impl Replay {
         for queue in &plan.queues {
             self.watch(queue, &mut state, job.control).await;
         }
-        let stages = stages(&state.request.ramp, state.letters);
-        state.step = stages.first().map_or(1, |stage| stage.step);
+        state.step = state.stages().first().map_or(1, |stage| stage.step);
         let line = |unit| serde_json::to_string(unit).map(|line| line + "\n");
         let text: Result<String, _> = plan.units.iter().map(line).collect();
         let text = text.map_err(|_| ReplayError::Broken(state.id.clone()))?;
@@ -200,7 +147,7 @@ impl Replay {
     }
 
     /// A replay that begins: how it stands, its units, and where records are given these by unit.
-    async fn planned(
+    pub(super) async fn planned(
         &self,
         request: &Request,
         job: Job<'_>,

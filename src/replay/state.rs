@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::ramp::budget;
+use super::ramp::{Stage, budget, stages};
 use super::request::Request;
 use super::version::Versioned;
 use crate::arn::Arn;
@@ -204,9 +204,19 @@ impl State {
         self.freed.is_none() && !matches!(self.status, Status::DryRun | Status::Done)
     }
 
+    /// Its stages. What is only counted needs no steps.
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        match self.letters {
+            0 => Vec::new(),
+            end if self.request.dry_run => vec![Stage { step: 1, end, settles: false }],
+            letters => stages(&self.request.ramp, letters),
+        }
+    }
+
     /// How many letters may go before it is looked at what came back.
     pub(super) fn budget(&self) -> u64 {
-        budget(self.exact, self.place.judged, self.counts.sent)
+        let is_exact = self.exact || self.request.dry_run;
+        budget(is_exact, self.place.judged, self.counts.sent)
     }
 
     pub(super) fn stop(&mut self, because: String) {

@@ -83,6 +83,9 @@ impl Bench<'_> {
         most: Option<u64>,
         met: &mut Met,
     ) -> Result<Worked, ReplayError> {
+        if self.request.dry_run {
+            return Ok(Worked { counts: self.count(unit, read, met), sent: 0, end: End::Done });
+        }
         let Read { mut ledger, mut etag, freed, records, counts } = read;
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
@@ -185,9 +188,10 @@ impl Bench<'_> {
     /// Counts what a replay would send of a unit.
     pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
         let Read { ledger, freed, records, counts, .. } = read;
+        let Some(records) = records else { return counts };
         let known = ledger.known(self.id, self.request.again, &freed);
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
-        let sorted = self.sort(unit, records.unwrap_or_default(), counts, &known, &own, met);
+        let sorted = self.sort(unit, records, counts, &known, &own, met);
         met.add(unit.number, false, sorted.met);
         self.remember(unit, &ledger, met);
         Counts { sent: sorted.to_send.len() as u64, ..sorted.counts }

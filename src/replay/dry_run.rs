@@ -1,0 +1,69 @@
+//! A dry run: what a replay would send now.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+
+use super::bench::{Bench, Limits};
+use super::control::{Control, Pace};
+use super::error::ReplayError;
+use super::letters::Source;
+use super::met::Met;
+use super::parts::{Job, Replay, selection};
+use super::request::Request;
+use super::state::{State, Status};
+use super::unit::Unit;
+use crate::policy::Policy;
+
+impl Replay {
+    /// Counts what a replay would send now, and writes nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn dry_run(
+        &self,
+        request: &Request,
+        source: &Source,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+    ) -> Result<State, ReplayError> {
+        let job = Job { source, policy, control };
+        self.dry_run_of(request, job, usize::MAX).await?.ok_or(ReplayError::NotPlanned)
+    }
+
+    /// The same; none where the letters lie in more units than that.
+    pub(super) async fn dry_run_of(
+        &self,
+        request: &Request,
+        job: Job<'_>,
+        most: usize,
+    ) -> Result<Option<State>, ReplayError> {
+        let (mut state, plan, given) = Box::pin(self.planned(request, job, false)).await?;
+        if plan.units.len() > most {
+            return Ok(None);
+        }
+        let selection = selection(&state, &self.requeue.arn)?;
+        let (pace, budget) = (Pace::new(request.rate), AtomicU64::new(0));
+        let given_units = given.as_ref().map(|given| &given.units);
+        let begun = state.clone();
+        let limits = Limits { pace: &pace, budget: &budget };
+        let bench = Bench::new(self, &begun, &selection, job, given_units, limits, "");
+        let (mut met, mut touched) = (Met::new(1), HashSet::new());
+        for (place, unit) in plan.units.iter().enumerate() {
+            if place == 0 || !unit.is_near(&plan.units[place - 1]) {
+                met = Met::new(1);
+                let folder = Unit::folder(&unit.queue, &unit.hour);
+                touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
+            }
+            // What no replay has touched, and what the index alone decides, need not be read.
+            if unit.exact && given.is_none() && !touched.contains(&unit.key()) {
+                state.counts.sent += unit.letters;
+                continue;
+            }
+            let Some(read) = bench.read(unit).await? else { return Err(ReplayError::NotPlanned) };
+            state.counts.add(&bench.count(unit, read, &mut met));
+        }
+        state.status = Status::DryRun;
+        Ok(Some(state))
+    }
+}
