@@ -172,7 +172,11 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
             source: flag(2).then(|| arn(QUEUE)),
             due: flag(3).then(|| time(bytes)),
             earlier: if flag(4) { bytes.number() } else { 0 },
-            to: flag(5).then(|| if flag(6) { ReplayTarget::Topic } else { ReplayTarget::Arn(arn(QUEUE)) }),
+            to: flag(5).then(|| match (flag(6), flag(7)) {
+                (true, _) => ReplayTarget::Topic,
+                (false, true) => ReplayTarget::Subscription(arn(SUBSCRIPTION)),
+                (false, false) => ReplayTarget::Arn(arn(QUEUE)),
+            }),
             edited: flag(7),
         },
     }

@@ -27,15 +27,17 @@ pub(super) fn subscriptions<'a>(routes: impl Iterator<Item = &'a Route>) -> BTre
 
 /// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
 /// the region of its dead-letter queue, as SNS demands. So a letter does not choose which of AWS's hosts
-/// is called.
+/// is called. The subscription that the letter itself names must be one of the topic too: the successor that a
+/// replay names takes no letters of another topic's.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
 pub(super) fn refusal_at_sight(route: &Route, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
     let subscription = route.subscription()?;
-    let of_topic = |topic: &Arn| {
+    let of_topic = |topic: &Arn, subscription: &Arn| {
         let rest = subscription.as_str().strip_prefix(topic.as_str());
         rest.is_some_and(|rest| rest.starts_with(':'))
     };
-    if letter.topic().is_some_and(|topic| !of_topic(topic)) {
+    let mut named = letter.subscription().into_iter().chain([subscription]);
+    if letter.topic().is_some_and(|topic| !named.all(|one| of_topic(topic, one))) {
         return Some(Refusal::OtherTopic);
     }
     let near = (subscription.partition(), subscription.region()) == (dlq.partition(), dlq.region());

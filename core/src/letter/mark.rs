@@ -68,6 +68,8 @@ pub enum ReplayTarget {
     Topic,
     /// This topic, queue or function.
     Arn(Arn),
+    /// The endpoint of this subscription, which has replaced the one that the letter names.
+    Subscription(Arn),
 }
 
 /// Neither `topic` nor an ARN that can be a target.
@@ -82,9 +84,12 @@ impl TryFrom<String> for ReplayTarget {
         if text == "topic" {
             return Ok(Self::Topic);
         }
-        let arn = text.parse::<Arn>().ok();
-        let arn = arn.filter(|arn| matches!(arn.kind(), ArnKind::Topic | ArnKind::Queue | ArnKind::Function));
-        arn.map(Self::Arn).ok_or(BadReplayTarget(text))
+        let Ok(arn) = text.parse::<Arn>() else { return Err(BadReplayTarget(text)) };
+        match arn.kind() {
+            ArnKind::Topic | ArnKind::Queue | ArnKind::Function => Ok(Self::Arn(arn)),
+            ArnKind::Subscription => Ok(Self::Subscription(arn)),
+            ArnKind::Stream | ArnKind::Other => Err(BadReplayTarget(text)),
+        }
     }
 }
 
@@ -92,7 +97,7 @@ impl From<ReplayTarget> for String {
     fn from(destination: ReplayTarget) -> Self {
         match destination {
             ReplayTarget::Topic => "topic".to_owned(),
-            ReplayTarget::Arn(arn) => arn.as_str().to_owned(),
+            ReplayTarget::Arn(arn) | ReplayTarget::Subscription(arn) => arn.as_str().to_owned(),
         }
     }
 }
@@ -243,6 +248,18 @@ mod tests {
         };
         let full = Mark { published: 2, ordered: true, requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
+    }
+
+    #[test]
+    fn a_mark_tells_each_kind_of_target() {
+        let arn = |resource: &str| format!("arn:aws:{resource}").parse::<Arn>().unwrap();
+        let queue = arn("sqs:eu-central-1:123456789012:orders-worker");
+        let subscription = arn("sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
+        for to in [ReplayTarget::Topic, ReplayTarget::Arn(queue), ReplayTarget::Subscription(subscription)] {
+            let requeued = Requeued { to: Some(to), ..Requeued::default() };
+            let mark = Mark { requeued, ..mark() };
+            assert_eq!(Mark::find(&attributes(mark.to_attribute().text().unwrap())), Some(mark));
+        }
     }
 
     /// What instances of an older and a newer release write while one replaces the other.

@@ -143,12 +143,17 @@ impl Letter {
     }
 
     /// The mark of a letter that is replayed `now`: its retries, passes and retention begin afresh, and where the
-    /// replay names a target, publishing it does too. The generation tells its deliveries from those before.
+    /// replay names a target other than a subscription, publishing it does too. The generation tells its deliveries from
+    /// those before.
     #[must_use]
     pub fn mark_for_replay(&self, now: Timestamp, to: Option<ReplayTarget>, edited: bool) -> Mark {
         let mark = self.mark_for_requeue(0, None);
         let edited = edited || mark.requeued.edited;
-        let published = if to.is_some() { 0 } else { mark.published };
+        let published = match to {
+            Some(ReplayTarget::Topic | ReplayTarget::Arn(_)) => 0,
+            // Nothing is published for one subscription: a copy stays one.
+            Some(ReplayTarget::Subscription(_)) | None => mark.published,
+        };
         let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
         let generation = mark.generation.saturating_add(1);
         Mark { first: now, generation, passes: 0, published, ordered: false, requeued, ..mark }

@@ -91,6 +91,7 @@ impl Rule {
             Cow::Owned(match to {
                 ReplayTarget::Topic => TargetSpec::Topic,
                 ReplayTarget::Arn(arn) => TargetSpec::Arn(arn.clone()),
+                ReplayTarget::Subscription(_) => TargetSpec::Subscription,
             })
         })
     }
@@ -138,6 +139,15 @@ impl Rule {
     }
 
     fn through_subscription(&self, letter: &Letter, discovered: Option<&Arn>) -> Route {
+        if let Some(successor) = successor(letter) {
+            return match (&letter.origin, letter.subscription()) {
+                (Origin::Sns, Some(_)) => Route::ThroughSubscription(successor.clone()),
+                _ => Route::Nowhere(
+                    ArchiveReason::Refused,
+                    "was replayed to the successor of its subscription, and SNS did not give up on it for one",
+                ),
+            };
+        }
         let given = match &self.subscription {
             SubscriptionSpec::None => None,
             SubscriptionSpec::Named(arn) => Some(arn),
@@ -205,6 +215,14 @@ impl Rule {
                  rule the subscription",
             ),
         }
+    }
+}
+
+/// The subscription that has replaced the letter's own, as whoever replayed the letter said.
+fn successor(letter: &Letter) -> Option<&Arn> {
+    match letter.mark.as_ref()?.requeued.to.as_ref()? {
+        ReplayTarget::Subscription(arn) => Some(arn),
+        ReplayTarget::Topic | ReplayTarget::Arn(_) => None,
     }
 }
 

@@ -275,6 +275,47 @@ fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its
     assert!(matches!(route("nobody"), Route::Nowhere(ArchiveReason::Refused, _)));
 }
 
+/// A letter in the requeue whose mark says that a replay sends it to the successor of its subscription.
+fn to_the_successor(mut record: Value) -> Letter {
+    let mark = json!({ "v": 2, "spent": 0, "id": "d3344452", "first": NOW, "gen": 1, "dlq": redrive_testing::DLQ, "to": SUCCESSOR });
+    record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+    Letter::parse_requeued(received(&record), Origins::none())
+}
+
+const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
+
+#[test]
+fn a_letter_that_sns_gave_up_on_goes_to_the_successor_of_its_subscription_whatever_its_rule_says() {
+    let replayed = to_the_successor(record(&envelope("hello", &json!({}))));
+    for rule in [
+        json!({}),
+        json!({ "target": "subscription" }),
+        json!({ "target": "topic" }),
+        json!({ "target": WORKER }),
+        json!({ "target": "origin", "subscription": SUBSCRIPTION }),
+        json!({ "target": "origin", "subscription": "discover" }),
+    ] {
+        let policy = under(&rule);
+        let route = policy.decide(&replayed, &Facts::default(), at(NOW)).route;
+        assert_eq!(route, Route::ThroughSubscription(SUCCESSOR.parse().unwrap()), "{rule}");
+        assert!(!policy.default_rule().asks_for_subscription(&replayed));
+    }
+}
+
+/// The successor takes over what the subscription did not deliver, and nothing else.
+#[test]
+fn no_other_letter_goes_to_the_successor_of_a_subscription() {
+    let mut moved = record(&envelope("hello", &json!({})));
+    moved["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
+    let anonymous = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, "nobody"));
+    for letter in [record("hello"), anonymous, moved].map(to_the_successor) {
+        for rule in [json!({}), json!({ "subscription": SUBSCRIPTION }), json!({ "target": "topic" })] {
+            let route = under(&rule).decide(&letter, &Facts::default(), at(NOW)).route;
+            assert!(matches!(route, Route::Nowhere(ArchiveReason::Refused, _)), "{rule}: {route:?}");
+        }
+    }
+}
+
 #[test]
 fn a_subscription_is_looked_for_only_where_a_letter_needs_one_and_none_is_named() {
     let sns = letter(&record(&envelope("hello", &json!({}))));

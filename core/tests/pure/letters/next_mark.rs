@@ -53,6 +53,16 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
     assert_eq!(letter.mark_for_requeue(3, due), Mark { spent: 3, requeued, ..mark });
 }
 
+/// Else the next replay of the same letter would publish a copy that our own publishing made.
+#[test]
+fn a_copy_that_goes_to_one_subscription_stays_a_copy() {
+    let (letter, mark) = in_the_requeue();
+    let published = |to| letter.mark_for_replay(at(NOW), Some(to), false).published;
+    assert!(mark.published > 0);
+    assert_eq!(published(ReplayTarget::Subscription(arn(SUBSCRIPTION))), mark.published);
+    assert_eq!(published(ReplayTarget::Topic), 0);
+}
+
 #[test]
 fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     let (letter, mark) = in_the_requeue();
