@@ -12,7 +12,7 @@ use super::object::Object;
 use super::read::BadRecord;
 use super::record::Record;
 use crate::arn::Arn;
-use crate::letter::Letter;
+use crate::letter::{Letter, Origin};
 use crate::policy::{BadPolicy, Policy, Unmatchable};
 
 /// Letters of an archive. What is not given, or an empty list, is no limit.
@@ -40,6 +40,8 @@ pub struct Selection {
     pub errors: Vec<String>,
     /// Where they were to go: an ARN, or a URL, whose query does not count.
     pub targets: Vec<String>,
+    /// The subscription for which SNS gave up on them, by its ARN.
+    pub subscriptions: Vec<String>,
     /// What the letters are.
     pub pattern: Option<Pattern>,
 }
@@ -102,6 +104,9 @@ impl Selection {
             })
             && any(&self.reasons, &record.reason)
             && any(&self.origins, &record.origin)
+            && (self.subscriptions.is_empty()
+                || (record.origin == Origin::Sns.name()
+                    && any(&self.subscriptions, record.subscription_arn.as_ref().map_or("", Arn::as_str))))
             && any(&self.errors, record.error.as_ref().map_or("", |error| &error.code))
             && (self.targets.is_empty()
                 || record
@@ -135,7 +140,7 @@ impl Selection {
 
     /// Whether it asks for what no index tells.
     fn asks_beyond_index(&self) -> bool {
-        let lists = [&self.origins, &self.errors, &self.targets];
+        let lists = [&self.origins, &self.errors, &self.targets, &self.subscriptions];
         self.pattern.is_some() || lists.iter().any(|list| !list.is_empty())
     }
 
@@ -312,6 +317,7 @@ mod tests {
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
             (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
             (of(|it| it.targets = vec!["https://example.com".into()]), AtMost(7)),
+            (of(|it| it.subscriptions = vec![arn("orders:a")]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
             (of(|it| it.from = Some(noon_plus(1))), Holds::None),

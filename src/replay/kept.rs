@@ -85,6 +85,7 @@ impl Replays {
             let other = &state.request;
             !other.dry_run
                 && (&other.select, &other.to, other.again) == (&request.select, &request.to, request.again)
+                && other.subscriptions == request.subscriptions
                 && state.given == given
         };
         let all = self.all().await?;

@@ -66,7 +66,7 @@ impl Config<'_> {
             return Some(NotReplayable::NotMoved);
         }
         // No mark is longer than one of the latest time.
-        let mark = letter.mark_for_replay(Timestamp::MAX, self.request.to.clone(), edited);
+        let mark = letter.mark_for_replay(Timestamp::MAX, self.request.target_of(letter), edited);
         let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, self.requeue, 0) else {
             return Some(NotReplayable::Unmarkable);
         };

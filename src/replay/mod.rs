@@ -23,7 +23,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `request` | what is asked for |
+//! | `request`, `successors` | what is asked for |
 //! | `run` | begins or goes on |
 //! | `dry_run` | counts what would be sent |
 //! | `kept` | shows, stops and frees |
@@ -74,6 +74,7 @@ mod run;
 mod sent;
 mod state;
 mod store;
+mod successors;
 mod unit;
 mod version;
 mod worker;
@@ -89,3 +90,4 @@ pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};
 pub use sent::Sent;
 pub use state::{Counts, Freed, Place, State, Status};
+pub use successors::{BadSuccessors, Successors};

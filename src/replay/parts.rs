@@ -121,8 +121,11 @@ impl Replay {
 
 /// What a replay selects.
 pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
-    let cut_off = state.given.is_none().then_some(state.cut_off);
-    let selection = state.request.select.selection(cut_off).map_err(ReplayError::Request)?;
+    let selection = match state.given {
+        None => state.request.selection(Some(state.cut_off)),
+        Some(_) => state.request.select.selection(None),
+    };
+    let selection = selection.map_err(ReplayError::Request)?;
     Ok(Selection { requeue: Some(requeue.as_str().to_owned()), ..selection })
 }
 

@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::successors::Successors;
 use crate::archive::{Pattern, Selection};
-use crate::letter::{Origin, ReplayTarget};
+use crate::letter::{Letter, Origin, ReplayTarget};
 use crate::policy::ArchiveReason;
 
 /// A step's end in per cent of the selection, step by step.
@@ -83,6 +84,7 @@ impl Select {
             origins: self.origins.clone(),
             errors: self.errors.clone(),
             targets: self.targets.clone(),
+            subscriptions: Vec::new(),
             pattern,
         })
     }
@@ -103,6 +105,10 @@ pub struct Request {
     /// Where they go, whatever their rules say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<ReplayTarget>,
+    /// Subscriptions that were deleted and made again: of the selection, only letters that SNS gave up on for an old one
+    /// are meant, and they go to the new one, whatever their rules say. Of records that are given, the others go too.
+    #[serde(skip_serializing_if = "Successors::is_empty")]
+    pub subscriptions: Successors,
     /// Only count.
     pub dry_run: bool,
     /// Letters a second, 1 to 100,000.
@@ -178,6 +184,7 @@ impl Default for Request {
             all: false,
             cut_off: None,
             to: None,
+            subscriptions: Successors::default(),
             dry_run: false,
             rate: 100,
             ramp: DEFAULT_RAMP.to_vec(),
@@ -207,8 +214,24 @@ impl Request {
     }
 
     /// Whether nothing limits it.
-    pub(super) fn selects_all(&self) -> bool {
-        self.select == Select::default()
+    #[must_use]
+    pub fn selects_all(&self) -> bool {
+        self.select == Select::default() && self.subscriptions.is_empty()
+    }
+
+    /// The selection of archived letters, up to a cut-off.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, in words, each with its field.
+    pub fn selection(&self, cut_off: Option<Timestamp>) -> Result<Selection, Vec<String>> {
+        let subscriptions = self.subscriptions.pairs().map(|(old, _)| old.as_str().to_owned()).collect();
+        Ok(Selection { subscriptions, ..self.select.selection(cut_off)? })
+    }
+
+    /// Where a letter goes, if not by its rule.
+    pub(super) fn target_of(&self, letter: &Letter) -> Option<ReplayTarget> {
+        self.subscriptions.target_of(letter).or_else(|| self.to.clone())
     }
 
     /// Checks what types cannot.
@@ -221,9 +244,18 @@ impl Request {
         let ramp =
             rising && self.ramp.first().is_some_and(|first| *first > 0) && self.ramp.last() == Some(&100);
         let ramp = (!ramp).then(|| "ramp: must be rising per cents, the last of them 100".to_owned());
+        let to = match (&self.to, self.subscriptions.is_empty()) {
+            (Some(ReplayTarget::Subscription(_)), _) => Some(
+                "to: must be topic, or the ARN of a topic, queue or function; a subscription takes letters of the one that \
+                 it has replaced, by subscriptions",
+            ),
+            (Some(_), false) => Some("to, subscriptions: only one of them says where letters go"),
+            (_, true) | (None, false) => None,
+        };
         let selection = self.select.selection(None).err().unwrap_or_default();
         let pace = self.check_pace().err().unwrap_or_default();
-        let faults: Vec<_> = selection.into_iter().chain(ramp).chain(pace).collect();
+        let to = to.map(str::to_owned);
+        let faults: Vec<_> = selection.into_iter().chain(to).chain(ramp).chain(pace).collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 

@@ -95,9 +95,10 @@ impl Requeue {
         let to = Endpoint::Queue(self.arn.clone());
         let mut payloads = Vec::with_capacity(letters.len());
         for replayable in letters {
-            let mark = replayable.letter.mark_for_replay(now, of.request.to.clone(), replayable.edited);
+            let letter = &replayable.letter;
+            let mark = letter.mark_for_replay(now, of.request.target_of(letter), replayable.edited);
             // Only what can be marked was selected.
-            let Ok(message) = OutgoingMessage::for_requeue(&replayable.letter, &mark, &self.arn, 0) else {
+            let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, &self.arn, 0) else {
                 return vec![Sent::Refused("cannot be marked"); letters.len()];
             };
             let deduplication_id =

@@ -14,7 +14,7 @@ use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, plan, whole_days};
 use super::progress::Units;
-use super::request::{Request, Resume, Wish};
+use super::request::{Request, Resume, Select, Wish};
 use super::state::{Counts, Place, State, Status};
 use super::store::{Condition, Found};
 use super::unit::Unit;
@@ -160,7 +160,7 @@ impl Replay {
             return wrong("cutOff: must not lie in the future");
         }
         let of_input = matches!(job.source, Source::Input(_));
-        if of_input && (!request.selects_all() || request.cut_off.is_some()) {
+        if of_input && (request.select != Select::default() || request.cut_off.is_some()) {
             return wrong("select, cutOff: choose letters of the archive, but records are given");
         }
         if !of_input && request.selects_all() && !request.all {

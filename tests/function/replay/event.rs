@@ -1,7 +1,7 @@
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry::{LogFormat, subscriber};
-use support::Log;
+use support::{BILLING_SUBSCRIPTION, Log, SUBSCRIPTION};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::*;
@@ -106,6 +106,23 @@ async fn what_cannot_be_is_refused_and_says_why() {
         (&ACTIVE, &json!({ "ramp": [5, 5, 100] }), "ramp: must be rising per cents, the last of them 100"),
         (&ACTIVE, &json!({ "cutOff": at(START + 60_000).to_string() }), "cutOff: must not lie in the future"),
         (&ACTIVE, &json!({ "to": "nowhere" }), "must be topic, or the ARN of a topic, queue or function"),
+        (
+            &ACTIVE,
+            &json!({ "all": true, "to": SUBSCRIPTION }),
+            "to: must be topic, or the ARN of a topic, queue or function; a subscription",
+        ),
+        (
+            &ACTIVE,
+            &json!({ "to": WORKER, "subscriptions": { SUBSCRIPTION: BILLING_SUBSCRIPTION } }),
+            "to, subscriptions: only one of them says where letters go",
+        ),
+        (
+            &ACTIVE,
+            &json!({ "subscriptions": { SUBSCRIPTION: TOPIC, "x": SUBSCRIPTION } }),
+            &format!(
+                "subscriptions: {TOPIC:?} is not the ARN of a subscription; subscriptions: \"x\" is not"
+            ),
+        ),
         (&ACTIVE, &json!({ "resume": "x", "select": {} }), "unknown field `select`, expected one of"),
     ] {
         let (answer, sent) = with(settings, json!({ "replay": request })).await;

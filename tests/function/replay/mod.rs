@@ -11,6 +11,7 @@ mod in_the_requeue;
 mod plan;
 mod rounds;
 mod steps;
+mod successors;
 mod what_is_sent;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@ enum Fate {
 }
 
 /// A state machine of so many lanes at once.
-struct Machine<'w> {
+pub(super) struct Machine<'w> {
     world: &'w World,
     workers: usize,
     rounds: AtomicUsize,
@@ -41,13 +41,13 @@ impl Control for Invocation {
 }
 
 impl<'w> Machine<'w> {
-    fn new(world: &'w World, workers: usize) -> Self {
+    pub(super) fn new(world: &'w World, workers: usize) -> Self {
         let (rounds, lanes, time) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_mins(15));
         let before = AtomicUsize::new(0);
         Self { world, workers, rounds, lanes, fates: Vec::new(), time, before }
     }
 
-    async fn begin(&self, request: Value) -> Result<State, ReplayError> {
+    pub(super) async fn begin(&self, request: Value) -> Result<State, ReplayError> {
         self.before.store(self.world.bodies().len(), Ordering::Relaxed);
         self.run(&Wish::Begin(Box::new(wish(request)))).await
     }

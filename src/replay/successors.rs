@@ -1,0 +1,116 @@
+//! Subscriptions that were deleted and made again: each new one takes over the letters of an old one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arn::{Arn, ArnKind};
+use crate::letter::{Letter, Origin, ReplayTarget};
+
+/// The subscriptions that have replaced others, by the one that each has replaced. In JSON an object of ARNs,
+/// `{"OLD": "NEW"}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Successors(BTreeMap<Arn, Arn>);
+
+/// Everything that is wrong with such an object, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct BadSuccessors(Vec<String>);
+
+impl Successors {
+    /// Whether no subscription has replaced another.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The pairs, old and new.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Arn, &Arn)> {
+        self.0.iter()
+    }
+
+    /// The target of a letter that SNS gave up on for one of the old subscriptions; none for any other letter. One that
+    /// SQS has moved had been delivered, and goes back to its source queue without any subscription.
+    pub(super) fn target_of(&self, letter: &Letter) -> Option<ReplayTarget> {
+        if letter.origin != Origin::Sns {
+            return None;
+        }
+        self.0.get(letter.subscription()?).cloned().map(ReplayTarget::Subscription)
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Successors {
+    type Error = BadSuccessors;
+
+    fn try_from(pairs: BTreeMap<String, String>) -> Result<Self, BadSuccessors> {
+        let mut faults = Vec::new();
+        let mut successors = BTreeMap::new();
+        for (old, new) in &pairs {
+            let [old, new] = [old, new].map(|text| {
+                subscription(text).inspect_err(|fault| faults.push(format!("subscriptions: {fault}"))).ok()
+            });
+            let Some((old, new)) = old.zip(new) else { continue };
+            if old == new {
+                faults.push(format!("subscriptions: {old} cannot replace itself"));
+            } else if topic_of(&old) != topic_of(&new) {
+                faults.push(format!("subscriptions: {old} and {new} are of different topics"));
+            } else if pairs.contains_key(new.as_str()) {
+                faults.push(format!("subscriptions: {new} is replaced itself; name the one that exists"));
+            }
+            successors.insert(old, new);
+        }
+        if faults.is_empty() { Ok(Self(successors)) } else { Err(BadSuccessors(faults)) }
+    }
+}
+
+impl From<Successors> for BTreeMap<String, String> {
+    fn from(successors: Successors) -> Self {
+        successors.0.into_iter().map(|(old, new)| (old.into(), new.into())).collect()
+    }
+}
+
+fn subscription(text: &str) -> Result<Arn, String> {
+    let arn = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Subscription);
+    arn.ok_or_else(|| format!("{text:?} is not the ARN of a subscription"))
+}
+
+/// The ARN of a subscription's topic.
+fn topic_of(subscription: &Arn) -> Option<&str> {
+    subscription.as_str().rsplit_once(':').map(|(topic, _)| topic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Successors, String> {
+        let pairs = pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned()));
+        Successors::try_from(pairs.collect::<BTreeMap<_, _>>()).map_err(|bad| bad.to_string())
+    }
+
+    #[test]
+    fn only_another_subscription_of_the_same_topic_can_replace_one() {
+        let of = |topic: &str, id: &str| format!("{topic}:{id}");
+        let (old, new, newer) = (of(TOPIC, "a"), of(TOPIC, "b"), of(TOPIC, "c"));
+        assert!(read(&[(&old, &newer), (&new, &newer)]).is_ok(), "it was made again twice");
+        let invoices = of("arn:aws:sns:eu-central-1:123456789012:invoices", "a");
+        let prefix = of("arn:aws:sns:eu-central-1:123456789012:orders-eu", "a");
+        let elsewhere = of("arn:aws:sns:eu-west-1:123456789012:orders", "a");
+        for (pairs, fault) in [
+            (&[("old", new.as_str())][..], "\"old\" is not the ARN of a subscription".to_owned()),
+            (&[(&old, TOPIC)], format!("{TOPIC:?} is not the ARN of a subscription")),
+            (&[(&old, &old)], format!("{old} cannot replace itself")),
+            (&[(&old, &invoices)], format!("{old} and {invoices} are of different topics")),
+            (&[(&old, &prefix)], format!("{old} and {prefix} are of different topics")),
+            (&[(&old, &elsewhere)], format!("{old} and {elsewhere} are of different topics")),
+            (&[(&old, &new), (&new, &newer)], format!("{new} is replaced itself; name the one that exists")),
+        ] {
+            assert_eq!(read(pairs), Err(format!("subscriptions: {fault}")), "{pairs:?}");
+        }
+        let two = read(&[("a", "b")]).unwrap_err();
+        assert_eq!(two.matches("subscriptions: ").count(), 2, "all faults at once: {two}");
+    }
+}
