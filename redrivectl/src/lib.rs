@@ -21,6 +21,7 @@ mod plan;
 mod replay;
 mod replays;
 mod screen;
+mod successors;
 mod text;
 mod waiting;
 

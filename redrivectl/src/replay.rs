@@ -1,5 +1,6 @@
 //! `redrivectl replay`: letters of an archive go out once more.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,13 @@ use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::machine;
 use crate::place::{self, Place};
 use crate::screen::Screen;
+use crate::successors::{self, Letters};
 use crate::text::{bar, count, harmless, table, thousands, utc};
 use sns_redrive::archive::BadRecord;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
     At, Control, DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State,
-    Status, Wish,
+    Status, Successors, Wish,
 };
 
 pub(super) async fn run(
@@ -47,6 +49,11 @@ pub(super) async fn run(
         None => Source::Archive,
     };
     let (clients, sts) = aws::clients_and_sts(&args.connection, console).await?;
+    if let Wish::Begin(request) = &wish {
+        let archive = &Place { bucket: bucket.clone(), prefix: prefix.clone() };
+        let letters = Letters { archive, requeue: &requeue, source: &source };
+        successors::check(request, Some(letters), &clients, console).await?;
+    }
     let by = who(args.by.as_deref(), &sts).await;
     let clock = console.clock.clone();
     let workers = args.pace.workers.into();
@@ -86,7 +93,12 @@ pub(super) async fn run(
 
 /// Has the state machine of a stack replay; none where the stack has none, which is told.
 async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<String>, Failed> {
-    let execution = machine::start(stack, &wish(args, console)?, &args.connection, console).await?;
+    let wish = wish(args, console)?;
+    if let Wish::Begin(request) = &wish {
+        let clients = aws::clients(&args.connection, console).await?;
+        successors::check(request, None, &clients, console).await?;
+    }
+    let execution = machine::start(stack, &wish, &args.connection, console).await?;
     if execution.is_none() {
         writeln!(console.err, "redrivectl: there is no state machine {stack}-replay: this terminal replays")?;
     }
@@ -175,6 +187,7 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         select,
         cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
         to: args.to.clone(),
+        subscriptions: subscriptions(&args.subscription)?,
         dry_run: args.dry_run,
         rate: args.pace.rate.unwrap_or(fresh.rate),
         ramp: args.pace.ramp.clone().unwrap_or_else(|| DEFAULT_RAMP.to_vec()),
@@ -184,12 +197,23 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         why: args.why.clone(),
     };
     request.check().map_err(Failed::Input)?;
-    if args.resume.is_none() && args.from.is_none() && request.select == Select::default() && !request.all {
+    if args.resume.is_none() && args.from.is_none() && request.selects_all() && !request.all {
         return bad(
             "which letters? Give --topic, --since, --reason or others, or --all for the whole archive",
         );
     }
     Ok(request)
+}
+
+/// The subscriptions that have replaced others.
+fn subscriptions(pairs: &[(String, String)]) -> Result<Successors, Failed> {
+    let mut successors = BTreeMap::new();
+    for (old, new) in pairs {
+        if successors.insert(old.clone(), new.clone()).is_some_and(|other| other != *new) {
+            return bad(&format!("--subscription {old}: has two successors"));
+        }
+    }
+    Successors::try_from(successors).map_err(|bad| Failed::Input(vec![bad.to_string()]))
 }
 
 /// Records as `archive show --json` writes them, one a line.

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::archive::{ReplayPlace, Selection};
 use super::connection::Connection;
 use super::help::EXIT_CODES_OF_REPLAYS;
-use super::values::{When, settle, target, when};
+use super::values::{When, settle, successor, target, when};
 use sns_redrive::letter::ReplayTarget;
 
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Where the letters go, whatever their rules say: "topic", or the ARN of a topic, queue or function
-    #[arg(long, value_name = "TARGET", value_parser = target)]
+    #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with = "subscription")]
     pub(crate) to: Option<ReplayTarget>,
     /// Redrive policy of the function: letters that have no target by it are left out
     #[arg(long, value_name = "FILE")]
@@ -34,8 +34,12 @@ pub(crate) struct Replay {
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: Selection,
+    /// That SNS gave up on for the subscription OLD, which was deleted and made again as NEW, two ARNs: they go to NEW. May be
+    /// repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = successor, help_heading = "Which letters")]
+    pub(crate) subscription: Vec<(String, String)>,
     /// The whole archive
-    #[arg(long, conflicts_with = "Selection", help_heading = "Which letters")]
+    #[arg(long, conflicts_with_all = ["Selection", "subscription"], help_heading = "Which letters")]
     pub(crate) all: bool,
     /// Letters archived later are left out; without it the present
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
@@ -47,7 +51,9 @@ pub(crate) struct Replay {
     #[arg(
         long,
         value_name = "ID",
-        conflicts_with_all = ["Selection", "cut_off", "all", "again", "to", "dry_run", "why", "new", "ramp"]
+        conflicts_with_all = [
+            "Selection", "subscription", "cut_off", "all", "again", "to", "dry_run", "why", "new", "ramp",
+        ]
     )]
     pub(crate) resume: Option<String>,
     /// Begin a new replay without asking, also where one of the same letters is not at its end

@@ -58,6 +58,12 @@ pub(super) fn target(text: &str) -> Result<ReplayTarget, String> {
     ReplayTarget::try_from(text.to_owned()).map_err(|bad| bad.to_string())
 }
 
+/// A subscription and the one that has replaced it.
+pub(super) fn successor(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').map(|(old, new)| (old.to_owned(), new.to_owned()));
+    pair.ok_or_else(|| "must be OLD=NEW, two ARNs of subscriptions".to_owned())
+}
+
 /// A number of seconds, or a time with units.
 fn seconds(text: &str) -> Option<u64> {
     if let Ok(seconds) = text.parse() {

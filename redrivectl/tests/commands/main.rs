@@ -7,6 +7,7 @@ mod orders;
 mod plan;
 mod records;
 mod replay;
+mod successors;
 mod waiting;
 
 use std::io::{Cursor, Read, Write};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{File, Ran, World, records, redrivectl, redrivectl_in};
 use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter};
 
-const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
+pub(super) const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
 /// The same with an index of ten letters.
@@ -21,7 +21,7 @@ const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
 
 /// An archive with one object, a line for each of these letters, and an empty requeue.
-fn graveyard(posts: &[Post]) -> Account {
+pub(super) fn graveyard(posts: &[Post]) -> Account {
     graveyard_of(KEY, posts)
 }
 
@@ -35,7 +35,7 @@ fn graveyard_of(key: &str, posts: &[Post]) -> Account {
     cloud
 }
 
-fn line(post: &Post) -> String {
+pub(super) fn line(post: &Post) -> String {
     let mut record = records::record(&letter(post));
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
     record.to_line().unwrap().trim_end().to_owned()
@@ -76,7 +76,7 @@ fn id_of(ran: &Ran) -> String {
 }
 
 /// What the requeue was sent, as `letter id, mark`, in order of their ids.
-fn sent(cloud: &Account) -> Vec<(String, Value)> {
+pub(super) fn sent(cloud: &Account) -> Vec<(String, Value)> {
     let marks = cloud.entries("SendMessageBatch").into_iter();
     let marks = marks
         .map(|entry| serde_json::from_str::<Value>(&entry.attributes["sns-redrive"].value.text()).unwrap());
@@ -85,13 +85,13 @@ fn sent(cloud: &Account) -> Vec<(String, Value)> {
     sent
 }
 
-fn ids(posts: &[Post]) -> Vec<String> {
+pub(super) fn ids(posts: &[Post]) -> Vec<String> {
     let mut ids: Vec<_> = posts.iter().map(|post| letter(post).id.to_string()).collect();
     ids.sort();
     ids
 }
 
-fn sent_ids(cloud: &Account) -> Vec<String> {
+pub(super) fn sent_ids(cloud: &Account) -> Vec<String> {
     sent(cloud).into_iter().map(|(id, _)| id).collect()
 }
 

@@ -1,0 +1,120 @@
+//! What SNS says of subscriptions that were made again, before a replay sends them the letters of the old ones.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::console::{Console, Failed};
+use crate::place::Place;
+use crate::text::harmless;
+use sns_redrive::archive::{Found, Selection, Walk};
+use sns_redrive::arn::Arn;
+use sns_redrive::batch::{Check, Refusal, Sent, Subscription};
+use sns_redrive::clients::Clients;
+use sns_redrive::lookup::Subscriptions;
+use sns_redrive::replay::{Request, Source};
+
+/// For how long calls to SNS may begin.
+const TIME: Duration = Duration::from_secs(30);
+
+/// The letters of a replay.
+pub(crate) struct Letters<'a> {
+    pub(crate) archive: &'a Place,
+    pub(crate) requeue: &'a Arn,
+    pub(crate) source: &'a Source,
+}
+
+/// Checks each new subscription as the function does with every retry: it must exist, be confirmed, have an endpoint, and
+/// name the dead-letter queue of the letters. Where the letters cannot be read here, it must name any. Where SNS cannot be
+/// asked, that is said, and the function alone checks.
+pub(crate) async fn check(
+    request: &Request,
+    letters: Option<Letters<'_>>,
+    clients: &Clients,
+    console: &mut Console,
+) -> Result<(), Failed> {
+    let news = request.subscriptions.pairs().map(|(_, new)| new.clone());
+    let subscriptions = Subscriptions::new(clients.sns.clone(), console.clock.clone());
+    let mut answers = subscriptions.look_up(news.collect(), Instant::now() + TIME).await;
+    let mut faults = Vec::new();
+    for (old, new) in request.subscriptions.pairs() {
+        let fault = match answers.remove(new) {
+            Some(Ok(Some(subscription))) => {
+                let fault = unfit(new, &subscription, None);
+                let dlq = match &letters {
+                    Some(letters) if fault.is_none() => {
+                        letters.dead_letter_queue(old, request, clients).await?
+                    }
+                    _ => None,
+                };
+                fault.or_else(|| unfit(new, &subscription, dlq.as_ref()))
+            }
+            Some(Ok(None)) => Some(Refusal::Unknown.detail().to_owned()),
+            unknown => {
+                let why = match unknown {
+                    Some(Err(Sent::Failed(failure))) => failure.code,
+                    _ => "no time".to_owned(),
+                };
+                let why = harmless(&why);
+                writeln!(
+                    console.err,
+                    "redrivectl: SNS did not say whether {new} takes the letters of {old} ({why}): the function asks \
+                     with each retry"
+                )?;
+                None
+            }
+        };
+        faults.extend(fault.map(|fault| format!("--subscription {new}: {fault}")));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Failed::Input(faults)) }
+}
+
+/// Why the function would not send letters through a subscription, if it would not; those of any dead-letter queue, where
+/// none is known.
+fn unfit(arn: &Arn, subscription: &Subscription, dlq: Option<&Arn>) -> Option<String> {
+    let Some(named) = &subscription.dead_letter_target else {
+        return Some(
+            "it names no dead-letter queue; set its RedrivePolicy to that of the letters".to_owned(),
+        );
+    };
+    let topic = arn.as_str().rsplit_once(':').and_then(|(topic, _)| topic.parse().ok());
+    let named = named.parse::<Arn>().ok();
+    match subscription.check(topic.as_ref(), dlq.or(named.as_ref())?) {
+        Check::Endpoint(_) => None,
+        Check::Undeliverable(why) => Some(why),
+        Check::Refused(Refusal::OtherDeadLetterQueue) => {
+            let (named, dlq) = (named.as_ref().map_or("", Arn::as_str), dlq.map_or("", Arn::as_str));
+            Some(format!("it names the dead-letter queue {named}, and the letters come from {dlq}"))
+        }
+        Check::Refused(refusal) => Some(refusal.detail().to_owned()),
+    }
+}
+
+impl Letters<'_> {
+    /// The dead-letter queue of the first letter that SNS gave up on for a subscription. What cannot be read the replay
+    /// itself tells.
+    async fn dead_letter_queue(
+        &self,
+        old: &Arn,
+        request: &Request,
+        clients: &Clients,
+    ) -> Result<Option<Arn>, Failed> {
+        let selection = request.selection(request.cut_off).map_err(Failed::Input)?;
+        let requeue = Some(self.requeue.as_str().to_owned());
+        let selection = Selection { subscriptions: vec![old.as_str().to_owned()], requeue, ..selection };
+        if let Source::Input(records) = self.source {
+            let mut records = records.iter().flatten().map(|(record, _)| record);
+            let record = records.find(|record| selection.takes(record) == Ok(true));
+            return Ok(record.map(|record| record.dead_letter_queue().clone()));
+        }
+        let Place { bucket, prefix } = self.archive;
+        let mut walk = Walk::new(clients.s3.clone(), bucket, prefix.trim_matches('/'), &selection);
+        while let Some(found) = walk.next().await {
+            if let Found::Letter(letter) = found {
+                return Ok(Some(letter.record.dead_letter_queue().clone()));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,172 @@
+//! `replay --subscription`: letters of a subscription that was deleted and made again.
+
+use serde_json::{Value, json};
+
+use super::replay::{PLACE, graveyard, ids, line, sent, sent_ids};
+use super::{File, Ran, World, redrivectl_in};
+use support::{
+    Account, BILLING, BILLING_SUBSCRIPTION, DLQ, Fault, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER,
+};
+
+const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
+const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
+
+/// Letters of the subscription.
+fn its() -> Vec<Post> {
+    ["a", "b"].map(Post::envelope).into()
+}
+
+/// An archive with these among others, after the subscription was made again.
+fn made_again() -> Account {
+    let others = [Post::envelope("c").subscription(BILLING_SUBSCRIPTION), Post::raw("d", "raw")];
+    let cloud = graveyard(&[others.to_vec(), its()].concat());
+    cloud.unsubscribe(SUBSCRIPTION);
+    cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
+    cloud
+}
+
+fn pair(old: &str, new: &str) -> String {
+    format!("{old}={new}")
+}
+
+async fn replay(cloud: &Account, args: &[&str]) -> Ran {
+    let at_once = ["--settle", "0", "--rate", "10000"];
+    redrivectl_in(World::on(cloud), &[&["replay"], args, &PLACE, &at_once].concat()).await
+}
+
+/// What was said of a successor that cannot be one; nothing was done.
+async fn refused(cloud: &Account, pair: &str, more: &[&str]) -> String {
+    let ran = replay(cloud, &[&["--subscription", pair], more].concat()).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+    let writes = ["PutObject", "SendMessageBatch", "StartExecution"];
+    assert!(writes.iter().all(|operation| cloud.calls(operation).is_empty()));
+    ran.err
+}
+
+#[tokio::test]
+async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
+    let cloud = made_again();
+    let pair = pair(SUBSCRIPTION, SUCCESSOR);
+    let counted = replay(&cloud, &["--subscription", &pair, "--dry-run", "--json"]).await.json();
+    assert_eq!(counted["counts"]["sent"], 2);
+    assert_eq!(counted["request"]["subscriptions"], json!({ SUBSCRIPTION: SUCCESSOR }));
+    assert_eq!(sent_ids(&cloud), ids(&[]));
+
+    replay(&cloud, &["--subscription", &pair]).await.text();
+    assert_eq!(sent_ids(&cloud), ids(&its()));
+    let targets: Vec<_> = sent(&cloud).into_iter().map(|(_, mark)| mark["to"].clone()).collect();
+    assert_eq!(targets, [SUCCESSOR, SUCCESSOR]);
+}
+
+#[tokio::test]
+async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent() {
+    let pair = pair(SUBSCRIPTION, SUCCESSOR);
+    for (change, why) in [
+        (
+            (|cloud: &Account| cloud.unsubscribe(SUCCESSOR)) as fn(&Account),
+            "the subscription does not exist".to_owned(),
+        ),
+        (
+            |cloud| cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, OTHER_DLQ),
+            format!("it names the dead-letter queue {OTHER_DLQ}, and the letters come from {DLQ}"),
+        ),
+        (
+            |cloud| cloud.subscribe(SUCCESSOR, TOPIC, "sqs", WORKER),
+            "it names no dead-letter queue; set its RedrivePolicy to that of the letters".to_owned(),
+        ),
+        (
+            |cloud| cloud.resubscribe(SUCCESSOR, "PendingConfirmation", "true"),
+            "the subscription is not confirmed".to_owned(),
+        ),
+        (
+            |cloud| cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "email", "ada@example.com", DLQ),
+            "nobody but SNS can deliver by the protocol \"email\"".to_owned(),
+        ),
+    ] {
+        for dry_run in [&[][..], &["--dry-run"]] {
+            let cloud = made_again();
+            change(&cloud);
+            let said = refused(&cloud, &pair, dry_run).await;
+            assert_eq!(said, format!("redrivectl: --subscription {SUCCESSOR}: {why}\n"));
+        }
+    }
+}
+
+/// The state machine cannot ask SNS; whoever starts it can.
+#[tokio::test]
+async fn it_is_refused_before_the_state_machine_is_started_too() {
+    let cloud = made_again();
+    cloud.unsubscribe(SUCCESSOR);
+    let said = refused(&cloud, &pair(SUBSCRIPTION, SUCCESSOR), &["--stack", "sns-redrive"]).await;
+    assert_eq!(said, format!("redrivectl: --subscription {SUCCESSOR}: the subscription does not exist\n"));
+}
+
+#[tokio::test]
+async fn pairs_that_make_no_sense_are_bad_usage() {
+    let cloud = made_again();
+    let other = "arn:aws:sns:eu-central-1:123456789012:invoices:0a1b";
+    for (pair, why) in [
+        (SUBSCRIPTION.to_owned(), "must be OLD=NEW, two ARNs of subscriptions"),
+        (pair("orders", SUCCESSOR), "subscriptions: \"orders\" is not the ARN of a subscription"),
+        (pair(SUBSCRIPTION, WORKER), "orders-worker\" is not the ARN of a subscription"),
+        (pair(SUBSCRIPTION, SUBSCRIPTION), "cannot replace itself"),
+        (pair(SUBSCRIPTION, other), "invoices:0a1b are of different topics"),
+    ] {
+        let said = refused(&cloud, &pair, &[]).await;
+        assert!(said.contains(why), "{pair}: {said}");
+    }
+    let pair = pair(SUBSCRIPTION, SUCCESSOR);
+    let two = format!("{SUBSCRIPTION}={BILLING_SUBSCRIPTION}");
+    assert!(refused(&cloud, &pair, &["--subscription", &two]).await.contains("has two successors"));
+    for with in [&["--all"][..], &["--to", BILLING], &["--resume", "x"]] {
+        assert!(refused(&cloud, &pair, with).await.contains("cannot be used with"), "{with:?}");
+    }
+    assert_eq!(cloud.calls("GetSubscriptionAttributes"), []);
+}
+
+#[tokio::test]
+async fn where_sns_does_not_answer_that_is_said_and_the_function_checks() {
+    let cloud = made_again();
+    cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "not authorized"));
+    let ran = replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await;
+    let said = format!(
+        "redrivectl: SNS did not say whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError): \
+         the function asks with each retry\n"
+    );
+    assert_eq!((ran.code, ran.err), (0, said));
+    assert_eq!(sent_ids(&cloud), ids(&its()));
+}
+
+#[tokio::test]
+async fn of_given_records_those_of_the_old_one_go_to_the_new_one_and_are_checked_too() {
+    let pair = pair(SUBSCRIPTION, SUCCESSOR);
+    let posts = [its(), vec![Post::envelope("c").subscription(BILLING_SUBSCRIPTION)]].concat();
+    let lines: Vec<_> = posts.iter().rev().map(line).collect();
+    let file = File::of("successors.jsonl", &lines.join("\n"));
+    let given = ["--from", file.path(), "--subscription", &pair];
+    let cloud = made_again();
+    replay(&cloud, &given).await.text();
+    let targets: Vec<_> = sent(&cloud).into_iter().map(|(_, mark)| mark.get("to").cloned()).collect();
+    assert_eq!(targets, [Some(json!(SUCCESSOR)), Some(json!(SUCCESSOR)), None]);
+
+    let cloud = made_again();
+    cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, OTHER_DLQ);
+    let said = refused(&cloud, &pair, &given[..2]).await;
+    assert!(said.contains(&format!("the letters come from {DLQ}")), "{said}");
+}
+
+/// A letter that came back lies in the requeue when it is archived; its dead-letter queue is the one before.
+#[tokio::test]
+async fn letters_that_came_back_are_checked_by_their_dead_letter_queue() {
+    let mark = json!({ "v": 2, "spent": 3, "id": "sns-a", "first": 5, "gen": 1, "dlq": DLQ });
+    let cloud = graveyard(&[]);
+    let mut record: Value = serde_json::from_str(&line(&Post::envelope("a").sqs_mark(&mark))).unwrap();
+    record["queueArn"] = REQUEUE.into();
+    record["message"]["eventSourceARN"] = REQUEUE.into();
+    record["deadLetterQueueArn"] = DLQ.into();
+    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r2.jsonl";
+    cloud.put_at(key, &format!("{record}\n"), "2026-10-31T12:00:00.000Z");
+    cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
+    replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await.text();
+    assert_eq!(sent(&cloud)[0].1["to"], SUCCESSOR);
+}
