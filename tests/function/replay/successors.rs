@@ -196,3 +196,22 @@ async fn the_same_mark_in_a_dead_letter_queue_names_no_successor() {
     assert_eq!(function.run([&moved.queue(DLQ)]).await.outcomes(), ["moved archived refused"]);
     assert_eq!(function.cloud.calls("SendMessageBatch"), []);
 }
+
+/// A request names subscriptions of one topic; whoever may write to the requeue could write another mark.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_names_a_subscription_of_another_topic_is_refused_before_sns_is_asked() {
+    let function = function(&json!({}));
+    function.cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", NEW_WORKER, DLQ);
+    let invoices = "arn:aws:sns:eu-central-1:123456789012:invoices:0a1b";
+    let mark = json!({ "v": 2, "spent": 0, "id": "a", "first": NOW, "gen": 1, "dlq": DLQ, "to": SUCCESSOR });
+    let post = Post::envelope("a").subscription(invoices).queue(REQUEUE).sqs_mark(&mark);
+    let ran = function.run([&post]).await;
+    let detail = "the subscription belongs to another topic";
+    assert_eq!(
+        (ran.outcomes(), &ran.letter("a")["detail"]),
+        (vec!["a archived refused".to_owned()], &json!(detail))
+    );
+    let calls =
+        ["GetSubscriptionAttributes", "SendMessageBatch"].map(|operation| function.cloud.calls(operation));
+    assert_eq!(calls, [vec![], vec![]]);
+}
