@@ -103,6 +103,7 @@ impl Aws {
     fn effect(&self, call: &Arc<Call>, fault: &Fault) -> (End, Duration) {
         let now = self.clock().millis();
         let is_run = call.service == Service::Lambda
+            && call.operation == "Invoke"
             && matches!(call.parameter("type"), None | Some("RequestResponse"));
         if call.service == Service::Web {
             let (course, answer) = self.post(now, call);

@@ -48,10 +48,7 @@ pub(crate) enum Next {
 impl Lambda {
     /// Checks a request and returns its function.
     pub(crate) fn check(&self, name: &str, payload: &[u8], is_async: bool) -> Result<Function, Error> {
-        let Some(function) = self.function(name) else {
-            let message = format!("Function not found: {}", arn("lambda", &format!("function:{name}")));
-            return Err(Error::new(404, "ResourceNotFoundException", message));
-        };
+        let function = self.found(name)?;
         let most = if is_async { MAX_ASYNC_BYTES } else { MAX_BYTES };
         if payload.len() > most {
             let message = format!(

@@ -1,4 +1,5 @@
-//! Lambda: functions behind `Invoke`, and the event source mapping that feeds them from queues.
+//! Lambda: functions behind `Invoke`, what `GetFunctionConfiguration` tells of them, and the event source mapping that
+//! feeds them from queues.
 
 mod batch;
 mod driver;
@@ -21,6 +22,8 @@ pub use recursion::MAX_PASSES;
 pub(crate) use recursion::passed;
 
 use crate::clock::Millis;
+use crate::error::Error;
+use crate::names::arn;
 
 /// Bytes of a synchronous request, of its answer, and of a batch of a mapping.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
@@ -49,6 +52,20 @@ pub struct FunctionSettings {
     pub on_failure: Option<String>,
     /// `RecursiveLoop: Allow`.
     pub allow_loops: bool,
+    /// Environment variables, which `GetFunctionConfiguration` tells; or its error where their key is denied.
+    pub environment: Result<BTreeMap<String, String>, EnvironmentError>,
+    /// `StateReason` of a function that is `Failed`.
+    pub failed: Option<String>,
+}
+
+/// The error of environment variables that Lambda cannot decrypt.
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_EnvironmentError.html>
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentError {
+    /// `ErrorCode`.
+    pub code: String,
+    /// `Message`.
+    pub message: String,
 }
 
 /// One run of a function.
@@ -91,7 +108,15 @@ pub(crate) struct Function {
 
 impl Default for FunctionSettings {
     fn default() -> Self {
-        Self { retries: 2, max_age: 21_600_000, dead_letters: None, on_failure: None, allow_loops: false }
+        Self {
+            retries: 2,
+            max_age: 21_600_000,
+            dead_letters: None,
+            on_failure: None,
+            allow_loops: false,
+            environment: Ok(BTreeMap::new()),
+            failed: None,
+        }
     }
 }
 
@@ -134,6 +159,12 @@ impl Lambda {
 
     pub(crate) fn function(&self, name: &str) -> Option<Function> {
         self.functions.get(name).cloned()
+    }
+
+    /// Returns a function, or Lambda's error where there is none.
+    pub(crate) fn found(&self, name: &str) -> Result<Function, Error> {
+        let missing = || format!("Function not found: {}", arn("lambda", &format!("function:{name}")));
+        self.function(name).ok_or_else(|| Error::new(404, "ResourceNotFoundException", missing()))
     }
 }
 

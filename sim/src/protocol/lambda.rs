@@ -7,16 +7,21 @@ use super::{Request, Response, unknown};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;
-use crate::lambda::{Ran, name_of, qualifier_of};
+use crate::lambda::{Function, Ran, name_of, qualifier_of};
+use crate::names::{ACCOUNT, arn};
 use crate::services::Services;
 use crate::world::path_of;
 
 pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let path = path_of(&request.uri).split('?').next().unwrap_or_default();
     let function = path.strip_prefix("/2015-03-31/functions/").unwrap_or_default();
-    let function = function.strip_suffix("/invocations");
-    let function = function.ok_or_else(|| Error::new(404, "UnknownOperationException", path))?;
-    "Invoke".clone_into(&mut call.operation);
+    let (function, operation) = function.rsplit_once('/').unwrap_or_default();
+    match (request.method.as_str(), operation) {
+        ("POST", "invocations") => "Invoke",
+        ("GET", "configuration") => "GetFunctionConfiguration",
+        _ => return Err(Error::new(404, "UnknownOperationException", path)),
+    }
+    .clone_into(&mut call.operation);
     let function = decoded(function);
     name_of(&function).clone_into(&mut call.target);
     if let Some(qualifier) = qualifier_of(&function) {
@@ -31,6 +36,9 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
 
 /// Carries out what needs no run of the function now.
 pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+    if call.operation == "GetFunctionConfiguration" {
+        return services.lambda.found(&call.target).map(|function| configuration(&function));
+    }
     let is_async = call.parameter("type") == Some("Event");
     let function = services.lambda.check(&call.target, &call.body, is_async)?;
     match call.parameter("type") {
@@ -42,6 +50,42 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         Some("DryRun") => Ok(Response::new(204, "")),
         _ => Err(unknown(call)),
     }
+}
+
+/// Returns what Lambda tells of a function: how it runs, not its code.
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
+fn configuration(function: &Function) -> Response {
+    let Function { name, settings, .. } = function;
+    let mut told = json!({
+        "FunctionName": &**name,
+        "FunctionArn": arn("lambda", &format!("function:{name}")),
+        "Runtime": "provided.al2023",
+        "Role": format!("arn:aws:iam::{ACCOUNT}:role/{name}"),
+        "Handler": "bootstrap",
+        "CodeSize": 1,
+        "Description": "",
+        "Timeout": 60,
+        "MemorySize": 256,
+        "LastModified": "2026-11-01T12:00:00.000+0000",
+        "Version": "$LATEST",
+        "PackageType": "Zip",
+        "State": "Active",
+        "LastUpdateStatus": "Successful",
+    });
+    match &settings.environment {
+        // A function without variables has no environment.
+        Ok(variables) if variables.is_empty() => {}
+        Ok(variables) => told["Environment"] = json!({ "Variables": variables }),
+        Err(error) => {
+            told["KMSKeyArn"] = arn("kms", "key/0a1b").into();
+            told["Environment"] = json!({ "Error": { "ErrorCode": error.code, "Message": error.message } });
+        }
+    }
+    if let Some(reason) = &settings.failed {
+        told["State"] = "Failed".into();
+        told["StateReason"] = reason.as_str().into();
+    }
+    Response::new(200, told.to_string()).with("content-type", "application/json")
 }
 
 /// Returns the answer to a run that was waited for.

@@ -4,7 +4,7 @@
 
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_firehose::types::Record;
-use aws_sdk_lambda::types::InvocationType;
+use aws_sdk_lambda::types::{InvocationType, State};
 use aws_sdk_sns::types::PublishBatchRequestEntry;
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::types::{
@@ -23,12 +23,17 @@ use aws_sdk_sqs::types::{
 use aws_smithy_runtime_api::client::http::HttpClient;
 use aws_smithy_types::Blob;
 use aws_smithy_types::byte_stream::ByteStream;
-use sim::lambda::{FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::lambda::{EnvironmentError, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, EntryFault, Event, Fault, Faults, Record as Line, arn};
 
 const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/dlq";
+
+fn notifier() -> FunctionSettings {
+    let environment = Ok(BTreeMap::from([("MODE".to_owned(), "active".to_owned())]));
+    FunctionSettings { environment, ..FunctionSettings::default() }
+}
 
 fn filled(clock: Clock) -> Aws {
     let aws = Aws::new(clock, 7);
@@ -41,7 +46,11 @@ fn filled(clock: Clock) -> Aws {
         );
         it.s3.create("archive");
         it.firehose.create("orders");
-        it.lambda.create("notifier", FunctionSettings::default(), |it| match it.payload.as_str() {
+        let denied = EnvironmentError { code: "AccessDeniedException".to_owned(), message: "KMS".to_owned() };
+        let failed = Some("no image".to_owned());
+        let locked = FunctionSettings { environment: Err(denied), failed, ..FunctionSettings::default() };
+        it.lambda.create("locked", locked, |_| Ran::ok("null"));
+        it.lambda.create("notifier", notifier(), |it| match it.payload.as_str() {
             "1" => Ran::failed("Error", "relay is down"),
             _ => Ran::ok("\"done\"").took(Duration::from_secs(5)),
         });
@@ -144,6 +153,16 @@ async fn tour(aws: &Aws, config: &SdkConfig, path_style: bool) {
     assert_eq!(accepted.status_code(), 202);
     let gone = lambda.invoke().function_name("none").send().await;
     assert!(gone.unwrap_err().into_service_error().is_resource_not_found_exception());
+    let asked = |name: &str| lambda.get_function_configuration().function_name(name).send();
+    let told = asked(&arn("lambda", "function:notifier")).await.unwrap();
+    assert_eq!((told.function_name(), told.state()), (Some("notifier"), Some(&State::Active)));
+    assert_eq!(told.environment().unwrap().variables().unwrap()["MODE"], "active");
+    let locked = asked("locked").await.unwrap();
+    assert_eq!((locked.state(), locked.state_reason()), (Some(&State::Failed), Some("no image")));
+    let environment = locked.environment().unwrap();
+    assert_eq!(environment.variables(), None);
+    assert_eq!(environment.error().unwrap().error_code(), Some("AccessDeniedException"));
+    assert!(asked("none").await.unwrap_err().into_service_error().is_resource_not_found_exception());
 
     let firehose = aws_sdk_firehose::Client::new(config);
     let record = Record::builder().data(Blob::new("line\n")).build().unwrap();
@@ -359,7 +378,7 @@ async fn a_run_that_takes_too_long_is_dropped_and_its_messages_come_again() {
 async fn the_sdk_gets_on_with_every_service_over_a_socket() {
     let aws = filled(Clock::real());
     aws.act("test", |it, _| {
-        it.lambda.create("notifier", FunctionSettings::default(), |it| match it.payload.as_str() {
+        it.lambda.create("notifier", notifier(), |it| match it.payload.as_str() {
             "1" => Ran::failed("Error", "relay is down"),
             _ => Ran::ok("null"),
         });
