@@ -10,8 +10,11 @@
 //! Nothing is known by the state machine alone. Whoever goes on with a replay after it has died goes on where the ledgers
 //! are, be it another execution or `redrivectl`.
 
+use std::time::Duration;
+
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use super::control::Control;
 use super::division::share;
@@ -29,6 +32,10 @@ use crate::policy::Policy;
 
 /// Rounds in a row of which nothing may come.
 const PATIENCE: u32 = 3;
+
+/// Turns of one execution that may meet, before the replay counts as taken up by somebody else; and the wait between.
+const TURNS_THAT_MEET: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Seconds after which it is looked whether somebody has stopped it while it waits.
 const LOOK: i64 = 60;
@@ -131,9 +138,40 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<Turn, ReplayError> {
+        let mut begun = None;
+        for _ in 1..TURNS_THAT_MEET {
+            let turn = Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await;
+            let Err(ReplayError::TakenUp(_)) = turn else { return turn };
+            // The same execution has it still: its turn was tried again while the first, which nobody listens to, is at work.
+            if self.kept.found(&of.id).await?.document.holder != of.holder {
+                return turn;
+            }
+            sleep(PAUSE).await;
+        }
+        Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await
+    }
+
+    /// Goes on, unless somebody writes meanwhile how the replay stands. `begun` is how many rounds had begun before.
+    async fn try_next_turn(
+        &self,
+        of: &Resumption,
+        workers: usize,
+        policy: Option<&Policy>,
+        control: &dyn Control,
+        begun: &mut Option<u32>,
+    ) -> Result<Turn, ReplayError> {
         let Found { document: state, etag, .. } = self.kept.found(&of.id).await?;
         if state.holder != of.holder {
             return Err(ReplayError::TakenUp(state.id));
+        }
+        let number = state.place.rounds;
+        if number > *begun.get_or_insert(number) && state.round.as_ref().is_some_and(|round| round.lanes > 0)
+        {
+            // The other turn has begun a round: both answer the same.
+            let key = lanes_key(&state.id, number);
+            if self.kept.store.text(&key).await?.is_some() {
+                return Ok(Turn { key: self.kept.store.key(&key), ..self.turn(TurnKind::Send, state) });
+            }
         }
         if !state.is_unfinished() || state.status == Status::Stopped {
             return Ok(self.turn(TurnKind::End, state));
@@ -220,7 +258,7 @@ impl Replay {
             progress.state.round = Some(Round { lanes, lately, ..before });
         });
         drive.save().await?;
-        let key = format!("{}/rounds/{number:06}.jsonl", state.id);
+        let key = lanes_key(&state.id, number);
         let written = self.kept.store.write_text(&key, lines, Condition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(state.id))?;
         Ok(self.kept.store.key(&key))
@@ -293,4 +331,9 @@ impl Replay {
         let bucket = self.kept.store.bucket().to_owned();
         Turn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
     }
+}
+
+/// The key of the lanes of a round.
+fn lanes_key(id: &str, round: u32) -> String {
+    format!("{id}/rounds/{round:06}.jsonl")
 }

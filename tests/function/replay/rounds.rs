@@ -278,6 +278,34 @@ async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_
     assert_eq!(world.replay().lane(&lanes[0], None, &Operator::default()).await, Ok(None));
 }
 
+/// Step Functions tries a turn again whose answer it has not heard, and the first one may be at work still.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
+    for (late, steps) in [(0, json!([100])), (30, json!([100])), (130, json!([100])), (250, json!([50, 100]))]
+    {
+        let world = hours(4);
+        let machine = Machine::new(&world, 2);
+        let begin = json!({ "ramp": steps, "rate": 400, "settleSeconds": 3 });
+        let begin = Wish::Begin(Box::new(wish(begin)));
+        let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+        machine.send(&turn).await;
+        world.faults(|_| Fault::Pass.after(Duration::from_millis(100)));
+        let again = async {
+            tokio::time::sleep(Duration::from_millis(late)).await;
+            machine.next(&turn).await
+        };
+        let (unheard, heard) = tokio::join!(machine.next(&turn), again);
+        let (unheard, heard) = (unheard.unwrap(), heard.unwrap());
+        if late < 200 {
+            assert_eq!((unheard.next, &unheard.key), (heard.next, &heard.key), "{late}: both begin a round");
+        }
+        world.no_faults();
+        let done = machine.go_on(heard).await.unwrap();
+        assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 400, 0), "{late}");
+        assert_eq!(world.numbers(), numbers(0..400), "{late}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     let world = hours(2);
