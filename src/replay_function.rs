@@ -8,8 +8,12 @@
 //! | `{"turn": {"id": "...", "holder": "...", "workers": 100}}` | the same |
 //! | `{"lane": {...}}`, a line of what a turn has written | what came of it |
 //!
+//! Letters go only where the function of `REDRIVE_FUNCTION` is at work, and by its policy: a replay and a turn ask for it,
+//! a lane is told by its turn.
+//!
 //! Another replay at the same letters is no error, for which nobody need be called: the answer's `status` is `busy`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -22,7 +26,8 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::policy::Policy;
 use crate::replay::{
-    At, Control, Lane, Parts, Replay, ReplayError, Resumption, Source, State, Turn, TurnKind, Wish,
+    At, Control, Lane, Parts, Redriver, Redriving, Replay, ReplayError, Resumption, Source, State, Turn,
+    TurnKind, Wish,
 };
 use crate::settings::{ArchiveAt, Settings};
 use crate::telemetry;
@@ -45,8 +50,9 @@ const TIME_TO_STOP: Duration = Duration::from_secs(20);
 /// The function, ready to be called.
 pub struct ReplayFunction {
     parts: Result<Parts, &'static str>,
-    policy: Policy,
-    mode: Mode,
+    redriver: Option<Redriver>,
+    /// The same by this function's own settings, where no other is named.
+    own: Arc<Redriving>,
     clock: Clock,
 }
 
@@ -115,8 +121,13 @@ impl ReplayFunction {
     /// Joins the parts.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock) -> Self {
+        let redriver = settings.redrive_function.clone();
+        let redriver =
+            redriver.map(|function| Redriver::new(clients.lambda.clone(), function, clock.clone()));
         let parts = parts(&settings, clients, &clock);
-        Self { parts, policy: settings.policy, mode: settings.mode, clock }
+        let idle = (settings.mode == Mode::Observe).then(|| "REDRIVE_MODE is observe".to_owned());
+        let own = Arc::new(Redriving { idle, policy: Some(settings.policy), document: None });
+        Self { parts, redriver, own, clock }
     }
 
     /// Answers one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
@@ -152,26 +163,28 @@ impl ReplayFunction {
 
     /// A whole replay.
     async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
-        let wish = self.wish(wish)?;
-        let replay = self.replay_by(NAME)?;
+        let wish = Wish::from_json(wish).map_err(ReplayError::Request)?;
+        let (replay, redriving) = self.replay_by(NAME, is_dry_run(&wish), control).await?;
         replay.check_requeue().await?;
-        let state = replay.run(&wish, &Source::Archive, Some(&self.policy), control).await?;
+        let state = replay.run(&wish, &Source::Archive, redriving.policy.as_ref(), control).await?;
         telemetry::replay(control.request_id, &state);
         Ok(Answer::Replay(Box::new(state)))
     }
 
     /// A turn of a state machine.
     async fn turn(&self, event: TurnEvent, control: &Watch<'_>) -> Result<Answer, ReplayError> {
-        let policy = Some(&self.policy);
         let turn = match event {
             TurnEvent::First { begin, workers, by } => {
-                let wish = self.wish(begin)?;
-                let (replay, workers) = (self.replay_by(&by)?, lanes(workers)?);
+                let wish = Wish::from_json(begin).map_err(ReplayError::Request)?;
+                let workers = lanes(workers)?;
+                let (replay, redriving) = self.replay_by(&by, is_dry_run(&wish), control).await?;
                 replay.check_requeue().await?;
-                replay.first_turn(&wish, workers, policy, control).await
+                replay.first_turn(&wish, workers, redriving.policy.as_ref(), control).await
             }
             TurnEvent::Next { of, workers } => {
-                self.replay_by(NAME)?.next_turn(&of, lanes(workers)?, policy, control).await
+                let workers = lanes(workers)?;
+                let (replay, redriving) = self.replay_by(NAME, false, control).await?;
+                replay.next_turn(&of, workers, redriving.policy.as_ref(), control).await
             }
         }?;
         telemetry::replay(control.request_id, &turn.replay);
@@ -181,29 +194,44 @@ impl ReplayFunction {
     /// A lane of a round.
     async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let parts = Parts { workers: LANE_WORKERS, ..self.parts()?.clone() };
-        let done = Replay::new(parts).lane(lane, Some(&self.policy), control).await?;
+        let told = lane.policy.as_deref().map(Policy::parse).transpose();
+        let told = told.map_err(|bad| refused(&format!("policy: {bad}")))?;
+        let own = if self.redriver.is_none() { self.own.policy.as_ref() } else { None };
+        let done = Replay::new(parts).lane(lane, told.as_ref().or(own), control).await?;
         let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
         let trouble = done.and_then(|done| done.failed.or(done.trouble));
         telemetry::replay_lane(control.request_id, lane, sent, trouble.as_deref());
         Ok(Answer::Lane { sent, trouble })
     }
 
-    fn wish(&self, json: Value) -> Result<Wish, ReplayError> {
-        let wish = Wish::from_json(json).map_err(ReplayError::Request)?;
-        let is_dry_run = matches!(&wish, Wish::Begin(request) if request.dry_run);
-        if self.mode == Mode::Observe && !is_dry_run {
-            return Err(refused("REDRIVE_MODE is observe: only dryRun is possible"));
+    /// A replay by somebody, with what becomes of its letters then. Only a dry run can do without a function at work.
+    async fn replay_by(
+        &self,
+        by: &str,
+        is_dry_run: bool,
+        control: &Watch<'_>,
+    ) -> Result<(Replay, Arc<Redriving>), ReplayError> {
+        let parts = Parts { by: by.to_owned(), ..self.parts()?.clone() };
+        let redriving = match &self.redriver {
+            Some(redriver) => redriver.ask(&parts.requeue).await?,
+            None => Arc::clone(&self.own),
+        };
+        if let Some(why) = redriving.idle.as_ref().filter(|_| !is_dry_run) {
+            return Err(refused(&format!("{why}: only dryRun is possible")));
         }
-        Ok(wish)
-    }
-
-    fn replay_by(&self, by: &str) -> Result<Replay, ReplayError> {
-        Ok(Replay::new(Parts { by: by.to_owned(), ..self.parts()?.clone() }))
+        if let (Some(redriver), None) = (&self.redriver, &redriving.policy) {
+            telemetry::policy_in_file(control.request_id, redriver.function());
+        }
+        Ok((Replay::new(parts).telling_lanes(redriving.document.clone()), redriving))
     }
 
     fn parts(&self) -> Result<&Parts, ReplayError> {
         self.parts.as_ref().map_err(|why| refused(why))
     }
+}
+
+fn is_dry_run(wish: &Wish) -> bool {
+    matches!(wish, Wish::Begin(request) if request.dry_run)
 }
 
 fn refused(why: &str) -> ReplayError {

@@ -26,6 +26,8 @@ pub struct Settings {
     pub requeue: Option<Arn>,
     /// `REDRIVE_MODE`.
     pub mode: Mode,
+    /// `REDRIVE_FUNCTION`.
+    pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
     pub metrics_namespace: String,
     /// `NOTICE_TOPIC_ARN`.
@@ -105,7 +107,7 @@ impl BadSettings {
 }
 
 /// Every variable with its default, as README and template give them; `None` where there is none.
-pub const VARIABLES: [(&str, Option<&str>); 13] = [
+pub const VARIABLES: [(&str, Option<&str>); 14] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
@@ -113,6 +115,7 @@ pub const VARIABLES: [(&str, Option<&str>); 13] = [
     ("WAITING_LIST", Some("on")),
     ("REQUEUE_ARN", None),
     ("REDRIVE_MODE", Some("active")),
+    ("REDRIVE_FUNCTION", None),
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
     ("NOTICE_TOPIC_ARN", None),
     ("MAX_CONCURRENCY", Some("1")),
@@ -148,6 +151,7 @@ impl Settings {
             waiting_list: note(&mut faults, switch(&given, "WAITING_LIST"), true),
             requeue: note(&mut faults, requeue(&given), None),
             mode: note(&mut faults, mode(&given), Mode::Observe),
+            redrive_function: note(&mut faults, redrive_function(&given), None),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
@@ -309,6 +313,27 @@ fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
     }
 }
 
+/// Names the function whose mode and policy count for replays, so none may be given beside it.
+fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, Faults> {
+    const NAME: &str = "REDRIVE_FUNCTION";
+    let Some(text) = given(NAME) else { return Ok(None) };
+    for policy in ["REDRIVE_POLICY", "REDRIVE_POLICY_FILE"] {
+        if given(policy).is_some() {
+            return Err(fault(
+                NAME,
+                format!("must not be set together with {policy}: that function's counts"),
+            ));
+        }
+    }
+    let is_arn = text.parse::<Arn>().is_ok_and(|arn| arn.kind() == ArnKind::Function);
+    // <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if is_arn || (text.len() <= 64 && text.chars().all(allowed)) {
+        return Ok(Some(text));
+    }
+    Err(fault(NAME, format!("must be the name or the ARN of a function, not {text:?}")))
+}
+
 fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
     const NAME: &str = "METRICS_NAMESPACE";
     let namespace = given(NAME).unwrap_or_default();
@@ -460,6 +485,26 @@ mod tests {
             let fault = format!("must be the ARN of a standard topic, not {text:?}");
             assert_eq!(read(&text).unwrap_err(), format!("bad settings: NOTICE_TOPIC_ARN: {fault}"));
         }
+    }
+
+    #[test]
+    fn the_function_of_replays_has_a_name_or_an_arn_and_the_only_policy() {
+        let read = |text: &str, more: &[(&str, &str)]| {
+            let settings = read(&[&[("ARCHIVE", "s3://bucket"), ("REDRIVE_FUNCTION", text)], more].concat())?;
+            Ok::<_, String>(settings.redrive_function)
+        };
+        let arn = "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive";
+        for text in [arn, "sns-redrive"] {
+            assert_eq!(read(text, &[]), Ok(Some(text.to_owned())));
+        }
+        assert_eq!(read("", &[("REDRIVE_POLICY", "{}")]), Ok(None));
+        for text in ["arn:aws:sqs:eu-central-1:123456789012:sns-redrive", "a function", &"f".repeat(65)] {
+            let fault = format!("must be the name or the ARN of a function, not {text:?}");
+            assert_eq!(read(text, &[]), Err(format!("bad settings: REDRIVE_FUNCTION: {fault}")));
+        }
+        let fault = "must not be set together with REDRIVE_POLICY: that function's counts";
+        let both = read(arn, &[("REDRIVE_POLICY", "{}")]);
+        assert_eq!(both, Err(format!("bad settings: REDRIVE_FUNCTION: {fault}")));
     }
 
     #[test]

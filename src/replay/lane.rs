@@ -41,6 +41,9 @@ pub struct Lane {
     pub rate: u32,
     /// Letters that may go before it is looked at what came back.
     pub letters: u64,
+    /// The redrive policy as JSON, where the turn has asked for it: a thousand lanes at once cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 /// What came of a lane: the object `<id>/rounds/<number>/<lane>.json`.

@@ -42,6 +42,7 @@
 //! | `ramp` | the arithmetic of steps |
 //! | `letters`, `letter` | which records become letters |
 //! | `requeue` | sends them |
+//! | `redriver` | the function that redrives them then: whether it is at work, and by which policy |
 //! | `state`, `store`, `version` | what is kept |
 //! | `control`, `error` | who watches, and why it cannot go on |
 
@@ -67,6 +68,7 @@ mod plan;
 mod progress;
 mod ramp;
 mod reading;
+mod redriver;
 mod request;
 mod requeue;
 mod rounds;
@@ -86,6 +88,7 @@ pub use lane::{Lane, LaneDone};
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
 pub use parts::{Parts, Replay};
+pub use redriver::{Redriver, Redriving};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};
 pub use sent::Sent;

@@ -46,6 +46,8 @@ pub struct Replay {
     pub(super) kept: Replays,
     pub(super) requeue: Requeue,
     pub(super) workers: usize,
+    /// The policy that lanes are told.
+    pub(super) policy_of_lanes: Option<String>,
 }
 
 /// What a replay is run with.
@@ -66,7 +68,14 @@ impl Replay {
         let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();
-        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers: workers.max(1) }
+        let workers = workers.max(1);
+        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, policy_of_lanes: None }
+    }
+
+    /// Has lanes be told a policy, as JSON.
+    #[must_use]
+    pub fn telling_lanes(self, policy: Option<String>) -> Self {
+        Self { policy_of_lanes: policy, ..self }
     }
 
     /// Whether letters go in the order in which they were archived. What is only counted has none.

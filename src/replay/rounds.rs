@@ -245,6 +245,7 @@ impl Replay {
                 lanes,
                 rate: u32::try_from(share(rate.into(), lane, lanes)).unwrap_or(u32::MAX),
                 letters: share(budget.min(MOST_LETTERS), lane, lanes),
+                policy: self.policy_of_lanes.clone(),
             };
             serde_json::to_string(&lane).map(|line| line + "\n")
         };

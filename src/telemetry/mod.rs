@@ -225,6 +225,16 @@ pub(crate) fn replay_busy(request_id: &str, error: &ReplayError) {
     tracing::warn!(request_id, detail = %error, "replay is busy");
 }
 
+/// A replay does not know the policy by which its letters are redriven.
+pub(crate) fn policy_in_file(request_id: &str, function: &str) {
+    tracing::warn!(
+        request_id,
+        detail =
+            format!("REDRIVE_POLICY_FILE of {function} is a file of its package, which nobody else can read"),
+        "letters without a target are not left out of the replay"
+    );
+}
+
 /// A replay cannot go on.
 pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
     tracing::error!(request_id, detail = %error, "replay failed");

@@ -13,8 +13,9 @@ const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 
 /// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 14] = [
     ("change_message_visibility_batch", "sqs:ChangeMessageVisibility"),
+    ("get_function_configuration", "lambda:GetFunctionConfiguration"),
     ("get_object", "s3:GetObject"),
     ("get_queue_attributes", "sqs:GetQueueAttributes"),
     ("get_subscription_attributes", "sns:GetSubscriptionAttributes"),
@@ -74,13 +75,14 @@ const STATEMENTS: [(&str, &[&str]); 18] = [
 ];
 
 /// The same of the replay function's role.
-const REPLAY_STATEMENTS: [(&str, &[&str]); 7] = [
+const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     ("ListArchiveAndReplays", &["s3:ListBucket"]),
     ("ReadArchive", &["s3:GetObject"]),
     ("KeepReplays", &["s3:GetObject", "s3:PutObject"]),
     ("FillRequeue", &["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"]),
     ("CountWaitingLetters", &["sqs:GetQueueAttributes"]),
+    ("AskHowLettersAreRedriven", &["lambda:GetFunctionConfiguration"]),
     ("UseOwnKey", &["kms:Decrypt", "kms:GenerateDataKey"]),
 ];
 
@@ -107,16 +109,21 @@ const BY_SERVICES: [&str; 14] = [
     "ec2:UnassignPrivateIpAddresses",
 ];
 
-/// Names and values of the function's environment variables in the template.
-fn environment() -> BTreeMap<&'static str, &'static str> {
+/// Names and values of the function's environment variables in a template.
+fn variables_of(template: &'static str) -> BTreeMap<&'static str, &'static str> {
     let (_, rest) =
-        TEMPLATE.split_once("        Variables:\n").expect("the template sets environment variables");
+        template.split_once("        Variables:\n").expect("the template sets environment variables");
     rest.lines()
         .map_while(|line| line.strip_prefix("          "))
         // A value may go on below its name.
         .filter(|line| !line.starts_with(['#', ' ']))
         .map(|line| line.split_once(": ").expect("a name and a value"))
         .collect()
+}
+
+/// The same of the template of the function.
+fn environment() -> BTreeMap<&'static str, &'static str> {
+    variables_of(TEMPLATE)
 }
 
 /// The default of a parameter of the template.
@@ -129,8 +136,23 @@ fn parameter_default(name: &str) -> &'static str {
 
 #[test]
 fn every_variable_of_the_template_is_a_setting() {
-    for name in environment().keys() {
+    for name in environment().keys().chain(variables_of(OPERATIONS).keys()) {
         assert!(VARIABLES.iter().any(|(known, _)| known == name), "{name} is no setting");
+    }
+}
+
+/// A copy of a policy or a mode would be stale when the first stack changes.
+#[test]
+fn the_replay_function_has_no_mode_and_no_policy_of_its_own() {
+    let variables = variables_of(OPERATIONS);
+    let function = variables["REDRIVE_FUNCTION"];
+    assert_eq!(function, r#"!ImportValue { "Fn::Sub": "${Stack}-FunctionArn" }"#);
+    assert!(TEMPLATE.contains(r#"Export: { Name: !Sub "${AWS::StackName}-FunctionArn" }"#));
+    // It may ask for this function alone.
+    let (_, granted) = OPERATIONS.split_once("Action: lambda:GetFunctionConfiguration\n").unwrap();
+    assert_eq!(granted.lines().next().unwrap().trim(), format!("Resource: {function}"));
+    for name in variables.keys() {
+        assert!(!name.starts_with("REDRIVE_POLICY") && *name != "REDRIVE_MODE", "{name}");
     }
 }
 

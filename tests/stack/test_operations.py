@@ -17,7 +17,14 @@ QUICK = policy(retries=3, delay=2, immediate=1)
 
 def with_operations(world, **parameters):
     deployment, billing = deployed(world, QUICK)
-    return deployment, billing, world.operations(deployment, QUICK, **parameters)
+    return deployment, billing, world.operations(deployment, **parameters)
+
+
+def configure(deployment, **variables):
+    """Changes environment variables of the function that redrives, as an update of its stack does."""
+    client, name = deployment.stack.client("lambda"), deployment.outputs["FunctionName"]
+    before = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    client.update_function_configuration(FunctionName=name, Environment={"Variables": before | variables})
 
 
 def test_replay_function_replays_what_fits_its_time(world):
@@ -133,11 +140,32 @@ def test_without_a_state_machine_the_terminal_replays(world):
 def test_whoever_is_not_named_in_the_requeue_sends_nothing_by_the_state_machine_either(world):
     deployment, billing = deployed(world, QUICK)
     bury(world, deployment, billing, 20)
-    operations = world.operations(deployment, QUICK, admitted=False)
+    operations = world.operations(deployment, admitted=False)
     status, output = operations.ended(operations.execute({"all": True, "ramp": [100]}))
     assert (status, output["replay"]["status"]) == ("SUCCEEDED", "stopped"), output
     assert "the requeue does not take letters: AccessDenied" in output["replay"]["because"]
     assert (in_requeue(deployment), billing.receive()) == (0, [])
+
+
+def test_replays_go_by_the_mode_and_the_policy_that_the_other_stack_has_by_then(world):
+    deployment, billing, operations = with_operations(world)
+    bury(world, deployment, billing, 20)
+    # SQS has moved none of them, so none has a source.
+    nowhere = policy(retries=3, delay=2, target="source")
+    configure(deployment, REDRIVE_MODE="observe", REDRIVE_POLICY=json.dumps(nowhere))
+    name, wish = deployment.outputs["FunctionArn"], {"all": True, "ramp": [100]}
+    ok, said = operations.invoke(replay=wish)
+    assert (ok, f"REDRIVE_MODE of {name} is observe: only dryRun" in json.dumps(said)) == (False, True), said
+    status, _ = operations.ended(operations.execute(wish))
+    assert (status, kept(deployment), in_requeue(deployment)) == ("FAILED", {}, 0)
+    # By the index alone a dry run knows of no target; by the origin it reads the letters.
+    status, output = operations.ended(operations.execute({"select": {"origins": ["sns"]}, "dryRun": True}))
+    counts = {"notReplayable": {"noTarget": 20}}
+    assert (status, output["replay"]["counts"]) == ("SUCCEEDED", counts), output
+    configure(deployment, REDRIVE_MODE="active", REDRIVE_POLICY=json.dumps(QUICK))
+    status, output = operations.ended(operations.execute(wish))
+    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "done"), output
+    assert Copies(billing).wait_for(20).texts() == texts(range(20))
 
 
 def test_dry_run_and_bad_wishes_of_the_state_machine_write_nothing(world):
@@ -161,4 +189,5 @@ def test_grants_of_the_replay_function_are_to_read_letters_keep_replays_and_fill
         "write replays",
         "list replays",
         "send requeue",
+        "read configuration",
     }

@@ -357,7 +357,9 @@ def calls_of(world, deployment, keys):
             f"delete from {name}": lambda url=url: sqs.delete_message(QueueUrl=url, ReceiptHandle="none"),
         }
     name = deployment.outputs["FunctionName"]
-    calls["invoke"] = lambda: world.stack.client("lambda", keys).invoke(FunctionName=name, Payload=b"{}")
+    client = world.stack.client("lambda", keys)
+    calls["invoke"] = lambda: client.invoke(FunctionName=name, Payload=b"{}")
+    calls["read configuration"] = lambda: client.get_function_configuration(FunctionName=name)
     return calls
 
 

@@ -49,8 +49,8 @@ class World:
         self.deployments.append(deployment)
         return deployment
 
-    def operations(self, deployment, policy, **parameters):
-        return deploy_operations(deployment, RedrivePolicy=policy, **parameters)
+    def operations(self, deployment, **parameters):
+        return deploy_operations(deployment, **parameters)
 
     def subscribe(self, what, topic_arn, dead_letter_queue_arn, raw=False):
         return subscribe(self.stack, self.name(what), topic_arn, dead_letter_queue_arn, raw)

@@ -6,9 +6,10 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::*;
 
-const ACTIVE: [(&str, &str); 2] = [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
+pub(super) const ACTIVE: [(&str, &str); 2] =
+    [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
 
-fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
+pub(super) fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
     let variable = |name: &str| {
         let given = settings.iter().find(|(variable, _)| *variable == name);
         given.map(|(_, value)| (*value).to_owned())
@@ -20,7 +21,7 @@ fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
 }
 
 /// The answer of an invocation that has so many seconds, or the error.
-async fn invoke(
+pub(super) async fn invoke(
     function: &ReplayFunction,
     world: &World,
     seconds: i64,
@@ -147,7 +148,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
     }
 }
 
-fn first_turn(request: &Value, workers: usize) -> Value {
+pub(super) fn first_turn(request: &Value, workers: usize) -> Value {
     json!({ "turn": { "begin": request, "workers": workers, "by": "arn:aws:states:eu-central-1:1:execution:x:y" } })
 }
 

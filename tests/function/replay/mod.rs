@@ -9,6 +9,7 @@ mod given_letters;
 mod going_on;
 mod in_the_requeue;
 mod plan;
+mod redriver;
 mod rounds;
 mod steps;
 mod successors;

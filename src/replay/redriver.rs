@@ -1,0 +1,139 @@
+//! The function that redrives what a replay sends: whether it is at work, and by which policy.
+//!
+//! Its variables can change at any time, and a copy of them would not. So Lambda is asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
+use aws_sdk_lambda::types::State;
+use jiff::{SignedDuration, Timestamp};
+
+use super::error::ReplayError;
+use crate::arn::Arn;
+use crate::batch::Mode;
+use crate::clients::failure_of_call;
+use crate::clock::Clock;
+use crate::failure::{Failure, FailureClass};
+use crate::policy::Policy;
+use crate::settings::Settings;
+
+/// How long an answer counts. Lambda answers 15 questions of this kind a second, of the whole account.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html#api-requests>
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
+
+/// The variable that only the function itself can follow.
+const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
+
+/// The function that redrives what a replay sends.
+#[derive(Debug)]
+pub struct Redriver {
+    lambda: aws_sdk_lambda::Client,
+    /// Its name or ARN.
+    function: String,
+    clock: Clock,
+    /// The last answer by which it is at work, and the end of its time.
+    kept: Mutex<Option<(Timestamp, Arc<Redriving>)>>,
+}
+
+/// What becomes of letters in the requeue.
+#[derive(Debug)]
+pub struct Redriving {
+    /// Why they stay there, where nobody works on them.
+    pub idle: Option<String>,
+    /// The policy; none where nobody but the function can read it.
+    pub policy: Option<Policy>,
+    /// The same as JSON, for lanes.
+    pub document: Option<String>,
+}
+
+impl Redriver {
+    /// The function of this name or ARN, of which nothing is known yet.
+    #[must_use]
+    pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: Clock) -> Self {
+        Self { lambda, function, clock, kept: Mutex::default() }
+    }
+
+    /// Its name or ARN.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// Says what it does with letters of this requeue. An answer by which it is at work counts for a minute.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`] where Lambda does not tell its variables, or no function can work with them.
+    pub async fn ask(&self, requeue: &Arn) -> Result<Arc<Redriving>, ReplayError> {
+        let now = self.clock.now();
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, redriving)) = kept.filter(|(until, _)| now < *until) {
+            return Ok(redriving);
+        }
+        let asked = self.lambda.get_function_configuration().function_name(&self.function);
+        let what =
+            || format!("reading the configuration of {} (lambda:GetFunctionConfiguration)", self.function);
+        let answer =
+            asked.send().await.map_err(|error| ReplayError::failed(what(), failure_of_call(&error)))?;
+        let redriving = Arc::new(self.read(&answer, requeue)?);
+        if redriving.idle.is_none() {
+            let until = now.saturating_add(MAX_AGE).unwrap_or(Timestamp::MAX);
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((until, Arc::clone(&redriving)));
+        }
+        Ok(redriving)
+    }
+
+    /// Understands Lambda's answer.
+    /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
+    fn read(&self, answer: &GetFunctionConfigurationOutput, requeue: &Arn) -> Result<Redriving, ReplayError> {
+        let function = &self.function;
+        let environment = answer.environment();
+        // Who asks must be allowed to use the key of the variables, or gets this in their place.
+        if let Some(error) = environment.and_then(|environment| environment.error()) {
+            let key = answer.kms_key_arn().unwrap_or("its key");
+            let what = format!("reading the variables of {function} (kms:Decrypt on {key})");
+            let failure = Failure {
+                message: error.message().map(str::to_owned),
+                ..Failure::ours(FailureClass::ActionRequired, error.error_code().unwrap_or("Unreadable"))
+            };
+            return Err(ReplayError::failed(what, failure));
+        }
+        let variables = environment.and_then(|environment| environment.variables());
+        let variable = |name: &str| variables.and_then(|all| all.get(name)).cloned();
+        let settings = Settings::read(|name| variable(name).filter(|_| name != POLICY_FILE));
+        let wrong = |why: String| ReplayError::Request(vec![why]);
+        let settings = settings.map_err(|bad| wrong(format!("{function} cannot work: {bad}")))?;
+        if settings.requeue.as_ref() != Some(requeue) {
+            let other = settings.requeue.as_ref().map_or("none", Arn::as_str);
+            let why = format!("{function} does not work on {requeue}: its REQUEUE_ARN is {other}");
+            return Err(wrong(why));
+        }
+        let is_in_file = variable(POLICY_FILE).is_some_and(|file| !file.is_empty());
+        let document = variable("REDRIVE_POLICY").filter(|json| !json.is_empty());
+        Ok(Redriving {
+            idle: self.idle(settings.mode, answer),
+            policy: (!is_in_file).then_some(settings.policy),
+            document: (!is_in_file).then(|| document.unwrap_or_else(|| "{}".to_owned())),
+        })
+    }
+
+    /// Why it does nothing with letters, if it does nothing.
+    fn idle(&self, mode: Mode, answer: &GetFunctionConfigurationOutput) -> Option<String> {
+        if mode == Mode::Observe {
+            return Some(format!("REDRIVE_MODE of {} is observe", self.function));
+        }
+        // One that is Inactive is made Active by its next event.
+        let state = answer.state().filter(|state| {
+            matches!(
+                state,
+                State::Failed
+                    | State::Deleting
+                    | State::Deactivated
+                    | State::Deactivating
+                    | State::ActiveNonInvocable
+            )
+        })?;
+        let reason = answer.state_reason().map_or_else(String::new, |reason| format!(" ({reason})"));
+        Some(format!("{} is {}{reason}", self.function, state.as_str()))
+    }
+}

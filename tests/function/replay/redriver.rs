@@ -1,0 +1,191 @@
+//! A replay goes by the mode and the policy of the function that redrives, of which Lambda tells.
+
+use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
+use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
+use sns_redrive::telemetry::{LogFormat, subscriber};
+use support::Log;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::event::{ACTIVE, first_turn, function, invoke};
+use super::*;
+
+const REDRIVER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive";
+
+/// Deploys the function that redrives, with these variables above the ones that it must have.
+fn deploy(world: &World, variables: &[(&str, &str)]) {
+    let all = ACTIVE.iter().chain(variables);
+    let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    configure(world, FunctionSettings { environment: Ok(all), ..FunctionSettings::default() });
+}
+
+fn configure(world: &World, settings: FunctionSettings) {
+    world.aws.act("operator", |it, _| it.lambda.create("sns-redrive", settings, |_| Ran::ok("null")));
+}
+
+/// Three letters without a target by the built-in policy, and the replay function beside the one that redrives.
+fn beside(variables: &[(&str, &str)]) -> (World, ReplayFunction) {
+    let world = World::with_letters(3);
+    deploy(&world, variables);
+    let replayer = function(&world, &[ACTIVE[0], ACTIVE[1], ("REDRIVE_FUNCTION", REDRIVER)]);
+    (world, replayer)
+}
+
+fn asked(world: &World) -> usize {
+    world.calls("GetFunctionConfiguration").len()
+}
+
+fn go() -> Value {
+    json!({ "all": true, "ramp": [100], "rate": 10_000 })
+}
+
+fn to_billing() -> String {
+    json!({ "default": { "target": BILLING } }).to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_go_by_the_policy_that_the_function_has_when_the_replay_begins() {
+    let (world, replayer) = beside(&[]);
+    let left_out = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    assert_eq!(left_out["counts"], json!({ "notReplayable": { "noTarget": 3 } }));
+    deploy(&world, &[("REDRIVE_POLICY", &to_billing())]);
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    let soon = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    assert_eq!((&soon["counts"], asked(&world)), (&left_out["counts"], 1), "an answer counts for a minute");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let sent = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    assert_eq!((&sent["counts"], asked(&world)), (&json!({ "sent": 3 }), 2));
+}
+
+/// In the requeue they would wait for nobody.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_while_the_function_observes() {
+    let observe = [("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &*to_billing())];
+    let (world, replayer) = beside(&observe);
+    let why = format!("bad request: REDRIVE_MODE of {REDRIVER} is observe: only dryRun is possible");
+    for event in [json!({ "replay": go() }), first_turn(&go(), 2)] {
+        assert_eq!(invoke(&replayer, &world, 60, event).await, Err(why.clone()));
+    }
+    let mut dry_run = go();
+    dry_run["dryRun"] = true.into();
+    let counted = invoke(&replayer, &world, 60, json!({ "replay": dry_run })).await.unwrap();
+    assert_eq!(counted["counts"], json!({ "sent": 3 }));
+    let counted = invoke(&replayer, &world, 60, first_turn(&dry_run, 2)).await.unwrap();
+    assert_eq!(counted["replay"]["counts"], json!({ "sent": 3 }));
+    assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
+    // That it is at work again is heard at once.
+    deploy(&world, &observe[1..]);
+    let turn = invoke(&replayer, &world, 60, first_turn(&go(), 2)).await.unwrap();
+    assert_eq!(turn["next"], "send");
+    // A replay under way ends in an error, and goes on when it is at work again.
+    deploy(&world, &observe);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
+    let resume = json!({ "replay": { "resume": turn["id"] } });
+    for event in [next, resume.clone()] {
+        assert_eq!(invoke(&replayer, &world, 60, event).await, Err(why.clone()));
+    }
+    deploy(&world, &observe[1..]);
+    let done = invoke(&replayer, &world, 60, resume).await.unwrap();
+    assert_eq!((&done["status"], &done["counts"]), (&json!("done"), &json!({ "sent": 3 })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lambda_does_not_tell_is_named_with_the_function_and_what_it_takes() {
+    let (world, replayer) = beside(&[]);
+    let with = |variables: &[(&str, &str)]| deploy(&world, variables);
+    let denied = || {
+        let (code, message) = ("AccessDeniedException".to_owned(), "KMS access was denied.".to_owned());
+        let environment = Err(EnvironmentError { code, message });
+        configure(&world, FunctionSettings { environment, ..FunctionSettings::default() });
+    };
+    let failed = || {
+        let environment = ACTIVE.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let failed = Some("its role cannot be assumed".to_owned());
+        configure(
+            &world,
+            FunctionSettings { environment: Ok(environment), failed, ..FunctionSettings::default() },
+        );
+    };
+    let remove = || world.aws.act("operator", |it, _| it.lambda.remove("sns-redrive"));
+    let reading =
+        format!("reading the configuration of {REDRIVER} (lambda:GetFunctionConfiguration) failed: ");
+    let variables = "(kms:Decrypt on arn:aws:kms:eu-central-1:123456789012:key/0a1b) failed: AccessDeniedException \
+         (action_required): KMS access was denied.";
+    let requeue = format!("its REQUEUE_ARN is {FIFO_REQUEUE}");
+    let cases: [(&dyn Fn(), String); 6] = [
+        (&remove, format!("{reading}ResourceNotFoundException (action_required)")),
+        (&denied, format!("reading the variables of {REDRIVER} {variables}")),
+        (&failed, format!("bad request: {REDRIVER} is Failed (its role cannot be assumed): only dryRun")),
+        (
+            &|| with(&[("REQUEUE_ARN", FIFO_REQUEUE)]),
+            format!("bad request: {REDRIVER} does not work on {REQUEUE}: {requeue}"),
+        ),
+        (
+            &|| with(&[("REDRIVE_POLICY", "{")]),
+            format!("bad request: {REDRIVER} cannot work: bad settings: REDRIVE_POLICY: not JSON"),
+        ),
+        (
+            &|| configure(&world, FunctionSettings::default()),
+            format!("bad request: {REDRIVER} cannot work: bad settings: ARCHIVE: is missing"),
+        ),
+    ];
+    for (set_up, why) in cases {
+        set_up();
+        for event in [json!({ "replay": go() }), first_turn(&go(), 2)] {
+            let error = invoke(&replayer, &world, 60, event).await.unwrap_err();
+            assert!(error.starts_with(&why), "{why}: {error}");
+        }
+    }
+    deploy(&world, &[]);
+    world.faults(
+        |call| if call.operation == "GetFunctionConfiguration" { Fault::Denied } else { Fault::Pass },
+    );
+    let error = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap_err();
+    assert!(error.starts_with(&format!("{reading}AccessDenied")), "{error}");
+    assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
+}
+
+/// As redrivectl does without a policy: what has no target is archived again, and judged by that.
+#[tokio::test(start_paused = true)]
+async fn a_policy_in_a_file_is_unknown_and_the_log_says_so() {
+    let (world, replayer) = beside(&[("REDRIVE_POLICY_FILE", "policy.json")]);
+    let log = Log::default();
+    let writer = log.clone();
+    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
+        writer.clone()
+    }));
+    let answer = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    drop(guard);
+    assert_eq!(answer["counts"], json!({ "sent": 3 }));
+    let line: Value = serde_json::from_str(log.text().lines().next().unwrap()).unwrap();
+    assert_eq!(line["message"], "letters without a target are not left out of the replay");
+    let why =
+        format!("REDRIVE_POLICY_FILE of {REDRIVER} is a file of its package, which nobody else can read");
+    assert_eq!(line["detail"], why.as_str());
+}
+
+/// A thousand lanes begin at once, and Lambda answers 15 such questions a second.
+#[tokio::test(start_paused = true)]
+async fn lanes_are_told_the_policy_by_their_turn_and_ask_nobody() {
+    for (variables, counts) in [
+        (&[][..], json!({ "notReplayable": { "noTarget": 3 } })),
+        (&[("REDRIVE_POLICY", &*to_billing())], json!({ "sent": 3 })),
+        (&[("REDRIVE_POLICY_FILE", "policy.json")], json!({ "sent": 3 })),
+    ] {
+        let (world, replayer) = beside(variables);
+        let turn = invoke(&replayer, &world, 60, first_turn(&go(), 2)).await.unwrap();
+        assert_eq!(asked(&world), 1);
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        let (_, lanes) = world.objects(turn["key"].as_str().unwrap()).remove(0);
+        for lane in lanes.lines() {
+            let lane = serde_json::from_str(lane).unwrap();
+            let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
+            let answer = replayer.answer(Event::Lane(lane), "req-2", deadline).await.unwrap();
+            assert!(matches!(answer, Answer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
+        }
+        assert_eq!(asked(&world), 1);
+        let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
+        let turn = invoke(&replayer, &world, 60, next).await.unwrap();
+        assert_eq!((&turn["next"], &turn["replay"]["counts"]), (&json!("end"), &counts));
+    }
+}
