@@ -164,7 +164,7 @@ impl ReplayFunction {
     /// A whole replay.
     async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let wish = Wish::from_json(wish).map_err(ReplayError::Request)?;
-        let (replay, redriving) = self.replay_by(NAME, is_dry_run(&wish), control).await?;
+        let (replay, redriving) = self.replay_by(NAME, control).await?;
         replay.check_requeue().await?;
         let state = replay.run(&wish, &Source::Archive, redriving.policy.as_ref(), control).await?;
         telemetry::replay(control.request_id, &state);
@@ -177,13 +177,13 @@ impl ReplayFunction {
             TurnEvent::First { begin, workers, by } => {
                 let wish = Wish::from_json(begin).map_err(ReplayError::Request)?;
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(&by, is_dry_run(&wish), control).await?;
+                let (replay, redriving) = self.replay_by(&by, control).await?;
                 replay.check_requeue().await?;
                 replay.first_turn(&wish, workers, redriving.policy.as_ref(), control).await
             }
             TurnEvent::Next { of, workers } => {
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(NAME, false, control).await?;
+                let (replay, redriving) = self.replay_by(NAME, control).await?;
                 replay.next_turn(&of, workers, redriving.policy.as_ref(), control).await
             }
         }?;
@@ -204,11 +204,10 @@ impl ReplayFunction {
         Ok(Answer::Lane { sent, trouble })
     }
 
-    /// A replay by somebody, with what becomes of its letters then. Only a dry run can do without a function at work.
+    /// A replay by somebody, with what becomes of its letters then.
     async fn replay_by(
         &self,
         by: &str,
-        is_dry_run: bool,
         control: &Watch<'_>,
     ) -> Result<(Replay, Arc<Redriving>), ReplayError> {
         let parts = Parts { by: by.to_owned(), ..self.parts()?.clone() };
@@ -216,22 +215,15 @@ impl ReplayFunction {
             Some(redriver) => redriver.ask(&parts.requeue).await?,
             None => Arc::clone(&self.own),
         };
-        if let Some(why) = redriving.idle.as_ref().filter(|_| !is_dry_run) {
-            return Err(refused(&format!("{why}: only dryRun is possible")));
-        }
         if let (Some(redriver), None) = (&self.redriver, &redriving.policy) {
             telemetry::policy_in_file(control.request_id, redriver.function());
         }
-        Ok((Replay::new(parts).telling_lanes(redriving.document.clone()), redriving))
+        Ok((Replay::new(parts).beside(&redriving), redriving))
     }
 
     fn parts(&self) -> Result<&Parts, ReplayError> {
         self.parts.as_ref().map_err(|why| refused(why))
     }
-}
-
-fn is_dry_run(wish: &Wish) -> bool {
-    matches!(wish, Wish::Begin(request) if request.dry_run)
 }
 
 fn refused(why: &str) -> ReplayError {

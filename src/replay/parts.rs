@@ -4,6 +4,7 @@ use super::control::Control;
 use super::error::ReplayError;
 use super::kept::Replays;
 use super::letters::Source;
+use super::redriver::Redriving;
 use super::request::Request;
 use super::requeue::{Requeue, TAG};
 use super::state::State;
@@ -46,6 +47,8 @@ pub struct Replay {
     pub(super) kept: Replays,
     pub(super) requeue: Requeue,
     pub(super) workers: usize,
+    /// Why nobody works on what is sent, if nobody does.
+    idle: Option<String>,
     /// The policy that lanes are told.
     pub(super) policy_of_lanes: Option<String>,
 }
@@ -69,13 +72,23 @@ impl Replay {
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();
         let workers = workers.max(1);
-        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, policy_of_lanes: None }
+        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, idle: None, policy_of_lanes: None }
     }
 
-    /// Has lanes be told a policy, as JSON.
+    /// Sends only what this function works on, by its policy.
     #[must_use]
-    pub fn telling_lanes(self, policy: Option<String>) -> Self {
-        Self { policy_of_lanes: policy, ..self }
+    pub fn beside(self, redriving: &Redriving) -> Self {
+        Self { idle: redriving.idle.clone(), policy_of_lanes: redriving.document.clone(), ..self }
+    }
+
+    /// Refuses to send what nobody works on. What is only counted needs nobody.
+    pub(super) fn check_is_worked_on(&self, request: &Request) -> Result<(), ReplayError> {
+        match &self.idle {
+            Some(why) if !request.dry_run => {
+                Err(ReplayError::Request(vec![format!("{why}: only dryRun is possible")]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether letters go in the order in which they were archived. What is only counted has none.

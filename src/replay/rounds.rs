@@ -176,6 +176,7 @@ impl Replay {
         if !state.is_unfinished() || state.status == Status::Stopped {
             return Ok(self.turn(TurnKind::End, state));
         }
+        self.check_is_worked_on(&state.request)?;
         let round = state.round.clone().filter(|round| round.lanes > 0);
         let (units, known) = (self.units(&of.id).await?, self.known(&state).await?);
         let job = Job { source: &Source::Archive, policy, control };

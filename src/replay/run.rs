@@ -65,6 +65,7 @@ impl Replay {
 
     /// Begins a replay, of which nothing is sent yet.
     pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
+        self.check_is_worked_on(request)?;
         let (mut state, mut plan, given) = Box::pin(self.planned(request, job, true)).await?;
         if !self.requeue.arn.is_fifo() {
             plan.units = spread(plan.units);
@@ -108,6 +109,7 @@ impl Replay {
             let why = if state.freed.is_some() { "its letters in doubt were freed" } else { "it is done" };
             return Err(ReplayError::Request(vec![format!("replay {id} does not go on: {why}")]));
         }
+        self.check_is_worked_on(&state.request)?;
         resume.change(&mut state.request);
         state.request.check_pace().map_err(ReplayError::Request)?;
         if digest(job.source) != state.given {

@@ -134,6 +134,13 @@ impl World {
         });
     }
 
+    /// An object of the so many-th hour of October.
+    fn put_hour(&self, hour: usize, lines: &str) {
+        let (day, hour, letters) = (1 + hour / 24, hour % 24, lines.lines().count());
+        let name = format!("202610{day:02}T{hour:02}0000Z-a.2-n{letters}-r0.jsonl");
+        self.put(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-{day:02}/{name}"), lines, NOW);
+    }
+
     fn remove(&self, key: &str) {
         self.aws.act("operator", |services, _| services.s3.remove(("graveyard", key)));
     }

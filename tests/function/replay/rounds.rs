@@ -537,21 +537,16 @@ async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
     let world = World::new();
-    let put = |hour: usize, lines: &str| {
-        let (day, hour) = (1 + hour / 24, hour % 24);
-        let name = format!("202610{day:02}T{hour:02}0000Z-a.2-n2-r0.jsonl");
-        world.put(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-{day:02}/{name}"), lines, NOW);
-    };
     let two = |hour: usize| [plain(&(2 * hour).to_string()), plain(&(2 * hour + 1).to_string())];
     for hour in 0..60 {
-        put(hour, &two(hour).iter().map(line).collect::<String>());
+        world.put_hour(hour, &two(hour).iter().map(line).collect::<String>());
         if hour == 23 {
             world.run(json!({ "ramp": [100] })).await.unwrap();
         }
     }
     let twice = line(&plain("1000"));
-    put(60, &format!("{twice}{twice}"));
-    put(61, "no record\n");
+    world.put_hour(60, &format!("{twice}{twice}"));
+    world.put_hour(61, "no record\n");
     let ledgers = || {
         let kept = world.objects(&format!("{CONTROL}/replays/queues")).into_iter();
         kept.filter(|(key, _)| !key.ends_with("/cuts.json")).collect::<Vec<_>>()
