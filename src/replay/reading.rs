@@ -53,9 +53,10 @@ impl Bench<'_> {
             read.counts.sent = unit.letters;
             return Ok(Some(read));
         }
+        let is_first = read.ledger.entry(self.id).is_none();
         let records = match self.given {
             Some(given) => given.get(&unit.key()).cloned().unwrap_or_default(),
-            None => self.records(unit, &mut read.counts).await?,
+            None => self.records(unit, &mut read.counts, is_first).await?,
         };
         read.records = Some(records);
         Ok(Some(read))
@@ -104,8 +105,13 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// The records of a unit that belong to the selection.
-    async fn records(&self, unit: &Unit, counts: &mut Counts) -> Result<Records, ReplayError> {
+    /// The records of a unit that belong to the selection. What cannot be read is told the first time.
+    async fn records(
+        &self,
+        unit: &Unit,
+        counts: &mut Counts,
+        is_first: bool,
+    ) -> Result<Records, ReplayError> {
         let (first, before) = unit.keys(&self.replay.prefix);
         let mut listing = self.replay.listing(&first, Some(&before));
         let mut objects = Vec::new();
@@ -128,7 +134,9 @@ impl Bench<'_> {
                 // It will not be readable in a minute either, and must not hold up the others.
                 Walked::Unread(Unread { key, line, why }) if why.is_lasting() => {
                     counts.unreadable += 1;
-                    self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
+                    if is_first {
+                        self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
+                    }
                 }
                 Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
             }

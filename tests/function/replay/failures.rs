@@ -130,9 +130,10 @@ async fn an_object_that_cannot_be_read_is_told_and_holds_up_nothing() {
         if call.target.contains("Z-b.") { moved } else { Fault::Pass }
     });
     let operator = Operator::default();
-    let done = world.run_by(&operator, json!({ "ramp": [100] })).await.unwrap();
+    let done = world.run_by(&operator, json!({ "ramp": [20, 100], "settleSeconds": 0 })).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.unreadable), (Status::Done, 2, 1));
     let told = operator.left_out.into_inner().unwrap();
+    assert_eq!(told.len(), 1, "once, though each step reads it: {told:?}");
     assert!(told[0].starts_with(&format!("{} InvalidObjectState", indexed("b", 1))), "{told:?}");
     world.no_faults();
     assert_eq!(world.run(json!({ "ramp": [100] })).await.unwrap().counts.sent, 1);
