@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use aws_config::SdkConfig;
+use indicatif::ProgressDrawTarget;
 use jiff::{SignedDuration, Timestamp};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
@@ -26,6 +27,8 @@ pub struct Console {
     pub err: Box<dyn Write + Send>,
     /// Whether progress is shown there: only to a person.
     pub progress: bool,
+    /// Returns where a progress bar is drawn, on the same terminal.
+    pub draws: Box<dyn Fn() -> ProgressDrawTarget>,
     /// What `-` reads.
     pub input: Box<dyn Read>,
     /// The time.
@@ -48,6 +51,7 @@ impl Console {
             out: Box::new(std::io::stdout()),
             err: Box::new(std::io::stderr()),
             progress: std::io::stderr().is_terminal(),
+            draws: Box::new(ProgressDrawTarget::stderr),
             input: Box::new(std::io::stdin()),
             clock: Clock::system(),
             variable: |name| std::env::var(name).ok(),

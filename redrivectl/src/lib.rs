@@ -24,6 +24,7 @@ mod screen;
 mod successors;
 mod text;
 mod waiting;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;

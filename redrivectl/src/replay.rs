@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use jiff::Timestamp;
 
 use crate::archive::{Shown, read_shown, select};
 use crate::args;
@@ -14,14 +10,14 @@ use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::machine;
 use crate::place::{self, Place};
-use crate::screen::Screen;
 use crate::successors::{self, Letters};
-use crate::text::{bar, count, harmless, table, thousands, utc};
+use crate::text::{count, harmless, table, utc};
+use crate::watch::Watch;
 use sns_redrive::archive::BadRecord;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
-    At, Control, DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State,
-    Status, Successors, Wish,
+    DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State, Status,
+    Successors, Wish,
 };
 
 pub(super) async fn run(
@@ -78,8 +74,11 @@ pub(super) async fn run(
     }
     // Whoever is asked ends the tool by Ctrl-C.
     let stop = (console.interrupts)()?;
-    let watch = Watch::new(console, stop);
-    let ended = replay.run(&wish, &source, policy.as_ref(), &watch).await;
+    let watch = Watch::new(console, as_json, stop);
+    let ended = tokio::select! {
+        ended = replay.run(&wish, &source, policy.as_ref(), &watch) => ended,
+        never = watch.keep_showing() => match never {},
+    };
     let interrupted = watch.end();
     let state = ended.map_err(|error| failed(error, interrupted))?;
     if as_json {
@@ -293,48 +292,4 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)]) -> String {
         String::new()
     };
     format!("Replay {}: {ended}.\n{}{next}", harmless(id), table(&rows, &[]))
-}
-
-/// Tells of a replay while it runs.
-struct Watch<'a> {
-    stop: Arc<AtomicBool>,
-    screen: Mutex<Screen<'a>>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(console: &'a mut Console, stop: Arc<AtomicBool>) -> Self {
-        let screen = Screen::new(&mut *console.err, console.progress);
-        let watch = Self { stop, screen: Mutex::new(screen) };
-        watch.screen().show("looking through the archive");
-        watch
-    }
-
-    fn screen(&self) -> MutexGuard<'_, Screen<'a>> {
-        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Clears the screen; whether it was interrupted.
-    fn end(self) -> bool {
-        self.stop()
-    }
-}
-
-impl Control for Watch<'_> {
-    fn stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn progress(&self, state: &State) {
-        let (behind, all) = (state.counts.handled(), state.letters);
-        let bar = bar(behind.min(all), all);
-        let judged = |at: Timestamp| format!("; judged at {} UTC", &utc(at)[11..]);
-        let judged = state.not_before.map_or(String::new(), judged);
-        let (behind, all) = (thousands(behind), count(all, "letter"));
-        self.screen().show(&format!("{bar} {behind} of {all}, {}{judged}", step(state)));
-    }
-
-    fn left_out(&self, at: &At, why: &str) {
-        // A replay goes on, also where nobody listens.
-        let _ = self.screen().say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
-    }
 }

@@ -21,6 +21,8 @@ pub trait Control: Sync {
     fn stop(&self) -> bool;
     /// It has begun or goes on, letters were sent, or a step begun, judged or ended.
     fn progress(&self, state: &State);
+    /// So many letters were sent. A state counts them as soon as the work on their unit ends.
+    fn sent(&self, _letters: u64) {}
     /// A letter is left out; `at` is its place, in words why.
     fn left_out(&self, at: &At, why: &str);
 }
@@ -49,6 +51,10 @@ impl Control for Switch<'_> {
 
     fn progress(&self, state: &State) {
         self.control.progress(state);
+    }
+
+    fn sent(&self, letters: u64) {
+        self.control.sent(letters);
     }
 
     fn left_out(&self, at: &At, why: &str) {

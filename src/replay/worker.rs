@@ -287,6 +287,7 @@ impl Bench<'_> {
         for (replayable, failure) in &refused {
             self.control.left_out(&replayable.at, &format!("refused by SQS: {}", failure.code));
         }
+        self.control.sent(sent.len() as u64);
         let sent: Vec<_> = sent.iter().map(|replayable| replayable.identity).collect();
         let refused: Vec<_> = refused.iter().map(|(replayable, _)| replayable.identity).collect();
         let not_sent = left.iter().filter(|(_, doubtful)| !doubtful);

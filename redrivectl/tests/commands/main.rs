@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
+use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
 use redrivectl::{Console, run};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
@@ -55,6 +56,8 @@ pub(crate) struct World {
     pub(crate) ticks: bool,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
+    /// The terminal on which somebody sees progress and problems.
+    pub(crate) terminal: Option<InMemoryTerm>,
     /// Whether results and problems stand on one screen: then both are in [`Ran::out`].
     pub(crate) one_screen: bool,
     /// Whether somebody answers questions by the input.
@@ -85,6 +88,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     let begun = tokio::time::Instant::now();
     let thought = Arc::new(AtomicI64::new(0));
     let watches = Arc::new(AtomicBool::new(false));
+    let terminal = world.terminal.clone();
     let input = Thinker {
         input: Cursor::new(world.input),
         thinks: world.thinks,
@@ -93,8 +97,15 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     };
     let console = Console {
         out: Box::new(out.clone()),
-        err: Box::new(err.clone()),
-        progress: world.progress,
+        err: match &terminal {
+            Some(terminal) => Box::new(Typed(terminal.clone())),
+            None => Box::new(err.clone()),
+        },
+        progress: world.progress || terminal.is_some(),
+        draws: Box::new(move || match &terminal {
+            Some(terminal) => ProgressDrawTarget::term_like(Box::new(terminal.clone())),
+            None => ProgressDrawTarget::hidden(),
+        }),
         input: Box::new(input),
         clock: Clock::from_fn(move || {
             let passed = if world.ticks { begun.elapsed().as_millis() } else { 0 };
@@ -143,6 +154,21 @@ impl Page {
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes to a terminal.
+struct Typed(InMemoryTerm);
+
+impl Write for Typed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // As the terminal's driver does.
+        self.0.write_str(&String::from_utf8_lossy(bytes).replace('\n', "\r\n"))?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

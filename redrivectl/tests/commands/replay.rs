@@ -1,5 +1,7 @@
 //! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/function/replay`.
 
+mod watch;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -651,29 +653,6 @@ async fn who_stopped_a_replay_and_why_is_shown() {
     assert!(ran.out.contains(&why), "{}", ran.out);
     let shown = replays(&cloud, &["show", &id]).await.text();
     assert!(shown.contains(&why), "{shown}");
-}
-
-#[tokio::test]
-async fn a_person_sees_the_part_that_is_behind_it() {
-    let cloud = graveyard_of(INDEXED, &ten());
-    let world = World { progress: true, ..World::default() };
-    let ran = replay_in(world, &cloud, &["--ramp", "50,100"]).await;
-    assert_eq!(ran.code, 0);
-    for line in ["[....................] 0 of", "[##########..........] 5 of", "[####################] 10 of"]
-    {
-        assert!(ran.err.contains(&format!("\r\x1b[K{line} 10 letters, step ")), "{line}: {:?}", ran.err);
-    }
-}
-
-#[tokio::test]
-async fn a_person_sees_how_far_it_is() {
-    let cloud = graveyard(&ten());
-    let world = World { progress: true, ..World::default() };
-    let ran = replay_in(world, &cloud, &["--ramp", "50,100"]).await;
-    assert_eq!(ran.code, 0);
-    assert!(ran.err.starts_with("\r\x1b[Klooking through the archive"), "{:?}", ran.err);
-    assert!(ran.err.contains("] 10 of 25 letters, step 2 of 2"), "{:?}", ran.err);
-    assert!(ran.err.ends_with("\r\x1b[K"), "{:?}", ran.err);
 }
 
 mod given {
