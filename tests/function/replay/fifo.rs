@@ -87,3 +87,70 @@ async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
     world.run(json!({ "ramp": [100], "again": true })).await.unwrap();
     assert_eq!(world.bodies(), ["a", "b", "a", "b"], "another replay");
 }
+
+/// So many letters in objects of a hundred, two objects an hour, in three groups.
+fn many(world: &World, count: usize) {
+    for object in 0..count / 100 {
+        let (hour, minute) = (9 + object / 2, object % 2);
+        let key = format!(
+            "{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00.000Z-r.2-n100-r0.jsonl"
+        );
+        let posts = (object * 100..object * 100 + 100).map(|n| post(&n.to_string(), &format!("g{}", n % 3)));
+        world.put(&key, &posts.map(|post| line(&post)).collect::<String>(), NOW);
+    }
+}
+
+fn is_in_order(world: &World) -> bool {
+    let is_rising = |group| {
+        let numbers: Vec<usize> = of_group(world, group).iter().map(|body| body.parse().unwrap()).collect();
+        numbers.is_sorted_by(|one, other| one < other)
+    };
+    ["g0", "g1", "g2"].into_iter().all(is_rising)
+}
+
+/// Neither begins a unit whose letters the other has in hand, and both go through the units in one order.
+#[tokio::test(start_paused = true)]
+async fn two_replays_of_the_same_letters_at_once_keep_the_order() {
+    for slow in 0..3 {
+        let world = World::fifo();
+        many(&world, 600);
+        let calls = AtomicUsize::new(slow);
+        world.faults(move |_| {
+            let number = calls.fetch_add(1, Ordering::Relaxed) as u64;
+            Fault::Pass.after(Duration::from_millis(number * (slow as u64 + 3) % 37))
+        });
+        let request = |ramp: Value| json!({ "ramp": ramp, "settleSeconds": 3 });
+        let (one, other) = (Operator::default(), Operator::default());
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(200 * slow as u64)).await;
+            world.run_by(&other, request(json!([5, 100]))).await
+        };
+        let (one, other) = tokio::join!(world.run_by(&one, request(json!([20, 60, 100]))), later);
+        let (one, other) = (one.unwrap().counts, other.unwrap().counts);
+        assert_eq!(one.sent + other.sent, 600, "{one:?} {other:?}");
+        assert_eq!(world.sent().len(), 600);
+        assert!(is_in_order(&world), "{slow}");
+    }
+}
+
+/// The names of both layouts begin with the time.
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_letters_lie_in_both_layouts_goes_by_time() {
+    let world = World::fifo();
+    for (number, name) in [
+        "20261101T105900Z-r.jsonl",
+        "20261101T110000Z-a.jsonl",
+        "20261101T110001.000Z-r.2-n1-r0.jsonl",
+        "20261101T110001.500Z-a.2-n1-r0.jsonl",
+        "20261101T60000Z-r.jsonl",
+        "20261101T60001.000Z-r.2-n1-r0.jsonl",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/{name}");
+        world.put(&key, &line(&post(&number.to_string(), "g0")), NOW);
+    }
+    world.run(json!({ "ramp": [20, 100], "settleSeconds": 0 })).await.unwrap();
+    assert_eq!(of_group(&world, "g0"), numbers(0..6));
+}
