@@ -25,7 +25,7 @@ impl Story {
     /// A replay in which all went well but for these letters, which nothing happened to yet.
     fn without(left_out: &[usize]) -> Self {
         let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-        let mut story = Self { books: Books::new(ids), bucket: Objects::new() };
+        let mut story = Self { books: Books::new(ids, SELECTED), bucket: Objects::new() };
         story.bucket.insert(format!("{REPLAYS}/queues/queue=q/hour=20261101T12/cuts.json"), "{}".to_owned());
         story.tells("done", SELECTED, 0);
         for who in (0..SELECTED).filter(|who| !left_out.contains(who)) {
@@ -175,7 +175,7 @@ fn wrong_in_ramp(second: Option<usize>, behind: usize, looked: i64, kept: i64) -
             .to_string()
     };
     let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-    let mut story = Story { books: Books::new(ids), bucket: Objects::new() };
+    let mut story = Story { books: Books::new(ids, SELECTED), bucket: Objects::new() };
     let came = |story: &mut Story, who: usize, second: i64| {
         story.books.arrived(who, 1, true, second * 1000, &story.bucket);
         story.recorded(who, "sent", 0);
@@ -206,4 +206,25 @@ fn no_letter_goes_before_the_step_before_it_is_sent_has_settled_and_was_judged()
     assert_eq!(wrong_in_ramp(None, 5, 13, 13), ["a step of 6 letters is over, and 5 are behind the replay"]);
     assert_eq!(wrong_in_ramp(None, 6, 12, 12), ["a step is over before it has settled"]);
     assert_eq!(wrong_in_ramp(None, 6, 12, 13), ["a step is over, and nobody looked what waits"]);
+}
+
+#[test]
+fn a_letter_that_overtakes_another_of_its_group_is_found_and_a_repetition_is_none() {
+    let come = |order: &[usize]| {
+        let left_out: Vec<_> = (0..4).collect();
+        let mut story = Story::without(&left_out);
+        let groups = (0..4).map(|who| (who, format!("group {}", who % 2))).collect();
+        story.books = std::mem::take(&mut story.books).in_order(groups);
+        for who in order {
+            story.sent(*who, 1, false);
+        }
+        for who in &left_out {
+            story.recorded(*who, "sent", 0);
+        }
+        story.violations()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(come(&[1, 0, 2, 3]), none, "groups go side by side");
+    assert_eq!(come(&[0, 2, 0, 2, 1, 3]), none, "a crash repeats what was under way");
+    assert_eq!(come(&[2, 0, 1, 3]), ["letter 0 of group 0 comes after letter 2"]);
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proof::loss::matrix::{self, Run};
+use proof::loss::replay::soak::Soak as ReplaySoak;
 use proof::loss::replay::{self, Archive};
 use proof::loss::soak::Soak;
 use proof::{circumstances, put};
@@ -13,7 +14,7 @@ use proof::{circumstances, put};
 const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
      [--alone matrix|replay|soak] [--only TEXT] [--at-once 48] [--log FILE] [--write docs/figures.md]
 
---only: scenarios whose names contain this, of the one matrix that runs alone
+--only: scenarios and soaks of a replay whose names contain this, of the one matrix that runs alone
 --log: what the function logs goes there
 --write: the figures go into their place in this page, if nothing was wrong";
 
@@ -22,6 +23,12 @@ const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
 /// Runs a part; its tables, and whether every promise was kept.
 type Part = fn(&Arguments) -> (String, bool);
+
+/// Of so many letters one is replayed in each soak of a replay.
+const REPLAYED_SHARE: usize = 10;
+
+/// Letters that are replayed in a soak at most: a FIFO queue has them archived in many invocations.
+const MOST_REPLAYED: usize = 2000;
 
 /// Violations that are told of the soak.
 const MOST_TOLD: usize = 10;
@@ -103,19 +110,42 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
     let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
     let mut scenarios = replay::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
-    let archive = Archive::fill(binary, log);
-    let live = |it: &replay::Scenario| it.run(&archive, binary, log);
-    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run| println!("{run}"));
+    let letters = (arguments.letters / REPLAYED_SHARE).min(MOST_REPLAYED);
+    let mut soaks = replay::soak::soaks(letters, arguments.seed);
+    soaks.retain(|soak| soak.name().contains(&arguments.only));
+    let (runs, soaked) = std::thread::scope(|scope| {
+        let soaked = scope.spawn(|| {
+            let fill = |fifo: bool| {
+                let is_needed = soaks.iter().any(|soak| soak.is_fifo() == fifo);
+                is_needed.then(|| replay::soak::Archive::fill(letters, fifo, binary, log))
+            };
+            let archives = [false, true].map(fill);
+            let live =
+                |it: &ReplaySoak| Some(it.run(archives[usize::from(it.is_fifo())].as_ref()?, binary, log));
+            matrix::run_all(&soaks, soaks.len(), live, |run| run.iter().for_each(|run| println!("{run}")))
+        });
+        let archive = (!scenarios.is_empty()).then(|| Archive::fill(binary, log));
+        let live = |it: &replay::Scenario| Some(it.run(archive.as_ref()?, binary, log));
+        let tell = |run: &Option<_>| run.iter().for_each(|run| println!("{run}"));
+        let runs = matrix::run_all(&scenarios, arguments.at_once, live, tell);
+        // A panic ends the process.
+        (runs, soaked.join().unwrap_or_default())
+    });
+    let runs: Vec<_> = runs.into_iter().flatten().collect();
+    let soaked: Vec<_> = soaked.into_iter().flatten().collect();
     let bad = runs.iter().filter(|run| !run.is_good()).count();
+    let bad_soaks = soaked.iter().filter(|soaked| !soaked.is_good()).count();
     let text = format!(
         "\n### Replay\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each replays {} letters; each cell has the \
-         duplicates.\n\n{}",
+         duplicates.\n\n{}\nFaults by chance at every call, seed {}, {bad_soaks} with a broken promise:\n\n{}",
         runs.len(),
         began.elapsed().as_secs_f64(),
         replay::SELECTED,
         replay::table(&runs),
+        arguments.seed,
+        replay::soak::table(&soaked),
     );
-    (text, bad == 0 && !runs.is_empty())
+    (text, bad + bad_soaks == 0 && runs.len() + soaked.len() > 0)
 }
 
 fn run_soak(arguments: &Arguments) -> (String, bool) {

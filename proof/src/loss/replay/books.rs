@@ -8,8 +8,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sim::{Millis, arn};
 
+use super::latest;
 use super::ramp::Ramp;
-use super::{SELECTED, latest};
 use crate::loss::ledger::{Run as Invocation, Who};
 
 /// A bucket's objects by key.
@@ -20,6 +20,11 @@ pub type Objects = BTreeMap<String, String>;
 pub struct Books {
     /// The letters by their identities in ledgers.
     ids: BTreeMap<String, Who>,
+    /// Letters before this one are selected.
+    selected: Who,
+    /// The group of each letter whose order counts, and the last letter of each group that came.
+    groups: BTreeMap<Who, String>,
+    last: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
     /// Invocations that were killed.
     killed: BTreeSet<Invocation>,
@@ -52,10 +57,16 @@ pub struct Verdict {
 }
 
 impl Books {
-    /// Returns books about letters of these identities.
+    /// Returns books about letters of these identities, of which those before one are selected.
     #[must_use]
-    pub fn new(ids: BTreeMap<String, Who>) -> Self {
-        Self { ids, ..Self::default() }
+    pub fn new(ids: BTreeMap<String, Who>, selected: Who) -> Self {
+        Self { ids, selected, ..Self::default() }
+    }
+
+    /// Holds letters to their order: those of a group come in the order of their numbers.
+    #[must_use]
+    pub fn in_order(self, groups: BTreeMap<Who, String>) -> Self {
+        Self { groups, ..self }
     }
 
     /// Notes that a letter came to the requeue; `objects` is the bucket at this time.
@@ -63,12 +74,25 @@ impl Books {
         if let Some(wrong) = latest(objects).and_then(|state| self.ramp.arrived(who, at, &state)) {
             self.broken(wrong);
         }
-        if who >= SELECTED {
+        self.keep_order(who);
+        if who >= self.selected {
             self.broken(format!("letter {who} was not selected"));
         } else if self.recorded(objects).contains(&who) {
             self.broken(format!("letter {who} is sent again, and a ledger says that it was sent"));
         }
         self.arrivals.push(Arrival { who, run, heard });
+    }
+
+    /// Notes that a letter came, in the order of its group. One that comes again has no place in it any more.
+    fn keep_order(&mut self, who: Who) {
+        let Some(group) = self.groups.get(&who) else { return };
+        if self.arrivals.iter().any(|arrival| arrival.who == who) {
+            return;
+        }
+        let before = self.last.insert(group.clone(), who);
+        if let Some(before) = before.filter(|before| *before > who) {
+            self.violations.push(format!("letter {who} of {group} comes after letter {before}"));
+        }
     }
 
     /// Notes that somebody was told how many letters wait in the requeue.
@@ -105,7 +129,7 @@ impl Books {
         let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
         let recorded = self.recorded(objects);
         let mut to_count = 0;
-        for who in 0..SELECTED {
+        for who in 0..self.selected {
             let arrivals: Vec<_> = self.arrivals.iter().filter(|it| it.who == who).collect();
             if arrivals.is_empty() {
                 verdict.lost += 1;

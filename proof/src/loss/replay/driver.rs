@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::tool::Tool;
-use super::world::{Site, World, variables};
-use super::{ORIGINS, latest, policy, replayer, wish};
+use super::world::{Site, World};
+use super::{Wish, latest, policy, replayer};
 use crate::Ended;
 use crate::loss::door::Door;
 use crate::loss::faults::Fault;
@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// `MaxWorkers` of the state machine. As many units are selected, each of a queue of its own.
 const WORKERS: usize = 3;
 
+/// A little more than a claim holds that is not renewed.
+const LEASE: Duration = Duration::from_secs(61);
+
 const TRIES_OF_A_TURN: usize = 6;
 
 /// Who runs a replay to its end.
@@ -43,6 +46,7 @@ pub enum Driver {
 pub(super) struct Driving<'w> {
     pub(super) driver: Driver,
     pub(super) world: &'w World,
+    pub(super) wish: &'w Wish,
     pub(super) binary: &'w Path,
     pub(super) log: Option<&'w Path>,
     /// Nothing begins after this.
@@ -98,7 +102,7 @@ impl Driver {
 impl Driving<'_> {
     /// Begins a replay, or goes on with one, until nobody is at work on it.
     pub(super) fn go(&mut self, id: Option<&str>) {
-        let wish = id.map_or_else(|| wish(None), |id| json!({ "resume": id }));
+        let wish = id.map_or_else(|| self.wish.event.clone(), |id| json!({ "resume": id }));
         match self.driver {
             Driver::Invocation => {
                 self.invoke(&json!({ "replay": wish }));
@@ -182,13 +186,11 @@ impl Driving<'_> {
         if let Some(id) = id {
             arguments.extend(["--resume", id]);
         } else {
-            arguments.extend(ORIGINS.iter().flat_map(|origin| ["--origin", origin]));
-            // As in the wish.
-            arguments.extend(["--rate", "10000", "--ramp", "20,100", "--threshold", "100", "--settle", "3"]);
+            arguments.extend(self.wish.arguments.split(' '));
         }
         let tool = Tool(Door::open(&self.world.aws, &self.world.caller()));
         let fault = self.world.begin(&tool.0.caller, self.invocations);
-        let variables = variables(&tool.0.server.url());
+        let variables = self.world.variables(&tool.0.server.url());
         let is_killed = fault == Some(Fault::KillBefore);
         let ended =
             tool.run(&redrivectl(self.binary), &arguments, &variables, self.log, TOOLS_TIMEOUT, is_killed);
@@ -205,6 +207,10 @@ impl Driving<'_> {
     /// Notes how an invocation ended. Returns its answer.
     fn ended(&self, ended: Ended) -> Option<Value> {
         let run = self.invocations;
+        if !matches!(ended, Ended::Answer(..)) {
+            // The claim that it leaves behind is over, where the account's clock can be moved.
+            self.world.aws.clock().pass(LEASE);
+        }
         let mut state = self.world.state();
         let troubled = self.world.is_troubled(run);
         match ended {

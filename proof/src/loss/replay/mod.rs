@@ -8,6 +8,7 @@
 mod books;
 mod driver;
 mod ramp;
+pub mod soak;
 mod tool;
 mod world;
 
@@ -24,8 +25,9 @@ use self::books::identity;
 pub use self::books::{Books, Objects, Verdict};
 pub use self::driver::Driver;
 use self::driver::{Driving, TIMEOUT};
-use self::world::{Injection, Site, World};
+use self::world::{Ground, Injection, Plan, Site, World};
 use super::faults::Fault;
+use super::ledger::Who;
 use super::letters::{self, Kind, Letter};
 use super::matrix::by_fault;
 use super::world::put;
@@ -86,11 +88,22 @@ pub struct Run {
     took: Duration,
 }
 
+/// What a replay is asked for: by an event, and by the tool's options.
+#[derive(Debug, Clone)]
+struct Wish {
+    event: Value,
+    arguments: String,
+}
+
 /// The wish for a replay of one queue or of all. It waits after its first step for long enough to look whether somebody
 /// stops it. The rate is enough for several lanes.
-fn wish(queue: Option<&str>) -> Value {
-    json!({ "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100], "threshold": 100,
-        "settleSeconds": 3 })
+fn wish(queue: Option<&str>) -> Wish {
+    let event = json!({ "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100],
+        "threshold": 100, "settleSeconds": 3 });
+    let [one, other] = ORIGINS;
+    let arguments =
+        format!("--origin {one} --origin {other} --rate 10000 --ramp 20,100 --threshold 100 --settle 3");
+    Wish { event, arguments }
 }
 
 /// The replay function, which is built beside the function.
@@ -108,39 +121,58 @@ impl Archive {
     #[must_use]
     pub fn fill(binary: &Path, log: Option<&Path>) -> Self {
         let mut rng = Rng::with_seed(1);
-        let (mut letters, mut queues) = (Vec::new(), Vec::new());
+        let mut letters = Vec::new();
         for (kind, queue, count) in LETTERS {
             for _ in 0..count {
-                letters.push(Letter::write(letters.len(), kind, None, false, &mut rng));
-                queues.push(queue);
+                letters.push((Letter::write(letters.len(), kind, None, false, &mut rng), queue.to_owned()));
             }
         }
-        let world = World::new(letters.clone(), Books::default(), Objects::new(), Vec::new());
-        let ids = letters
-            .iter()
-            .zip(&queues)
-            .map(|(letter, queue)| (identity(queue, &put(&world.aws, queue, letter)), letter.who));
-        let ids: BTreeMap<_, _> = ids.collect();
-        let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
-        world.begin(&process.caller, 0);
-        for queue in queues.iter().copied().collect::<BTreeSet<_>>() {
-            let mapping = Mapping::new(&world.aws, MappingSettings::new(queue, "sns-redrive"));
-            let archive = |event: &str| match process.sandbox.invoke(event.to_owned(), TIMEOUT) {
-                Ended::Answer(text, _) if text.contains("[]") => Outcome::Answer(text),
-                ended => panic!("the function does not archive: {ended:?}"),
-            };
-            let mut archive = archive;
-            while mapping.step(|batch| archive(&batch.event)) {}
-        }
+        let queues: Vec<_> = letters.iter().map(|(_, queue)| queue.clone()).collect();
+        let (world, letters, ids) = archived(&Ground::of_matrix(), &letters, binary, log);
         std::thread::sleep(LAG);
         let mut process = world.process(&replayer(binary), log, &policy());
         world.begin(&process.caller, 1);
-        let ended = process.sandbox.invoke(json!({ "replay": wish(Some(BEFORE)) }).to_string(), TIMEOUT);
-        let (books, objects) = (Books::new(ids), world.state().objects.clone());
+        let ended =
+            process.sandbox.invoke(json!({ "replay": wish(Some(BEFORE)).event }).to_string(), TIMEOUT);
+        let (books, objects) = (Books::new(ids, SELECTED), world.state().objects.clone());
         let sent = (0..letters.len()).filter(|who| queues[*who] == BEFORE).collect();
         assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
         Self { letters, books, objects }
     }
+}
+
+/// Has the function archive letters, each in its queue, in their order. Returns the letters by their numbers, and their
+/// identities.
+fn archived(
+    ground: &Ground,
+    letters: &[(Letter, String)],
+    binary: &Path,
+    log: Option<&Path>,
+) -> (World, Vec<Letter>, BTreeMap<String, Who>) {
+    let mut all: Vec<_> = letters.iter().map(|(letter, _)| letter.clone()).collect();
+    all.sort_by_key(|letter| letter.who);
+    let world = World::new(ground, all.clone(), Books::default(), Objects::new(), Plan::default());
+    let ids = letters
+        .iter()
+        .map(|(letter, queue)| (identity(queue, &put(&world.aws, queue, letter)), letter.who))
+        .collect();
+    let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
+    world.begin(&process.caller, 0);
+    for queue in letters.iter().map(|(_, queue)| queue).collect::<BTreeSet<_>>() {
+        let mapping = Mapping::new(&world.aws, MappingSettings::new(queue, "sns-redrive"));
+        let archive = |event: &str| match process.sandbox.invoke(event.to_owned(), TIMEOUT) {
+            Ended::Answer(text, _) if ground.fifo || text.contains("[]") => Outcome::Answer(text),
+            ended => panic!("the function does not archive: {ended:?}"),
+        };
+        let mut archive = archive;
+        let is_empty =
+            || world.aws.act("world", |it, _| it.sqs.queue(queue).is_none_or(sim::sqs::Queue::is_empty));
+        while mapping.step(|batch| archive(&batch.event)) || !is_empty() {
+            // What was held behind the head of its group is hidden for a moment.
+            world.aws.clock().pass(Duration::from_secs(1));
+        }
+    }
+    (world, all, ids)
 }
 
 /// Every cell that makes sense, those first that wait for a claim.
@@ -197,10 +229,19 @@ impl Scenario {
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
         let (letters, objects) = (archive.letters.clone(), archive.objects.clone());
-        let world = World::new(letters, archive.books.clone(), objects, self.injections());
-        let until = began + PATIENCE;
-        let mut driving =
-            Driving { driver: self.driver, world: &world, binary, log, until, process: None, invocations: 0 };
+        let plan = Plan::of(self.injections());
+        let world = World::new(&Ground::of_matrix(), letters, archive.books.clone(), objects, plan);
+        let (until, wish) = (began + PATIENCE, wish(None));
+        let mut driving = Driving {
+            driver: self.driver,
+            world: &world,
+            wish: &wish,
+            binary,
+            log,
+            until,
+            process: None,
+            invocations: 0,
+        };
         let done = loop {
             let latest = latest(&world.state().objects);
             if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fastrand::Rng;
 use serde_json::Value;
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
@@ -11,8 +12,9 @@ use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
 use super::books::{Books, Objects};
 use crate::loss::faults::{self, Fault};
 use crate::loss::ledger::Run as Invocation;
-use crate::loss::letters::{Letter, token};
+use crate::loss::letters::{Letter, named, token};
 use crate::loss::mapping::Process;
+use crate::loss::weighed;
 use crate::loss::world::moving;
 
 /// Keys on a page of a listing, so that there are several.
@@ -65,9 +67,21 @@ pub(super) enum Site {
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) aws: Aws,
+    fifo: bool,
     letters: Vec<Letter>,
     plan: Arc<Mutex<Plan>>,
     state: Mutex<State>,
+}
+
+/// The account without its letters.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    pub(super) clock: Clock,
+    pub(super) fifo: bool,
+    /// The dead-letter queues.
+    pub(super) queues: Vec<String>,
+    /// Keys on a page of a listing.
+    pub(super) page: usize,
 }
 
 /// What goes wrong, and what did.
@@ -75,6 +89,8 @@ pub(super) struct World {
 pub(super) struct Plan {
     run: Invocation,
     injections: Vec<Injection>,
+    weather: Option<Weather>,
+    by_chance: BTreeMap<Fault, usize>,
     calls: BTreeMap<Site, usize>,
     made: BTreeMap<Site, usize>,
     /// Invocations that met a fault.
@@ -91,6 +107,15 @@ pub(super) struct State {
     runs: HashMap<Arc<str>, Invocation>,
     processes: usize,
     pub(super) books: Books,
+}
+
+/// Faults by chance.
+#[derive(Debug)]
+pub(super) struct Weather {
+    pub(super) rng: Rng,
+    /// One call in so many is hit.
+    pub(super) once_in: usize,
+    pub(super) weights: Vec<(Fault, usize)>,
 }
 
 /// A fault for some calls.
@@ -198,31 +223,32 @@ impl Site {
 }
 
 impl World {
-    /// Returns a world with letters whose messages have these ids.
+    /// Returns a world with letters, and what is kept of them.
     pub(super) fn new(
+        ground: &Ground,
         letters: Vec<Letter>,
         books: Books,
         objects: Objects,
-        injections: Vec<Injection>,
+        plan: Plan,
     ) -> Self {
-        let aws = Aws::new(Clock::real(), 1);
+        let aws = Aws::new(ground.clock.clone(), 1);
         let now = aws.clock().millis();
         aws.act("world", |it, _| {
             it.s3.create(BUCKET);
-            it.s3.page = PAGE;
+            it.s3.page = ground.page;
             for (place, text) in &objects {
                 it.s3.place(place.split_once('/').unwrap_or_default(), text.as_bytes(), now - 60_000);
             }
-            let settings = QueueSettings { visibility: 120, ..QueueSettings::default() };
-            for queue in ["invoices-dlq", "orders-dlq", "returns-dlq"] {
+            let settings = QueueSettings { visibility: 120, whole_group: false, ..QueueSettings::default() };
+            for queue in &ground.queues {
                 it.sqs.create(queue, settings.clone());
             }
             // Nothing is replayed towards a queue without it.
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
-            it.sqs.create(REQUEUE, QueueSettings { tags, ..settings });
+            it.sqs.create(&named(REQUEUE, ground.fifo), QueueSettings { tags, ..settings });
             it.sqs.create("orders-billing", moving("orders-dlq"));
         });
-        let plan = Arc::new(Mutex::new(Plan { injections, ..Plan::default() }));
+        let plan = Arc::new(Mutex::new(plan));
         let asked = Arc::clone(&plan);
         aws.set_faults(Faults::new(move |call| {
             if call.caller.strip_prefix("fn-").is_none() {
@@ -234,7 +260,7 @@ impl World {
         }));
         let is_full = !objects.is_empty();
         let state = State { objects, is_full, runs: HashMap::new(), processes: 0, books };
-        Self { aws, letters, plan, state: Mutex::new(state) }
+        Self { aws, fifo: ground.fifo, letters, plan, state: Mutex::new(state) }
     }
 
     /// Returns the state after everything that has happened.
@@ -249,7 +275,7 @@ impl World {
         let variables = |url: &str| {
             let own = [("WAITING_LIST", "off".to_owned()), ("REDRIVE_POLICY", policy.to_string())];
             let own = own.map(|(name, value)| (name.to_owned(), value));
-            variables(url).into_iter().chain(own).collect()
+            self.variables(url).into_iter().chain(own).collect()
         };
         Process::start(&self.aws, &self.caller(), binary, log, false, variables)
     }
@@ -274,6 +300,31 @@ impl World {
         lock(&self.plan).troubled.contains(&run)
     }
 
+    /// From now on nothing goes wrong by chance.
+    pub(super) fn clear_up(&self) {
+        lock(&self.plan).weather = None;
+    }
+
+    /// Returns the faults by chance.
+    pub(super) fn by_chance(&self) -> BTreeMap<Fault, usize> {
+        lock(&self.plan).by_chance.clone()
+    }
+
+    /// Returns the calls.
+    pub(super) fn calls(&self) -> usize {
+        lock(&self.plan).calls.values().sum()
+    }
+
+    /// What every process is told, by the account's URL.
+    pub(super) fn variables(&self, url: &str) -> Vec<(String, String)> {
+        let all = [
+            ("AWS_ENDPOINT_URL", url.to_owned()),
+            ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+            ("REQUEUE_ARN", arn("sqs", &named(REQUEUE, self.fifo))),
+        ];
+        all.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
     /// Returns how often the fault of a site was made.
     pub(super) fn made(&self, site: Site) -> usize {
         lock(&self.plan).made.get(&site).copied().unwrap_or_default()
@@ -291,7 +342,7 @@ impl World {
                     self.sent(state, call, run, fault, &records[index - effects..=index]);
                 }
                 "GetQueueAttributes"
-                    if call.target == REQUEUE && *fault == sim::Fault::Pass && *status == Some(200) =>
+                    if is_requeue(&call.target) && *fault == sim::Fault::Pass && *status == Some(200) =>
                 {
                     state.books.looked(record.at);
                 }
@@ -328,18 +379,49 @@ impl Drop for World {
     }
 }
 
+impl Ground {
+    /// A standard account in the machine's own time, with the queues of the matrix.
+    pub(super) fn of_matrix() -> Self {
+        let queues = ["invoices-dlq", "orders-dlq", "returns-dlq"].map(str::to_owned).into();
+        Self { clock: Clock::real(), fifo: false, queues, page: PAGE }
+    }
+}
+
 impl Plan {
+    /// These faults.
+    pub(super) fn of(injections: Vec<Injection>) -> Self {
+        Self { injections, ..Self::default() }
+    }
+
+    /// Faults by chance.
+    pub(super) fn by_chance(weather: Weather) -> Self {
+        Self { weather: Some(weather), ..Self::default() }
+    }
+
     /// Returns what goes wrong with the next call of a site.
     fn next(&mut self, site: Site) -> Option<Fault> {
         let calls = self.calls.entry(site).or_default();
         let hits = |it: &&Injection| it.site == site && (it.from..it.from + it.calls).contains(calls);
         let fault = self.injections.iter().find(hits).map(|it| it.fault);
         *calls += 1;
+        let by_chance = self.weather.as_mut().and_then(|weather| weather.next(site));
+        if let Some(fault) = by_chance {
+            *self.by_chance.entry(fault).or_default() += 1;
+        }
+        let fault = fault.or(by_chance);
         if fault.is_some() {
             *self.made.entry(site).or_default() += 1;
             self.troubled.insert(self.run);
         }
         fault
+    }
+}
+
+impl Weather {
+    fn next(&mut self, site: Site) -> Option<Fault> {
+        let is_hit = self.rng.usize(..self.once_in) == 0;
+        let fault = if is_hit { weighed(&mut self.rng, &self.weights) } else { None };
+        fault.filter(|fault| site.has(*fault))
     }
 }
 
@@ -367,14 +449,8 @@ impl State {
     }
 }
 
-/// Returns what every process is told, by the account's URL.
-pub(super) fn variables(url: &str) -> Vec<(String, String)> {
-    let all = [
-        ("AWS_ENDPOINT_URL", url.to_owned()),
-        ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
-        ("REQUEUE_ARN", arn("sqs", REQUEUE)),
-    ];
-    all.map(|(name, value)| (name.to_owned(), value)).into()
+fn is_requeue(queue: &str) -> bool {
+    queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
 }
 
 /// Returns whether a call is about the ledger of a unit.
@@ -401,7 +477,7 @@ fn site(call: &Call) -> Site {
     match (call.operation.as_str(), name) {
         ("ListQueueTags", _) => Site::Tags,
         ("GetQueueAttributes", _) => Site::Waiting,
-        ("SendMessageBatch", _) if call.target == REQUEUE => Site::Send,
+        ("SendMessageBatch", _) if is_requeue(&call.target) => Site::Send,
         ("ListObjectsV2", Some(_)) => Site::ListState,
         ("ListObjectsV2", None) => Site::ListLetters,
         ("GetObject", Some("cuts.json")) => Site::GetCuts,
@@ -418,6 +494,7 @@ fn site(call: &Call) -> Site {
         ("PutObject", Some(_)) if is_claimed(&call.body) => Site::LedgerBefore,
         ("PutObject", Some(_)) => Site::LedgerAfter,
         ("PutObject", None) if call.target.starts_with(LETTERS) => Site::Archiving,
+        ("ChangeMessageVisibilityBatch", _) => Site::Archiving,
         (other, _) => panic!("the function calls {other} {}", call.target),
     }
 }

@@ -1,0 +1,272 @@
+//! The soak of a replay: letters of several queues, faults by chance at every call, kills among them, and resumptions until
+//! the replay is done: by each driver, and by drivers in turns, of which one goes on with what another began.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use serde_json::json;
+use sim::Clock;
+
+use super::books::{Books, Objects, Verdict};
+use super::driver::{Driver, Driving};
+use super::world::{Ground, Plan, Weather, World};
+use super::{LAG, Wish, archived, is_whole, latest};
+use crate::loss::faults::Fault;
+use crate::loss::letters::{Kind, Letter, named};
+
+/// Dead-letter queues, which are units of their own at least.
+const QUEUES: usize = 6;
+
+/// Letters of a standard queue that are not selected.
+const OTHERS: usize = 4;
+
+/// Groups of a FIFO queue.
+const GROUPS: usize = 8;
+
+/// One call in so many meets a fault.
+const ONCE_IN: usize = 20;
+
+/// Invocations and commands with faults; then nothing goes wrong any more.
+const TROUBLED: usize = 40;
+
+/// The longest time with faults. A call that hangs takes ten seconds.
+const TROUBLED_TIME: Duration = Duration::from_secs(45);
+
+/// The longest time of a soak beyond that, and what each letter adds.
+const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE_PER_LETTER: Duration = Duration::from_millis(50);
+
+/// Violations that are told of a soak.
+const MOST_TOLD: usize = 5;
+
+/// What is soaked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Soak {
+    /// Who runs the replay; none is each in turns.
+    driver: Option<Driver>,
+    fifo: bool,
+    /// Letters that are to be sent.
+    letters: usize,
+    seed: u64,
+    /// Its number among those of one seed.
+    number: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Soaked {
+    soak: Soak,
+    verdict: Verdict,
+    faults: BTreeMap<Fault, usize>,
+    calls: usize,
+    invocations: usize,
+    took: Duration,
+}
+
+/// An archive to replay from.
+#[derive(Debug)]
+pub struct Archive {
+    ground: Ground,
+    letters: Vec<Letter>,
+    books: Books,
+    objects: Objects,
+}
+
+/// Every soak of so many letters: each driver alone, and all in turns, with standard queues and with FIFO queues.
+#[must_use]
+pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
+    let drivers = Driver::ALL.into_iter().map(Some).chain([None]);
+    let soaks = [false, true].into_iter().flat_map(|fifo| drivers.clone().map(move |driver| (driver, fifo)));
+    soaks.zip(0..).map(|((driver, fifo), number)| Soak { driver, fifo, letters, seed, number }).collect()
+}
+
+impl Archive {
+    /// Has the function archive so many letters that are selected, and some that are not.
+    #[must_use]
+    pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Self {
+        let mut rng = Rng::with_seed(1);
+        let mut queue = |number: usize| named(&format!("orders-{}-dlq", number % QUEUES), fifo);
+        let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
+        let mut all = Vec::new();
+        let mut groups = BTreeMap::new();
+        // Those first that are not selected: they lie before the others.
+        for who in (letters..letters + OTHERS * QUEUES).chain(0..letters) {
+            let kind = if who >= letters { Kind::Raw } else { [Kind::Queue, Kind::Topic][who % 2] };
+            let group = fifo.then(|| format!("group-{}", who / QUEUES % GROUPS));
+            if let Some(group) = &group {
+                groups.insert(who, format!("{group} of {}", queue(who)));
+            }
+            all.push((Letter::write(who, kind, group, fifo, &mut rng), queue(who)));
+        }
+        let ground = Ground { clock: own_clock(), fifo, queues, page: (letters / 20).max(2) };
+        let (world, all, ids) = archived(&ground, &all, binary, log);
+        let books = Books::new(ids, letters).in_order(groups);
+        let objects = world.state().objects.clone();
+        std::thread::sleep(LAG);
+        Self { ground, letters: all, books, objects }
+    }
+}
+
+impl Soak {
+    /// As it is told.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let driver = self.driver.map_or("in turns", Driver::name);
+        format!("replay, soak{}: {driver}", if self.fifo { ", FIFO" } else { "" })
+    }
+
+    /// Whether its queues are FIFO.
+    #[must_use]
+    pub fn is_fifo(&self) -> bool {
+        self.fifo
+    }
+
+    /// Lives through it.
+    #[must_use]
+    pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Soaked {
+        let began = Instant::now();
+        let mut rng = Rng::with_seed(self.seed.wrapping_mul(16).wrapping_add(self.number));
+        let plan = Plan::by_chance(self.weather(rng.fork()));
+        let ground = Ground { clock: own_clock(), ..archive.ground.clone() };
+        let world = World::new(
+            &ground,
+            archive.letters.clone(),
+            archive.books.clone(),
+            archive.objects.clone(),
+            plan,
+        );
+        let until = began
+            + TROUBLED_TIME
+            + PATIENCE
+            + PATIENCE_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
+        let wish = self.wish();
+        let mut driving = Driving {
+            driver: Driver::Invocation,
+            world: &world,
+            wish: &wish,
+            binary,
+            log,
+            until,
+            process: None,
+            invocations: 0,
+        };
+        let done = loop {
+            let latest = latest(&world.state().objects);
+            if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
+                break true;
+            }
+            if Instant::now() > until {
+                break false;
+            }
+            if driving.invocations >= TROUBLED || began.elapsed() > TROUBLED_TIME {
+                world.clear_up();
+            }
+            driving.driver = self.driver.unwrap_or_else(|| Driver::ALL[rng.usize(..Driver::ALL.len())]);
+            let unfinished = latest.filter(|kept| kept["status"] != "done");
+            driving.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
+        };
+        let invocations = driving.invocations;
+        drop(driving);
+        let state = world.state();
+        let mut verdict = state.books.judge(&state.objects);
+        if !done {
+            verdict.violations.insert(0, "the replay does not end".to_owned());
+        }
+        let (faults, calls) = (world.by_chance(), world.calls());
+        drop(state);
+        Soaked { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
+    }
+
+    /// In steps whose ends lie within units, at a rate that is enough for several lanes. The topic of a letter stands in
+    /// the index, so it is known how many are selected.
+    fn wish(&self) -> Wish {
+        let topic = named("orders", self.fifo);
+        let rate = (self.letters * 3).max(600);
+        let event = json!({ "select": { "topics": [topic] }, "rate": rate, "ramp": [10, 40, 100],
+            "threshold": 100, "settleSeconds": 1 });
+        let arguments = format!("--topic {topic} --rate {rate} --ramp 10,40,100 --threshold 100 --settle 1");
+        Wish { event, arguments }
+    }
+
+    fn weather(&self, rng: Rng) -> Weather {
+        let mut weights = vec![
+            (Fault::Throttle, 20),
+            (Fault::Unavailable, 20),
+            (Fault::Denied, 10),
+            (Fault::Silent, 1),
+            (Fault::Mute, 1),
+            (Fault::BreakBefore, 15),
+            (Fault::BreakAfter, 20),
+            (Fault::Partial, 20),
+            (Fault::KillBefore, 12),
+            (Fault::KillAfter, 24),
+        ];
+        if !self.fifo {
+            // A letter that SQS refuses is left out, and the rest of its group goes on.
+            weights.extend([(Fault::Permanent, 3), (Fault::PartialSender, 10)]);
+        }
+        Weather { rng, once_in: ONCE_IN, weights }
+    }
+}
+
+/// A clock that goes with the machine's and can be moved on, so that nobody waits for a dead worker's claim.
+fn own_clock() -> Clock {
+    let clock = Clock::manual(Clock::real().now());
+    clock.run();
+    clock
+}
+
+impl Soaked {
+    /// Whether every promise was kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict.violations.is_empty()
+    }
+}
+
+/// The table, in Markdown.
+#[must_use]
+pub fn table(all: &[Soaked]) -> String {
+    let mut text = String::from(
+        "| soak | letters | lost | sent twice | faults | of these kills | calls | invocations |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for soaked in all {
+        let Verdict { arrived, lost, duplicates, .. } = &soaked.verdict;
+        let name = soaked.soak.name();
+        let name = name.trim_start_matches("replay, soak").trim_start_matches([',', ':', ' ']);
+        let faults: usize = soaked.faults.values().sum();
+        let kills: usize =
+            [Fault::KillBefore, Fault::KillAfter].iter().filter_map(|fault| soaked.faults.get(fault)).sum();
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {lost} | {duplicates} | {faults} | {kills} | {} | {} |",
+            arrived + lost,
+            soaked.calls,
+            soaked.invocations
+        );
+    }
+    text
+}
+
+/// A line that tells of a soak, and what is wrong with it, with the seed that repeats it.
+impl fmt::Display for Soaked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { arrived, lost, duplicates, violations } = &self.verdict;
+        let state = if self.is_good() { "ok" } else { "FAILED" };
+        write!(
+            f,
+            "{:>6.1} s  {:<66} {state:<6} faults {:>2}, invocations {:>2}: arrived {arrived}, lost {lost}; \
+             duplicates {duplicates}",
+            self.took.as_secs_f64(),
+            self.soak.name(),
+            self.faults.values().sum::<usize>(),
+            self.invocations,
+        )?;
+        let seed = self.soak.seed;
+        violations.iter().take(MOST_TOLD).try_for_each(|it| write!(f, "\nseed {seed}: {it}"))
+    }
+}
