@@ -386,6 +386,7 @@ def permit_replays(deployment):
         (["s3:GetObject", "s3:PutObject"], replays),
         (["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"], requeue),
         (["sqs:GetQueueAttributes"], deployment.queue_arn),
+        (["cloudformation:DescribeStacks"], f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{deployment.name}/*"),
         (["states:StartExecution"], f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{deployment.name}-replay"),
     ]
     statements = [{"Effect": "Allow", "Action": actions, "Resource": on} for actions, on in permissions]

@@ -51,6 +51,15 @@ pub(super) async fn states_and_sts(
     Ok((aws_sdk_sfn::Client::new(&config), aws_sdk_sts::Client::new(&config), region))
 }
 
+/// The client that knows the stacks.
+pub(super) async fn formation(
+    args: &args::Connection,
+    console: &Console,
+) -> Result<aws_sdk_cloudformation::Client, Failed> {
+    let (config, _) = given_or_read(args, console).await?;
+    Ok(aws_sdk_cloudformation::Client::new(&config))
+}
+
 async fn given_or_read(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
     match &console.config {
         Some(config) => Ok((config.clone(), false)),

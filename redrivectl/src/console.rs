@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
+use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
@@ -39,6 +40,8 @@ pub struct Console {
     pub answers: bool,
     /// The SDK's configuration to use in the place of the one that the command line asks for.
     pub config: Option<SdkConfig>,
+    /// The stack that the command line names; it is read before the command is carried out.
+    pub stack: Stack,
     /// Begins to watch for Ctrl-C; the flag tells of it. Only work that can stop in good order asks for it.
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
@@ -57,6 +60,7 @@ impl Console {
             variable: |name| std::env::var(name).ok(),
             answers: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             config: None,
+            stack: Stack::default(),
             interrupts: Box::new(interrupts_of_process),
         }
     }

@@ -21,6 +21,7 @@ mod plan;
 mod replay;
 mod replays;
 mod screen;
+mod stack;
 mod successors;
 mod text;
 mod waiting;
@@ -33,6 +34,7 @@ use clap::Parser;
 
 pub use console::Console;
 use console::{Failed, Finished};
+pub use stack::Stack;
 
 /// Carries a command line out. The answer is the exit code: 0 done, 1 something failed, 2 bad usage or
 /// input, 3 letters were left out, 4 stopped, 5 others are at work, 6 AWS denied it.
@@ -46,6 +48,9 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
             return code;
         }
     };
+    if let Some(connection) = cli.command.connection() {
+        console.stack = Box::pin(Stack::read(connection, &console)).await;
+    }
     let ended = carry_out(&cli, &mut console).await;
     match ended.and_then(|finished| Ok(console.out.flush().map(|()| finished)?)) {
         Ok(Finished::Whole) => 0,

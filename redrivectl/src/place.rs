@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::console::{Console, Failed};
+use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::settings::{ArchiveAt, Settings};
 
 /// A bucket, and the prefix of every key in it.
@@ -12,7 +13,11 @@ pub(crate) struct Place {
 
 /// The archive that is named on the command line, else by the function's own variable.
 pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Failed> {
-    let given = args.archive.clone().or_else(|| (console.variable)("ARCHIVE"));
+    let stack = &console.stack;
+    let given = match &args.archive {
+        Some(archive) => Some(archive.clone()),
+        None => stack.required("ArchiveLocation", "--archive")?.or_else(|| variable("ARCHIVE", console)),
+    };
     let whose = "--archive (or ARCHIVE)";
     match archive_at(given.as_deref(), whose)? {
         ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
@@ -24,24 +29,50 @@ pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Fa
 }
 
 /// The place of orders and of the list: that of `--control`, else the one that follows from `--archive`, else that of the
-/// variable `CONTROL`, else the one that follows from `ARCHIVE`. What is written on the command line goes before any variable.
+/// stack, else that of the variable `CONTROL`, else the one that follows from `ARCHIVE`. What is written on the command line
+/// goes before any variable.
 pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Place, Failed> {
-    let of_variable = || variable("CONTROL", console).filter(|_| args.archive.is_none());
-    let control = args.control.clone().or_else(of_variable);
+    let control = match (&args.control, &args.archive) {
+        (None, None) => known_control(console)?,
+        (control, _) => control.clone(),
+    };
     let off = "the function reads no orders and lists no waiting letters";
     found(control, args.archive.as_deref(), off, console)
 }
 
-/// The place of what replays keep: that of `--control`, else that of the variable `CONTROL`, else the one that follows from
-/// the archive. Whoever names the archive does not name another place, or two replays would know nothing of each other.
+/// The place of what replays keep: that of `--control`, else that of the stack, else that of the variable `CONTROL`, else
+/// the one that follows from the archive. Whoever names the archive does not name another place, or two replays would know
+/// nothing of each other.
 pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Place, Failed> {
-    let control = args.control.clone().or_else(|| variable("CONTROL", console));
+    let control = match &args.control {
+        Some(control) => Some(control.clone()),
+        None => known_control(console)?,
+    };
     found(
         control,
         args.archive.archive.as_deref(),
         "replays keep there what they have sent; give --control",
         console,
     )
+}
+
+/// The requeue that is named on the command line, else by the stack, else by the function's own variable.
+pub(crate) fn requeue(given: Option<&str>, console: &Console) -> Result<Arn, Failed> {
+    let text = if let Some(given) = given {
+        Some(given.to_owned())
+    } else {
+        let of_stack = console.stack.required("RequeueArn", "--requeue")?;
+        of_stack.or_else(|| variable("REQUEUE_ARN", console))
+    };
+    let arn = text.and_then(|text| text.parse::<Arn>().ok()).filter(|arn| arn.kind() == ArnKind::Queue);
+    let bad = "--requeue (or REQUEUE_ARN) must be the ARN of the function's requeue";
+    arn.ok_or_else(|| Failed::Input(vec![bad.to_owned()]))
+}
+
+/// The control prefix of the stack, else of the function's own variable.
+fn known_control(console: &Console) -> Result<Option<String>, Failed> {
+    let of_stack = console.stack.required("ControlLocation", "--control")?;
+    Ok(of_stack.or_else(|| variable("CONTROL", console)))
 }
 
 fn variable(name: &str, console: &Console) -> Option<String> {

@@ -14,26 +14,29 @@ use crate::successors::{self, Letters};
 use crate::text::{count, harmless, table, utc};
 use crate::watch::Watch;
 use sns_redrive::archive::BadRecord;
-use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::replay::{
     DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State, Status,
     Successors, Wish,
 };
+
+/// Units that are worked on at once, unless the command line says it.
+const WORKERS: u8 = 4;
 
 pub(super) async fn run(
     args: &args::Replay,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    if let Some(stack) = args.stack.as_deref().filter(|_| !args.dry_run)
-        && let Some(execution) = start(stack, args, console).await?
+    let stack = console.stack.name().filter(|_| !args.is_for_terminal()).map(str::to_owned);
+    if let Some(stack) = stack
+        && let Some(execution) = start(&stack, args, console).await?
     {
-        told(stack, &execution, as_json, console)?;
+        told(&stack, &execution, as_json, console)?;
         return Ok(Finished::Whole);
     }
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
-    let requeue = requeue(args, console)?;
+    let requeue = place::requeue(args.requeue.as_deref(), console)?;
     let mut wish = wish(args, console)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
@@ -52,7 +55,7 @@ pub(super) async fn run(
     }
     let by = who(args.by.as_deref(), &sts).await;
     let clock = console.clock.clone();
-    let workers = args.pace.workers.into();
+    let workers = args.pace.workers.unwrap_or(WORKERS).into();
     let parts = Parts {
         clients,
         bucket,
@@ -159,13 +162,6 @@ async fn ask(
     }
     let goes_on = console.confirms("Go on with it? Without, a new replay begins")?;
     Ok(goes_on.then(|| resumption(&state.id, args)))
-}
-
-/// The requeue that is named on the command line, else by the function's own variable.
-fn requeue(args: &args::Replay, console: &Console) -> Result<Arn, Failed> {
-    let given = args.requeue.clone().or_else(|| (console.variable)("REQUEUE_ARN"));
-    let arn = given.and_then(|text| text.parse::<Arn>().ok()).filter(|arn| arn.kind() == ArnKind::Queue);
-    arn.map_or_else(|| bad("--requeue (or REQUEUE_ARN) must be the ARN of the function's requeue"), Ok)
 }
 
 /// What the command line asks for.

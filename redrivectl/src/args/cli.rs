@@ -2,11 +2,12 @@
 
 use clap::{Parser, Subcommand};
 
-use super::archive::Archive;
+use super::archive::{Archive, ArchiveCommand};
+use super::connection::Connection;
 use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS};
 use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
-use super::replay::{Replay, Replays};
+use super::replay::{Replay, Replays, ReplaysCommand};
 
 /// Plans, explains and looks after redriven letters of SNS.
 #[derive(Debug, Parser)]
@@ -63,6 +64,32 @@ pub(crate) enum Command {
     /// Show the replays, and stop or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<Replays>),
+}
+
+impl Command {
+    /// The connection of a command; none where it calls nobody.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        Some(match self {
+            Self::Plan(_) | Self::Explain(_) => return None,
+            Self::Hold(args) => &args.connection,
+            Self::Retry(args) => &args.give.connection,
+            Self::Release(args) => &args.connection,
+            Self::Orders(args) => &args.connection,
+            Self::Waiting(args) => &args.connection,
+            Self::Archive(args) => match &args.command {
+                None => &args.order.give.connection,
+                Some(ArchiveCommand::List(args)) => &args.letters.connection,
+                Some(ArchiveCommand::Show(args)) => &args.letters.connection,
+                Some(ArchiveCommand::Diff(args)) => &args.connection,
+            },
+            Self::Replay(args) => &args.connection,
+            Self::Replays(args) => match &args.command {
+                None => &args.connection,
+                Some(ReplaysCommand::Show(one)) => &one.connection,
+                Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(end)) => &end.one.connection,
+            },
+        })
+    }
 }
 
 #[cfg(test)]

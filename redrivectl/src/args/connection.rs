@@ -5,6 +5,9 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
+    /// Take what is not given from the outputs of this stack of template.yaml; without it of the variable REDRIVE_STACK
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stack: Option<String>,
     /// Use this endpoint in the place of AWS's own; buckets are then a part of the path
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,

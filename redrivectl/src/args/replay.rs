@@ -17,9 +17,6 @@ pub(crate) struct Replay {
     /// The function's requeue; without it that of the variable REQUEUE_ARN
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<String>,
-    /// Have the state machine NAME-replay of operations.yaml do it; where there is none, and in a dry run, this terminal does
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "policy", "by", "new", "workers"])]
-    pub(crate) stack: Option<String>,
     /// Count what would be sent, and send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -69,6 +66,16 @@ pub(crate) struct Replay {
     pub(crate) pace: Pace,
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+impl Replay {
+    /// Whether it is one for this terminal: the state machine of a stack has an archive, a policy and workers of its own.
+    pub(crate) fn is_for_terminal(&self) -> bool {
+        let Self { place, requeue, dry_run, policy, from, new, by, pace, .. } = self;
+        let places = [place.archive.archive.is_some(), place.control.is_some(), requeue.is_some()];
+        let ways = [policy.is_some(), from.is_some(), by.is_some(), pace.workers.is_some(), *new, *dry_run];
+        places.into_iter().chain(ways).any(|is_given| is_given)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -135,7 +142,7 @@ pub(crate) struct Pace {
     /// How long to wait after a step before it is judged, up to an hour: 60, 5m [default: 60]
     #[arg(long, value_name = "TIME", value_parser = settle)]
     pub(crate) settle: Option<u32>,
-    /// Units of the archive that are worked on at once, 1 to 64
-    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub(crate) workers: u8,
+    /// Units of the archive that are worked on at once, 1 to 64 [default: 4]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: Option<u8>,
 }

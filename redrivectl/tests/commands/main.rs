@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
+mod desk;
 mod explain;
 mod orders;
 mod plan;
 mod records;
 mod replay;
+mod stack;
 mod successors;
 mod waiting;
 
@@ -18,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
-use redrivectl::{Console, run};
+use redrivectl::{Console, Stack, run};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
 use support::Account;
@@ -115,6 +117,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         variable: world.variable.unwrap_or(|_| None),
         answers: world.answers,
         config: world.config,
+        stack: Stack::default(),
         interrupts: Box::new(move || {
             watches.store(true, Ordering::Relaxed);
             Ok(Arc::clone(&world.interrupted))

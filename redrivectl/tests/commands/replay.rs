@@ -378,7 +378,8 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     let other = ["--control", "s3://graveyard/other"];
     assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
     assert!(kept_in("graveyard/other/replays/"));
-    let off = World { variable: Some(|_| Some("off".to_owned())), ..World::on(&cloud) };
+    let off: fn(&str) -> Option<String> = |name| (name == "CONTROL").then(|| "off".to_owned());
+    let off = World { variable: Some(off), ..World::on(&cloud) };
     let ran = replay_in(off, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(

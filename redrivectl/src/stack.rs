@@ -1,0 +1,84 @@
+//! The outputs of a stack of `template.yaml`, in the place of what an operator would type.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_cloudformation::error::ProvideErrorMetadata;
+
+use crate::args;
+use crate::aws;
+use crate::console::{Console, Failed};
+use sns_redrive::clients::failure_of_call;
+
+/// The variable that names a stack where `--stack` does not.
+const STACK: &str = "REDRIVE_STACK";
+
+/// The stack that a command line names, or none.
+#[derive(Debug, Default)]
+pub struct Stack {
+    named: Option<Named>,
+}
+
+/// A stack as it was read.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    /// The outputs, or why they could not be read. Only who needs one is told.
+    outputs: Result<BTreeMap<String, String>, String>,
+}
+
+impl Stack {
+    /// Reads the stack of `--stack`, else of the variable `REDRIVE_STACK`.
+    pub(crate) async fn read(connection: &args::Connection, console: &Console) -> Self {
+        let of_variable = || (console.variable)(STACK).filter(|name| !name.is_empty());
+        let Some(name) = connection.stack.clone().or_else(of_variable) else { return Self::default() };
+        let outputs = match aws::formation(connection, console).await {
+            Ok(formation) => describe(&formation, &name).await,
+            Err(failed) => Err(failed.to_string()),
+        };
+        Self { named: Some(Named { name, outputs }) }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.named.as_ref().map(|named| named.name.as_str())
+    }
+
+    /// Returns an output; none where no stack is named, or where it has no such output.
+    ///
+    /// # Errors
+    ///
+    /// The stack cannot be read.
+    pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
+        let Some(Named { outputs, .. }) = &self.named else { return Ok(None) };
+        let outputs = outputs.as_ref().map_err(|why| Failed::Work(why.clone()))?;
+        Ok(outputs.get(output).filter(|value| !value.is_empty()).cloned())
+    }
+
+    /// The same for an output that must be there, where a stack is named. `instead` is what else would do.
+    ///
+    /// # Errors
+    ///
+    /// The stack cannot be read, or it has no such output.
+    pub(crate) fn required(&self, output: &str, instead: &str) -> Result<Option<String>, Failed> {
+        let Some(name) = self.name() else { return Ok(None) };
+        let missing = || {
+            Failed::Input(vec![format!(
+                "the stack {name} has no output {output}, as those of template.yaml have; give {instead}"
+            )])
+        };
+        self.output(output)?.ok_or_else(missing).map(Some)
+    }
+}
+
+async fn describe(
+    formation: &aws_sdk_cloudformation::Client,
+    name: &str,
+) -> Result<BTreeMap<String, String>, String> {
+    let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
+        // It says which stack there is not.
+        let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
+        let code = failure_of_call(&error).code;
+        format!("reading the stack {name} failed (cloudformation:DescribeStacks): {code}{said}")
+    })?;
+    let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
+    Ok(outputs.filter_map(|it| Some((it.output_key()?.to_owned(), it.output_value()?.to_owned()))).collect())
+}

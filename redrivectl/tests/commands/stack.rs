@@ -1,0 +1,188 @@
+//! `--stack`: what a command line leaves out comes from the outputs of a stack.
+
+use serde_json::{Value, json};
+
+use super::desk::{self, Asked};
+use super::waiting::{letter, lines, list};
+use super::{Ran, World, records, redrivectl_in};
+use support::{Account, Post, REQUEUE};
+
+/// The outputs of a stack of `template.yaml`, as far as the tool reads them.
+pub(crate) const OUTPUTS: [(&str, &str); 3] = [
+    ("ArchiveLocation", "s3://graveyard/dead-letters"),
+    ("ControlLocation", "s3://graveyard/dead-letters-control"),
+    ("RequeueArn", REQUEUE),
+];
+
+/// The answer of `CloudFormation` about stacks: only `orders` is there, and has these outputs.
+pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
+    if !asked.is_of("cloudformation") {
+        return None;
+    }
+    let name = asked.field("StackName").unwrap();
+    if name != "orders" {
+        let error =
+            format!("<Code>ValidationError</Code><Message>Stack with id {name} does not exist</Message>");
+        return Some((
+            400,
+            format!("<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>"),
+        ));
+    }
+    let member = |(key, value): &(&str, &str)| {
+        format!("<member><OutputKey>{key}</OutputKey><OutputValue>{value}</OutputValue></member>")
+    };
+    let outputs: String = outputs.iter().map(member).collect();
+    let stack = format!(
+        "<member><StackName>orders</StackName><CreationTime>2026-10-01T00:00:00Z</CreationTime>\
+         <StackStatus>CREATE_COMPLETE</StackStatus><Outputs>{outputs}</Outputs></member>"
+    );
+    let answer = format!(
+        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult>\
+         <Stacks>{stack}</Stacks></DescribeStacksResult></DescribeStacksResponse>"
+    );
+    Some((200, answer))
+}
+
+/// Runs a command where the stack `orders` has these outputs.
+async fn run(cloud: &Account, outputs: &'static [(&str, &str)], world: World, args: &[&str]) -> Ran {
+    let config = Some(desk::before(cloud, move |asked| formation(asked, outputs)));
+    redrivectl_in(World { config, ..world }, args).await
+}
+
+fn waits() -> Account {
+    let cloud = Account::new();
+    list(&cloud, "2026-11-01T10:00:00Z", &lines(&[letter("a", &json!({})), letter("b", &json!({}))]));
+    cloud
+}
+
+/// An environment with the settings of another deployment, and the name of this one's stack.
+fn variables(name: &str) -> Option<String> {
+    let value = match name {
+        "REDRIVE_STACK" => "orders",
+        "ARCHIVE" => "s3://another/dead",
+        "CONTROL" => "s3://another/dead-control",
+        "REQUEUE_ARN" => "arn:aws:sqs:eu-central-1:123456789012:another",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+#[tokio::test]
+async fn the_stack_says_where_orders_and_waiting_letters_are() {
+    let cloud = waits();
+    let written = ["waiting", "--control", "s3://graveyard/dead-letters-control"];
+    let written = run(&cloud, &[], World::default(), &written).await.text();
+    assert!(written.contains("2 letters"), "{written}");
+    let typed = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "orders"]).await;
+    let of_variable = World { variable: Some(variables), ..World::default() };
+    let of_variable = run(&cloud, &OUTPUTS, of_variable, &["waiting"]).await;
+    assert_eq!([typed.text(), of_variable.text()], [written.clone(), written]);
+}
+
+#[tokio::test]
+async fn what_is_written_goes_before_what_the_stack_says() {
+    let cloud = waits();
+    for place in [["--control", "s3://graveyard/elsewhere"], ["--archive", "s3://graveyard/elsewhere"]] {
+        let args = [&["waiting", "--stack", "orders"][..], &place].concat();
+        let ran = run(&cloud, &OUTPUTS, World::default(), &args).await.text();
+        assert!(!ran.contains("2 letters"), "{ran}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_output_is_named_with_what_would_do_instead() {
+    let said = async |args: &[&str]| {
+        let ran =
+            run(&waits(), &OUTPUTS[..1], World::default(), &[args, &["--stack", "orders"]].concat()).await;
+        (ran.code, ran.err)
+    };
+    let missing = |output, option| {
+        let text = "redrivectl: the stack orders has no output ";
+        (2, format!("{text}{output}, as those of template.yaml have; give {option}\n"))
+    };
+    assert_eq!(said(&["orders"]).await, missing("ControlLocation", "--control"));
+    assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
+    let control = ["replay", "--all", "--dry-run", "--control", "s3://graveyard/dead-letters-control"];
+    assert_eq!(said(&control).await, missing("RequeueArn", "--requeue"));
+}
+
+#[tokio::test]
+async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
+    let cloud = waits();
+    let ran = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "oders"]).await;
+    let said = "redrivectl: reading the stack oders failed (cloudformation:DescribeStacks): ValidationError: \
+                Stack with id oders does not exist\n";
+    assert_eq!((ran.code, ran.err.as_str()), (1, said));
+    let control = ["waiting", "--stack", "oders", "--control", "s3://graveyard/dead-letters-control"];
+    run(&cloud, &OUTPUTS, World::default(), &control).await.text();
+}
+
+/// An archive of one letter.
+fn archive() -> Account {
+    let cloud = Account::new();
+    let mut record = records::record(&support::letter(&Post::envelope("1")));
+    "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
+    let key = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n1-r0.jsonl";
+    let line = record.to_line().unwrap();
+    cloud.put_at(&format!("graveyard/{key}"), &line, "2026-10-31T12:00:00.000Z");
+    for queue in ["orders-requeue", "orders-dlq"] {
+        cloud.drained(queue);
+    }
+    cloud
+}
+
+#[tokio::test]
+async fn a_terminal_replays_with_what_the_stack_says() {
+    let cloud = archive();
+    let listed =
+        run(&cloud, &OUTPUTS, World::default(), &["archive", "list", "--stack", "orders"]).await.text();
+    assert!(listed.contains("1 letter"), "{listed}");
+    // Of another deployment are the variables: a stack goes before them.
+    let world = World { variable: Some(variables), ..World::default() };
+    let dry = ["replay", "--all", "--dry-run", "--json"];
+    let state = run(&cloud, &OUTPUTS, world, &dry).await.json();
+    assert_eq!((&state["letters"], &state["status"]), (&json!(1), &json!("dryRun")));
+}
+
+#[tokio::test]
+async fn a_state_machine_replays_what_it_can_and_else_this_terminal() {
+    let cloud = archive();
+    let replay = async |exists: bool, args: &[&str]| {
+        let config = desk::before(&cloud, move |asked| {
+            if !asked.is_of("states") {
+                return formation(asked, &OUTPUTS);
+            }
+            let machine: Value = serde_json::from_str(asked.body).unwrap();
+            assert_eq!(
+                machine["stateMachineArn"],
+                "arn:aws:states:eu-central-1:123456789012:stateMachine:orders-replay"
+            );
+            Some(if exists {
+                (200, json!({ "executionArn": "arn:execution", "startDate": 1.0 }).to_string())
+            } else {
+                (400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string())
+            })
+        });
+        let all = ["replay", "--all", "--settle", "0", "--ramp", "100", "--stack", "orders"];
+        redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
+    };
+    let started = replay(true, &[]).await.text();
+    assert!(started.starts_with("The state machine orders-replay replays: arn:execution\n"), "{started}");
+    // Each of these a state machine has of its own, or cannot have.
+    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://graveyard/none"]]
+    {
+        let ran = replay(true, here).await;
+        assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
+    }
+    let ran = replay(false, &[]).await;
+    let said = "redrivectl: there is no state machine orders-replay: this terminal replays\n";
+    assert!(
+        ran.code == 0 && ran.err.starts_with(said) && ran.out.contains("sent      1 letter\n"),
+        "{ran:?}"
+    );
+    let ran = replay(false, &["--by", "jo"]).await;
+    assert!(
+        ran.code == 0 && ran.err.is_empty(),
+        "an order for this terminal asks for no state machine: {ran:?}"
+    );
+}
