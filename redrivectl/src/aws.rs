@@ -51,6 +51,15 @@ pub(super) async fn states_and_sts(
     Ok((aws_sdk_sfn::Client::new(&config), aws_sdk_sts::Client::new(&config), region))
 }
 
+/// The same, and the client that knows what roles may do.
+pub(super) async fn clients_and_iam(
+    args: &args::Connection,
+    console: &Console,
+) -> Result<(Clients, aws_sdk_iam::Client), Failed> {
+    let (config, path_style) = given_or_read(args, console).await?;
+    Ok((Clients::from_config(&config, path_style), aws_sdk_iam::Client::new(&config)))
+}
+
 /// The client that knows the stacks.
 pub(super) async fn formation(
     args: &args::Connection,

@@ -13,6 +13,7 @@ mod args;
 mod aws;
 mod console;
 mod control;
+mod doctor;
 mod explain;
 mod machine;
 mod orders;
@@ -94,6 +95,7 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
             Some(command) => Box::pin(archive::run(command, cli.json, console)).await,
         },
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
+        args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
         args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }
 }

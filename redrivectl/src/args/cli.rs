@@ -4,7 +4,10 @@ use clap::{Parser, Subcommand};
 
 use super::archive::{Archive, ArchiveCommand};
 use super::connection::Connection;
-use super::help::{EXIT_CODES, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS};
+use super::doctor::Doctor;
+use super::help::{
+    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS,
+};
 use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{Replay, Replays, ReplaysCommand};
@@ -64,6 +67,12 @@ pub(crate) enum Command {
     /// Show the replays, and stop or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<Replays>),
+    /// Say what is wrong with a deployment, what it means, and what mends it; nothing is changed
+    ///
+    /// It looks at what is really there: mappings, queues, subscriptions, the archive, the function and what its role may do.
+    /// What it may not read, and what no call tells, it cannot tell; it never says that this is fine.
+    #[command(after_help = EXIT_CODES_OF_DOCTOR)]
+    Doctor(Doctor),
 }
 
 impl Command {
@@ -71,6 +80,7 @@ impl Command {
     pub(crate) fn connection(&self) -> Option<&Connection> {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) => return None,
+            Self::Doctor(args) => &args.connection,
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,
             Self::Release(args) => &args.connection,

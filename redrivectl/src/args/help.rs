@@ -7,6 +7,12 @@ Exit codes:
   1  something failed or could not be read; what was done is printed all the same
   2  bad usage or bad input: nothing was done";
 
+pub(super) const EXIT_CODES_OF_DOCTOR: &str = "\
+Exit codes:
+  0  done: there is no error, though there may be what it cannot tell
+  1  there are errors, or the function could not be read
+  2  bad usage or bad input: nothing was done";
+
 pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
 A replay that was interrupted, stopped or killed goes on with --resume and its id, which `replays` shows.
 

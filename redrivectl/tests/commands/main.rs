@@ -3,6 +3,7 @@
 
 mod archive;
 mod desk;
+mod doctor;
 mod explain;
 mod orders;
 mod plan;

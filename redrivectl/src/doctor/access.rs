@@ -1,0 +1,247 @@
+//! The policy of a queue or a bucket, as far as the doctor understands it. What it does not understand is never a yes.
+
+use serde_json::{Value, json};
+
+/// What a policy comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Yes,
+    No,
+    /// It has conditions that this tool does not know.
+    Unclear,
+}
+
+/// A sender of messages, by the words of conditions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender<'a> {
+    /// The service.
+    pub(crate) service: &'a str,
+    /// The resource for which it acts.
+    pub(crate) source: &'a str,
+    /// That resource's account.
+    pub(crate) account: &'a str,
+}
+
+/// A policy of a resource.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    statements: Vec<Value>,
+}
+
+impl Policy {
+    /// Reads a policy. What is no policy has no statement.
+    pub(crate) fn of(text: &str) -> Self {
+        let policy: Value = serde_json::from_str(text).unwrap_or_default();
+        let statements = match &policy["Statement"] {
+            Value::Array(statements) => statements.clone(),
+            Value::Null => Vec::new(),
+            statement => vec![statement.clone()],
+        };
+        Self { statements }
+    }
+
+    /// Whether a service may do this to a resource for another resource.
+    pub(crate) fn lets(&self, sender: Sender<'_>, action: &str, resource: &str) -> Access {
+        let with = |effect: &'static str| {
+            let of = self.statements.iter().filter(move |statement| statement["Effect"] == effect);
+            let concerns = of.map(|statement| concerns(statement, sender, action, resource));
+            concerns.fold(Access::No, or)
+        };
+        match (with("Deny"), with("Allow")) {
+            (Access::Yes, _) | (_, Access::No) => Access::No,
+            (Access::Unclear, _) | (_, Access::Unclear) => Access::Unclear,
+            (Access::No, Access::Yes) => Access::Yes,
+        }
+    }
+
+    /// Whether a statement, other than one about TLS, may deny something to somebody of the account.
+    pub(crate) fn may_deny(&self) -> bool {
+        self.denials() > 0
+    }
+
+    /// How many statements deny something, other than about TLS.
+    pub(crate) fn denials(&self) -> usize {
+        let is_tls = |statement: &Value| {
+            let tls = json!({ "Bool": { "aws:SecureTransport": "false" } });
+            let other = json!({ "Bool": { "aws:SecureTransport": false } });
+            statement["Condition"] == tls || statement["Condition"] == other
+        };
+        self.statements.iter().filter(|statement| statement["Effect"] == "Deny" && !is_tls(statement)).count()
+    }
+
+    /// Whether a statement may allow something to a role.
+    pub(crate) fn may_allow(&self) -> bool {
+        self.statements.iter().any(|statement| {
+            statement["Effect"] == "Allow"
+                && (statement["Principal"] == "*" || !statement["Principal"]["AWS"].is_null())
+        })
+    }
+
+    /// The principals that a denial of sending leaves out; none where there is no such denial.
+    pub(crate) fn senders(&self) -> Option<Vec<String>> {
+        self.statements.iter().find_map(|statement| {
+            let is_all = statement["Principal"] == "*" || statement["Principal"]["AWS"] == "*";
+            let is_sending = texts(&statement["Action"]).any(|action| is_action(action, "sqs:SendMessage"));
+            if statement["Effect"] != "Deny" || !is_all || !is_sending {
+                return None;
+            }
+            let conditions = statement["Condition"].as_object()?;
+            // Another condition beside it would make the denial narrower.
+            let (operator, keys) = conditions.iter().next().filter(|_| conditions.len() == 1)?;
+            let (key, names) = keys.as_object().filter(|keys| keys.len() == 1)?.iter().next()?;
+            let leaves_out = ["ArnNotLike", "ArnNotEquals", "StringNotLike", "StringNotEquals"]
+                .contains(&operator.as_str());
+            (leaves_out && key.eq_ignore_ascii_case("aws:PrincipalArn"))
+                .then(|| texts(names).map(str::to_owned).collect())
+        })
+    }
+}
+
+fn or(one: Access, other: Access) -> Access {
+    match (one, other) {
+        (Access::Yes, _) | (_, Access::Yes) => Access::Yes,
+        (Access::No, Access::No) => Access::No,
+        _ => Access::Unclear,
+    }
+}
+
+/// Whether a statement is about this.
+fn concerns(statement: &Value, sender: Sender<'_>, action: &str, resource: &str) -> Access {
+    let has_not = ["NotPrincipal", "NotAction", "NotResource"].iter().any(|it| !statement[it].is_null());
+    if has_not {
+        return Access::Unclear;
+    }
+    let principal = &statement["Principal"];
+    let is_sender = principal == "*"
+        || texts(&principal["AWS"]).any(|it| it == "*")
+        || texts(&principal["Service"]).any(|it| it == sender.service || it == "*");
+    let is_action = texts(&statement["Action"]).any(|it| is_action(it, action));
+    let is_resource = texts(&statement["Resource"]).any(|it| is_like(it, resource));
+    if !(is_sender && is_action && is_resource) {
+        return Access::No;
+    }
+    let conditions = statement["Condition"].as_object().into_iter().flatten();
+    let keys = conditions.flat_map(|(operator, keys)| {
+        keys.as_object().into_iter().flatten().map(move |(key, values)| (operator.as_str(), key, values))
+    });
+    let met = keys.map(|(operator, key, values)| holds(operator, key, values, sender));
+    met.fold(Access::Yes, |all, one| match (all, one) {
+        (Access::No, _) | (_, Access::No) => Access::No,
+        (Access::Yes, Access::Yes) => Access::Yes,
+        _ => Access::Unclear,
+    })
+}
+
+/// Whether a condition holds.
+fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Access {
+    let operator = operator.strip_suffix("IfExists").unwrap_or(operator);
+    let value = match key.to_ascii_lowercase().as_str() {
+        "aws:sourcearn" => sender.source,
+        "aws:sourceaccount" => sender.account,
+        // SNS comes by TLS.
+        "aws:securetransport" => "true",
+        _ => return Access::Unclear,
+    };
+    let mut wanted = texts(values);
+    let holds = match operator {
+        "ArnEquals" | "ArnLike" | "StringLike" => wanted.any(|it| is_like(it, value)),
+        "StringEquals" => wanted.any(|it| it == value),
+        "Bool" => values.as_bool().map_or_else(|| wanted.any(|it| it == value), |it| it.to_string() == value),
+        "ArnNotEquals" | "ArnNotLike" | "StringNotLike" => !wanted.any(|it| is_like(it, value)),
+        "StringNotEquals" => !wanted.any(|it| it == value),
+        _ => return Access::Unclear,
+    };
+    if holds { Access::Yes } else { Access::No }
+}
+
+/// The texts of a value that is one or a list of them.
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    let one = value.as_str().into_iter();
+    one.chain(value.as_array().into_iter().flatten().filter_map(Value::as_str))
+}
+
+fn is_action(pattern: &str, action: &str) -> bool {
+    is_like(&pattern.to_ascii_lowercase(), &action.to_ascii_lowercase())
+}
+
+/// Whether a text is like a pattern, in which `*` is any text and `?` any character.
+fn is_like(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t, mut back) = (0, 0, None);
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                back = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => (p, t) = (p + 1, t + 1),
+            _ => {
+                let Some((star, from)) = back else { return false };
+                back = Some((star, from + 1));
+                (p, t) = (star + 1, from + 1);
+            }
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+
+    fn lets(statements: &Value) -> Access {
+        let sender = Sender { service: "sns.amazonaws.com", source: TOPIC, account: "123456789012" };
+        Policy::of(&json!({ "Statement": statements }).to_string()).lets(sender, "sqs:SendMessage", QUEUE)
+    }
+
+    fn allow(condition: &Value) -> Value {
+        json!({ "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "SQS:SendMessage",
+                "Resource": QUEUE, "Condition": condition })
+    }
+
+    #[test]
+    fn what_is_allowed_is_allowed_for_the_topics_that_it_names() {
+        for (condition, access) in [
+            (json!({ "ArnLike": { "aws:SourceArn": [TOPIC] } }), Access::Yes),
+            (json!({ "ArnEquals": { "AWS:SourceArn": "arn:aws:sns:*:123456789012:ord?rs" } }), Access::Yes),
+            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:sns:*:*:bills"] } }), Access::No),
+            (json!({ "StringEquals": { "aws:SourceAccount": "123456789012" } }), Access::Yes),
+            (json!({ "StringEquals": { "aws:SourceAccount": "210987654321" } }), Access::No),
+            (json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } }), Access::Unclear),
+            (json!({ "Bool": { "aws:SecureTransport": "true" } }), Access::Yes),
+        ] {
+            assert_eq!(lets(&json!([allow(&condition)])), access, "{condition}");
+        }
+        assert_eq!(lets(&json!([])), Access::No);
+        assert_eq!(lets(&allow(&json!({}))), Access::Yes, "one statement need not be in a list");
+    }
+
+    #[test]
+    fn a_denial_wins_and_one_that_is_unclear_makes_all_unclear() {
+        let deny = |condition: Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*", "Condition": condition });
+        let tls = deny(json!({ "Bool": { "aws:SecureTransport": "false" } }));
+        assert_eq!(lets(&json!([allow(&json!({})), tls])), Access::Yes);
+        let topics = deny(json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:sns:*:*:bills" } }));
+        assert_eq!(lets(&json!([allow(&json!({})), topics])), Access::No);
+        let org = deny(json!({ "StringNotEquals": { "aws:PrincipalOrgID": "o-1" } }));
+        assert_eq!(lets(&json!([allow(&json!({})), org])), Access::Unclear);
+    }
+
+    #[test]
+    fn who_a_denial_leaves_out_is_known_where_nothing_makes_it_narrower() {
+        let senders = |condition: Value| {
+            let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
+                               "Resource": QUEUE, "Condition": condition });
+            Policy::of(&json!({ "Statement": [deny] }).to_string()).senders()
+        };
+        let function = "arn:aws:iam::123456789012:role/function";
+        let named = json!({ "aws:PrincipalArn": function });
+        assert_eq!(senders(json!({ "ArnNotLike": named.clone() })), Some(vec![function.to_owned()]));
+        let narrower = json!({ "ArnNotLike": named, "StringEquals": { "aws:PrincipalAccount": "1" } });
+        assert_eq!(senders(narrower), None);
+        assert_eq!(senders(json!({})), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! The checks: each looks at a [`Setup`] and says what is wrong with it.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `mappings` | the event source mappings |
+//! | `queues` | the dead-letter queues |
+//! | `subscriptions` | the subscriptions that name them, and those that name none |
+//! | `requeue` | the requeue |
+//! | `archive` | the bucket of the archive |
+//! | `function` | the function and its settings |
+//! | `orders` | orders that are forgotten, letters that expire soon |
+//! | `grants` | whether the function's role reaches what it must |
+
+mod archive;
+mod function;
+mod grants;
+mod mappings;
+mod orders;
+mod queues;
+mod requeue;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+
+use super::finding::{Finding, Findings};
+use super::setup::Setup;
+
+/// Two weeks in seconds, the longest retention that SQS has.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const LONGEST_RETENTION: u64 = 1_209_600;
+
+/// Makes every check. The worst comes first.
+pub(super) fn check(setup: &Setup) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    for check in [
+        function::check,
+        mappings::check,
+        queues::check,
+        requeue::check,
+        subscriptions::check,
+        grants::check,
+        archive::check,
+        orders::check,
+    ] {
+        check(setup, &mut findings);
+    }
+    findings.sorted()
+}

@@ -1,0 +1,170 @@
+//! The subscriptions that name a dead-letter queue of the function, and those of the same topics that name none.
+
+use serde_json::Value;
+
+use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::setup::{Queue, Setup, Subscription, Subscriptions};
+use crate::text::count;
+use sns_redrive::arn::Arn;
+use sns_redrive::letter::MARK_ATTRIBUTE;
+use sns_redrive::policy::{Rule, SubscriptionSpec, TargetSpec};
+
+/// Protocols over which only SNS can deliver.
+const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
+
+pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+    let name = setup.function.name.as_str();
+    let what = "which subscriptions send their dead letters here";
+    let Some(subscriptions) = findings.told("subscriptions", name, what, &setup.subscriptions) else {
+        return;
+    };
+    for queue in &setup.queues {
+        let arn = queue.arn.as_str();
+        let named = subscriptions.all.iter().filter(|it| it.dead_letters.as_deref() == Some(arn));
+        let named: Vec<_> = named.collect();
+        if named.is_empty() && subscriptions.unread.is_empty() {
+            let finding =
+                "No subscription of this account and region names it: it gets no dead letters of SNS.";
+            let mend = format!(
+                "aws sns set-subscription-attributes --subscription-arn ARN --attribute-name RedrivePolicy \
+                 --attribute-value '{{\"deadLetterTargetArn\":\"{arn}\"}}'"
+            );
+            findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, mend);
+        }
+        raw(setup, queue, &named, findings);
+        for subscription in named {
+            one(setup, queue, subscription, findings);
+        }
+    }
+    without_queue(setup, subscriptions, findings);
+    unknown(setup, subscriptions, findings);
+}
+
+/// Raw subscriptions: their letters name no subscription, and can pose as those of others.
+fn raw(setup: &Setup, queue: &Queue, named: &[&Subscription], findings: &mut Findings) {
+    let name = queue.arn.resource();
+    let raw: Vec<_> = named.iter().filter(|it| it.is_raw).collect();
+    let Some(first) = raw.first() else { return };
+    let rules = setup.function.settings().map(|settings| settings.policy.all_rules().collect::<Vec<_>>());
+    let rules = rules.filter(|_| !setup.function.has_policy_file);
+    let verifies = rules.as_ref().is_some_and(|rules| rules.iter().any(|rule| rule.verify_signature));
+    if named.len() > 1 && !verifies {
+        let finding = format!(
+            "{}, as {}, shares it with others: who may publish to its topic can write letters of the others.",
+            count(raw.len() as u64, "raw subscription"),
+            first.arn
+        );
+        let mend = "a queue of its own for each raw subscription, or verifySignature: docs/security.md#when-to-use-verifysignature";
+        findings.add(Severity::Warning, "subscriptions-raw-shared", name, finding, mend);
+    }
+    let Some(rules) = rules else {
+        let finding =
+            "Raw letters name no subscription, and nobody here can see whether a rule of the policy does.";
+        return findings.add(Severity::CannotTell, "subscriptions-raw", name, finding, "");
+    };
+    let is_found = |it: &Subscription| rules.iter().any(|rule| finds(rule, it, raw.len()));
+    for subscription in raw.iter().filter(|it| !is_found(it)) {
+        let finding = "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they go to \
+                       the archive.";
+        let mend = "a rule with \"subscription\": docs/security.md#when-to-use-verifysignature has one";
+        findings.add(Severity::Error, "subscriptions-raw", &subscription.arn, finding, mend);
+    }
+}
+
+/// Whether letters of a raw subscription may find their way by a rule.
+fn finds(rule: &Rule, subscription: &Subscription, raw: usize) -> bool {
+    let names = match &rule.subscription {
+        SubscriptionSpec::None => false,
+        SubscriptionSpec::Named(arn) => arn.as_str() == subscription.arn,
+        // It must be the only one.
+        SubscriptionSpec::Discover => raw == 1,
+    };
+    names || matches!(rule.target, TargetSpec::Arn(_))
+}
+
+fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut Findings) {
+    let Subscription { arn, topic, protocol, endpoint, filter, .. } = subscription;
+    if OF_SNS_ALONE.contains(&protocol.as_str()) {
+        let finding = format!(
+            "Its protocol is {protocol}, by which only SNS can deliver: its letters go to the archive, unless a rule sends \
+             them elsewhere."
+        );
+        findings.add(Severity::Warning, "subscription-protocol", arn, finding, "a rule with a \"target\"");
+    }
+    let is_fifo = topic.parse::<Arn>().is_ok_and(|topic| topic.is_fifo());
+    if is_fifo != queue.arn.is_fifo() {
+        let kind = |is_fifo| if is_fifo { "FIFO" } else { "standard" };
+        let finding = format!(
+            "Its topic is {}, and its dead-letter queue {}: SNS wants both of one kind, and what it gives up on is lost.",
+            kind(is_fifo),
+            kind(queue.arn.is_fifo())
+        );
+        let mend = "a dead-letter queue of the topic's kind";
+        findings.add(Severity::Error, "subscription-kind", arn, finding, mend);
+    }
+    let own = setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint);
+    if own {
+        let finding = "It delivers into a queue of the function: every message is taken for a letter.";
+        let mend = format!("aws sns unsubscribe --subscription-arn {arn}");
+        findings.add(Severity::Error, "subscription-endpoint", arn, finding, mend);
+    }
+    if let Some(filter) = filter
+        && serde_json::from_str::<Value>(filter).is_ok_and(|filter| !filter[MARK_ATTRIBUTE].is_null())
+    {
+        let finding = format!(
+            "Its filter policy looks at the attribute {MARK_ATTRIBUTE}, the mark of retries: a retry by way of the topic may \
+             not reach it."
+        );
+        let mend = format!("aws sns get-subscription-attributes --subscription-arn {arn}");
+        findings.add(Severity::Warning, "subscription-filter", arn, finding, mend);
+    }
+}
+
+/// Subscriptions of the same topics that name no dead-letter queue at all.
+fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+    for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
+        let arn = &subscription.arn;
+        let of_topic = |it: &&Subscription| it.topic == subscription.topic && it.dead_letters.is_some();
+        let queue = subscriptions.all.iter().find(of_topic).and_then(|it| it.dead_letters.clone());
+        let queue = queue.or_else(|| setup.queues.first().map(|queue| queue.arn.to_string()));
+        let mend = queue.map_or_else(String::new, |queue| {
+            format!(
+                "aws sns set-subscription-attributes --subscription-arn {arn} --attribute-name RedrivePolicy \
+                 --attribute-value '{{\"deadLetterTargetArn\":\"{queue}\"}}'"
+            )
+        });
+        let finding =
+            "It names no dead-letter queue, and others of its topic do: what SNS gives up on is lost.";
+        findings.add(Severity::Warning, "subscription-without-queue", arn, finding, mend);
+    }
+}
+
+/// Subscriptions that nobody could ask.
+fn unknown(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+    let name = setup.function.name.as_str();
+    for (why, number) in &subscriptions.unread {
+        let finding = format!(
+            "Nobody can say which queue {} of this account {}: sns:GetSubscriptionAttributes failed ({why}).",
+            count(*number, "subscription"),
+            if *number == 1 { "names" } else { "name" }
+        );
+        let mend = "give yourself sns:GetSubscriptionAttributes";
+        findings.add(Severity::CannotTell, "subscriptions", name, finding, mend);
+    }
+    if subscriptions.pending > 0 {
+        let finding =
+            format!("{} of this account wait to be confirmed.", count(subscriptions.pending, "subscription"));
+        findings.add(Severity::Note, "subscriptions-pending", name, finding, "");
+    }
+    for (topic, told) in &subscriptions.foreign {
+        let what = "whether other accounts subscribe to it";
+        let Some(number) = findings.told("subscriptions-foreign", topic, what, told) else { continue };
+        if *number > 0 {
+            let finding = format!(
+                "{} of other accounts: whether they name a dead-letter queue, only those accounts can say.",
+                count(*number, "subscription")
+            );
+            findings.add(Severity::CannotTell, "subscriptions-foreign", topic, finding, "");
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! A deployment that is healthy, and each way in which it can be not.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::check;
+use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
+use crate::doctor::setup::{
+    Bucket, Decision, Expiry, Function, Grant, Mapping, Queue, Setup, Subscription, Subscriptions, Told,
+    Untold, Waiting,
+};
+use sns_redrive::policy::{Order, Orders};
+use sns_redrive::settings::{BadSettings, Settings};
+
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+const SUBSCRIPTION: &str = "arn:aws:sns:eu-central-1:123456789012:orders:1";
+const ROLE: &str = "arn:aws:iam::123456789012:role/function";
+
+fn now() -> Timestamp {
+    "2026-11-01T12:00:00Z".parse().unwrap()
+}
+
+fn settings(but: &[(&str, &str)]) -> Result<Settings, BadSettings> {
+    Settings::read(|name| {
+        let known = [
+            ("ARCHIVE", "s3://graveyard/dead-letters"),
+            ("CONTROL", "s3://graveyard/dead-letters-control"),
+            ("REQUEUE_ARN", REQUEUE),
+            ("MAX_CONCURRENCY", "2"),
+        ];
+        but.iter().chain(&known).find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    })
+}
+
+fn mapping(source: &str) -> Mapping {
+    Mapping {
+        uuid: "uuid".to_owned(),
+        source: source.to_owned(),
+        state: "Enabled".to_owned(),
+        batch: 10,
+        window: 0,
+        is_partial: true,
+        filters: 0,
+        concurrency: Some(2),
+        is_provisioned: false,
+    }
+}
+
+fn queue(arn: &str, attributes: &[(&str, String)]) -> Queue {
+    let common = [("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")];
+    let common = common.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Queue {
+        arn: arn.parse().unwrap(),
+        attributes: Ok(common.into_iter().chain(attributes).collect()),
+        tags: None,
+    }
+}
+
+fn lets_sns_in(topic: &str) -> String {
+    json!({ "Statement": [
+        { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
+          "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": [topic] } } },
+    ] })
+    .to_string()
+}
+
+fn denies_all_but(senders: &[&str]) -> String {
+    json!({ "Statement": [
+        { "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": REQUEUE,
+          "Condition": { "ArnNotLike": { "aws:PrincipalArn": senders } } },
+    ] })
+    .to_string()
+}
+
+fn subscription(arn: &str) -> Subscription {
+    Subscription {
+        arn: arn.to_owned(),
+        topic: TOPIC.to_owned(),
+        protocol: "sqs".to_owned(),
+        endpoint: WORKER.to_owned(),
+        dead_letters: Some(DLQ.to_owned()),
+        is_raw: false,
+        filter: None,
+    }
+}
+
+fn expiry(id: &str, prefix: &str, days: i32) -> Expiry {
+    Expiry { id: id.to_owned(), prefix: prefix.to_owned(), is_narrower: false, days: Some(days) }
+}
+
+/// What the template makes, with one subscription.
+fn healthy() -> Setup {
+    let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
+    let moves = json!({ "redrivePermission": "denyAll" }).to_string();
+    let requeue = queue(REQUEUE, &[("Policy", denies_all_but(&[ROLE])), ("RedriveAllowPolicy", moves)]);
+    Setup {
+        now: now(),
+        template: Some(Ok(Some(env!("CARGO_PKG_VERSION").to_owned()))),
+        function: Function {
+            name: "orders".to_owned(),
+            role: ROLE.to_owned(),
+            timeout: 30,
+            memory: 256,
+            state: "Active".to_owned(),
+            last_update: "Successful".to_owned(),
+            logs_json: true,
+            log_level: Some("INFO".to_owned()),
+            settings: Ok(settings(&[])),
+            has_policy_file: false,
+            recursion: Ok("Allow".to_owned()),
+            reserved: Ok(None),
+        },
+        mappings: Ok(vec![mapping(DLQ), mapping(REQUEUE)]),
+        queues: vec![queue(DLQ, &[("Policy", lets_sns_in(TOPIC))])],
+        requeue: Some(Queue { tags: Some(Ok(tags)), ..requeue }),
+        subscriptions: Ok(Subscriptions {
+            all: vec![subscription(SUBSCRIPTION)],
+            foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
+            ..Subscriptions::default()
+        }),
+        archive: Some(Bucket {
+            name: "graveyard".to_owned(),
+            prefix: "dead-letters".to_owned(),
+            control: Some("dead-letters-control".to_owned()),
+            encryption: Ok(Some("AES256".to_owned())),
+            is_versioned: Ok(true),
+            is_private: Ok(true),
+            lifecycle: Ok(vec![expiry("list", "dead-letters-control/waiting/", 1)]),
+            conditional: Some(Ok(true)),
+        }),
+        orders: Some(Ok(vec![order(1, Some(3))])),
+        waiting: Some(Ok(vec![waits(2)])),
+        grants: Ok(vec![grant(Decision::Allowed, Some(Ok(None)))]),
+    }
+}
+
+/// An order to hold, given so many hours ago, for so many hours.
+fn order(ago: i64, hours: Option<i64>) -> Order {
+    let at = now() - SignedDuration::from_hours(ago);
+    let until = hours.map(|hours| at + SignedDuration::from_hours(hours));
+    let orders = json!({ "version": 1, "orders": [
+        { "id": "o1", "do": "hold", "match": { "queueArn": [DLQ] }, "at": at, "until": until, "by": "jo", "why": "down" },
+    ] });
+    let mut orders: serde_json::Value = orders;
+    if until.is_none() {
+        orders["orders"][0].as_object_mut().unwrap().remove("until");
+    }
+    Orders::parse(orders.to_string().as_bytes()).unwrap().all()[0].clone()
+}
+
+/// A letter that has waited for so many days.
+fn waits(days: i64) -> Waiting {
+    let since = now() - SignedDuration::from_hours(24 * days);
+    Waiting { queue: DLQ.to_owned(), target: Some(WORKER.to_owned()), since }
+}
+
+fn grant(decision: Decision, own_policy: Option<Told<Option<String>>>) -> Grant {
+    Grant {
+        action: "sqs:SendMessage",
+        resource: WORKER.to_owned(),
+        for_what: "to redeliver to a subscription".to_owned(),
+        decision: Ok(decision),
+        own_policy,
+        is_foreign: false,
+    }
+}
+
+fn denied<T>(call: &'static str) -> Told<T> {
+    Err(Untold { call, why: "AccessDeniedException".to_owned() })
+}
+
+/// What is found where the healthy deployment was changed so.
+fn found(change: impl FnOnce(&mut Setup)) -> Vec<(Severity, &'static str)> {
+    let mut setup = healthy();
+    change(&mut setup);
+    let manual = include_str!("../../../../docs/redrivectl.md");
+    check(&setup)
+        .iter()
+        .inspect(|finding| {
+            assert!(manual.contains(&format!("`{}`", finding.check)), "the manual lacks {}", finding.check);
+        })
+        .map(|finding| (finding.severity, finding.check))
+        .collect()
+}
+
+fn mappings(setup: &mut Setup) -> &mut Vec<Mapping> {
+    setup.mappings.as_mut().unwrap()
+}
+
+fn set(queue: &mut Queue, name: &str, value: impl Into<String>) {
+    queue.attributes.as_mut().unwrap().insert(name.to_owned(), value.into());
+}
+
+fn all(setup: &mut Setup) -> &mut Vec<Subscription> {
+    &mut setup.subscriptions.as_mut().unwrap().all
+}
+
+fn bucket(setup: &mut Setup) -> &mut Bucket {
+    setup.archive.as_mut().unwrap()
+}
+
+#[test]
+fn a_healthy_deployment_has_no_finding() {
+    assert_eq!(check(&healthy()), []);
+}
+
+#[test]
+fn mappings_are_looked_at() {
+    let first = |change: fn(&mut Mapping)| found(|it| change(&mut mappings(it)[0]));
+    assert_eq!(found(|it| drop(mappings(it).remove(0))), [(Error, "mapping-missing")]);
+    assert_eq!(found(|it| it.queues.clear()), [(Error, "mapping-missing")]);
+    assert_eq!(first(|it| it.is_partial = false), [(Error, "mapping-partial-answers")]);
+    assert_eq!(first(|it| it.filters = 1), [(Error, "mapping-filters")]);
+    assert_eq!(first(|it| it.state = "Disabled".to_owned()), [(Error, "mapping-state")]);
+    assert_eq!(first(|it| it.state = "Creating".to_owned()), [(Note, "mapping-state")]);
+    assert_eq!(first(|it| it.concurrency = None), [(Warning, "mapping-concurrency")]);
+    assert_eq!(first(|it| it.concurrency = Some(5)), [(Warning, "mapping-concurrency")]);
+    assert_eq!(first(|it| it.is_provisioned = true), [(Warning, "mapping-provisioned")]);
+    assert_eq!(first(|it| it.window = 151), [(Warning, "mapping-window")]);
+    let unknown = found(|it| it.mappings = denied("lambda:ListEventSourceMappings"));
+    assert_eq!(unknown, [(CannotTell, "mappings")]);
+}
+
+#[test]
+fn queues_are_looked_at() {
+    let with = |name: &str, value: &str| found(|it| set(&mut it.queues[0], name, value));
+    assert_eq!(with("VisibilityTimeout", "29"), [(Error, "queue-visibility")]);
+    assert_eq!(with("VisibilityTimeout", "179"), [(Note, "queue-visibility")]);
+    assert_eq!(with("MessageRetentionPeriod", "345600"), [(Warning, "queue-retention")]);
+    assert_eq!(with("RedrivePolicy", "{}"), [(Error, "queue-redrive-policy")]);
+    assert_eq!(with("KmsMasterKeyId", "alias/aws/sqs"), [(Error, "queue-key")]);
+    assert_eq!(with("KmsMasterKeyId", "some-key"), [(CannotTell, "queue-key")]);
+    assert_eq!(with("Policy", &lets_sns_in("arn:aws:sns:*:*:bills")), [(Error, "queue-policy")]);
+    let conditional = lets_sns_in(TOPIC).replace("aws:SourceArn", "aws:SourceOrgID");
+    assert_eq!(with("Policy", &conditional), [(CannotTell, "queue-policy")]);
+    let unknown = found(|it| it.queues[0].attributes = denied("sqs:GetQueueAttributes"));
+    assert_eq!(unknown, [(CannotTell, "queue")]);
+}
+
+#[test]
+fn the_requeue_is_looked_at() {
+    let with = |name: &'static str, value: &str| found(|it| set(it.requeue.as_mut().unwrap(), name, value));
+    assert_eq!(found(|it| it.requeue = None), [(Note, "requeue")]);
+    assert_eq!(with("RedrivePolicy", "{}"), [(Error, "requeue-redrive-policy")]);
+    assert_eq!(with("RedriveAllowPolicy", "{}"), [(Warning, "requeue-moves")]);
+    assert_eq!(with("Policy", ""), [(Warning, "requeue-senders")]);
+    assert_eq!(with("Policy", &denies_all_but(&["arn:aws:iam::1:role/x"])).len(), 2);
+    assert_eq!(with("Policy", &denies_all_but(&[ROLE, "*"])), [(Error, "requeue-senders")]);
+    assert_eq!(with("Policy", &denies_all_but(&[ROLE, "arn:x"])), [(Note, "requeue-senders")]);
+    let tags =
+        |tags: Told<BTreeMap<String, String>>| found(|it| it.requeue.as_mut().unwrap().tags = Some(tags));
+    assert_eq!(tags(Ok(BTreeMap::new())), [(Warning, "requeue-tag")]);
+    assert_eq!(tags(denied("sqs:ListQueueTags")), [(CannotTell, "requeue-tag")]);
+    let fifo = found(|it| {
+        let requeue = it.requeue.as_mut().unwrap();
+        requeue.arn = format!("{REQUEUE}.fifo").parse().unwrap();
+        mappings(it)[1].source += ".fifo";
+    });
+    assert_eq!(fifo, [(Warning, "requeue-kind")]);
+    let unknown = found(|it| it.requeue.as_mut().unwrap().attributes = denied("sqs:GetQueueAttributes"));
+    assert_eq!(unknown, [(CannotTell, "requeue")]);
+}
+
+#[test]
+fn subscriptions_are_looked_at() {
+    let one = |change: fn(&mut Subscription)| found(|it| change(&mut all(it)[0]));
+    let second = |change: fn(&mut Subscription)| {
+        found(|it| {
+            all(it).push(subscription("arn:aws:sns:eu-central-1:123456789012:orders:2"));
+            change(&mut all(it)[1]);
+        })
+    };
+    assert_eq!(second(|_| {}), []);
+    assert_eq!(found(|it| all(it).clear()), [(Warning, "subscriptions")]);
+    assert_eq!(one(|it| it.is_raw = true), [(Error, "subscriptions-raw")]);
+    assert_eq!(
+        second(|it| it.is_raw = true),
+        [(Error, "subscriptions-raw"), (Warning, "subscriptions-raw-shared")]
+    );
+    assert_eq!(second(|it| it.dead_letters = None), [(Warning, "subscription-without-queue")]);
+    assert_eq!(one(|it| it.protocol = "email".to_owned()), [(Warning, "subscription-protocol")]);
+    assert_eq!(one(|it| it.endpoint = DLQ.to_owned()), [(Error, "subscription-endpoint")]);
+    let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
+    assert_eq!(one(filter), [(Warning, "subscription-filter")]);
+    assert_eq!(one(|it| it.filter = Some(r#"{"tenant":["gold"]}"#.to_owned())), []);
+    let fifo = found(|it| {
+        all(it)[0].topic += ".fifo";
+        set(&mut it.queues[0], "Policy", lets_sns_in("*"));
+    });
+    assert_eq!(fifo, [(Error, "subscription-kind")]);
+}
+
+#[test]
+fn a_rule_that_names_a_raw_subscription_finds_it_and_signatures_keep_others_safe() {
+    let with = |policy: &str| {
+        found(|it| {
+            it.function.settings = Ok(settings(&[("REDRIVE_POLICY", policy)]));
+            all(it).push(Subscription {
+                is_raw: true,
+                ..subscription("arn:aws:sns:eu-central-1:123456789012:orders:2")
+            });
+        })
+    };
+    let raw = json!({ "name": "raw", "match": { "origin": ["raw"] }, "verifySignature": false,
+                      "subscription": "arn:aws:sns:eu-central-1:123456789012:orders:2" });
+    assert_eq!(with(&json!({ "rules": [raw] }).to_string()), [(Warning, "subscriptions-raw-shared")]);
+    assert_eq!(with(&json!({ "default": { "verifySignature": true }, "rules": [raw] }).to_string()), []);
+    let search = json!({ "default": { "subscription": "discover", "verifySignature": true } });
+    assert_eq!(with(&search.to_string()), []);
+}
+
+#[test]
+fn what_cannot_be_asked_of_subscriptions_is_told() {
+    let of = |change: fn(&mut Subscriptions)| found(|it| change(it.subscriptions.as_mut().unwrap()));
+    let unread = |it: &mut Subscriptions| {
+        it.unread.insert("AuthorizationError".to_owned(), 3);
+    };
+    assert_eq!(of(unread), [(CannotTell, "subscriptions")]);
+    assert_eq!(of(|it| it.pending = 1), [(Note, "subscriptions-pending")]);
+    let foreign = |it: &mut Subscriptions| drop(it.foreign.insert(TOPIC.to_owned(), Ok(1)));
+    assert_eq!(of(foreign), [(CannotTell, "subscriptions-foreign")]);
+    let unlisted = |it: &mut Subscriptions| {
+        it.foreign.insert(TOPIC.to_owned(), denied("sns:ListSubscriptionsByTopic"));
+    };
+    assert_eq!(of(unlisted), [(CannotTell, "subscriptions-foreign")]);
+    let unknown = found(|it| it.subscriptions = denied("sns:ListSubscriptions"));
+    assert_eq!(unknown, [(CannotTell, "subscriptions")]);
+}
+
+#[test]
+fn the_archive_is_looked_at() {
+    let of = |change: fn(&mut Bucket)| found(|it| change(bucket(it)));
+    assert_eq!(of(|it| it.encryption = Ok(None)), [(Warning, "archive-encryption")]);
+    assert_eq!(of(|it| it.is_versioned = Ok(false)), [(Note, "archive-versions")]);
+    assert_eq!(of(|it| it.is_private = Ok(false)), [(Warning, "archive-public")]);
+    assert_eq!(of(|it| it.conditional = Some(Ok(false))), [(Error, "archive-conditions")]);
+    assert_eq!(of(|it| it.conditional = None), []);
+    assert_eq!(of(|it| it.lifecycle = Ok(Vec::new())), [(Note, "archive-waiting-list")]);
+    let rule = |prefix: &'static str, days: i32| {
+        found(|it| bucket(it).lifecycle.as_mut().unwrap().push(expiry("rule", prefix, days)))
+    };
+    assert_eq!(rule("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
+    assert_eq!(rule("dead-letters/", 365), [(Note, "archive-lifecycle")]);
+    assert_eq!(rule("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
+    assert_eq!(rule("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
+    assert_eq!(rule("something-else/", 1), []);
+    assert_eq!(rule("", 1).len(), 3, "a rule of the whole bucket ends all of it");
+    let unknown = found(|it| {
+        let bucket = bucket(it);
+        bucket.encryption = denied("s3:GetEncryptionConfiguration");
+        bucket.is_versioned = denied("s3:GetBucketVersioning");
+        bucket.is_private = denied("s3:GetBucketPublicAccessBlock");
+        bucket.lifecycle = denied("s3:GetLifecycleConfiguration");
+        bucket.conditional = Some(denied("s3:PutObject"));
+    });
+    assert!(unknown.len() == 5 && unknown.iter().all(|(severity, _)| *severity == CannotTell), "{unknown:?}");
+    let in_queue = found(|it| {
+        it.archive = None;
+        it.function.settings = Ok(settings(&[("ARCHIVE", WORKER)]));
+    });
+    assert_eq!(in_queue, [(Note, "archive")]);
+}
+
+#[test]
+fn the_function_is_looked_at() {
+    let of = |change: fn(&mut Function)| found(|it| change(&mut it.function));
+    assert_eq!(of(|it| it.state = "Inactive".to_owned()), [(Warning, "function-state")]);
+    assert_eq!(of(|it| it.memory = 128), [(Note, "function-memory")]);
+    assert_eq!(of(|it| it.log_level = Some("WARN".to_owned())), [(Warning, "function-log-level")]);
+    assert_eq!(of(|it| (it.logs_json, it.log_level) = (false, None)), []);
+    assert_eq!(of(|it| it.recursion = Ok("Terminate".to_owned())), [(Error, "function-recursion")]);
+    assert_eq!(
+        of(|it| it.recursion = denied("lambda:GetFunctionRecursionConfig")),
+        [(CannotTell, "function-recursion")]
+    );
+    assert_eq!(of(|it| it.reserved = Ok(Some(0))), [(Error, "function-concurrency")]);
+    assert_eq!(of(|it| it.reserved = Ok(Some(5))), [(Note, "function-concurrency")]);
+    assert_eq!(
+        of(|it| it.settings = Ok(settings(&[("REDRIVE_MODE", "observe")]))),
+        [(Warning, "function-mode")]
+    );
+    assert_eq!(
+        of(|it| it.settings = Ok(settings(&[("ARCHIVE", "nowhere")]))),
+        [(Error, "function-settings")]
+    );
+    assert_eq!(of(|it| it.settings = denied("kms:Decrypt")), [(CannotTell, "function-settings")]);
+    assert_eq!(of(|it| it.has_policy_file = true), [(CannotTell, "function-policy")]);
+    let of_template = |template: Option<Told<Option<String>>>| found(|it| it.template = template);
+    assert_eq!(of_template(None), [(CannotTell, "function-version")]);
+    assert_eq!(of_template(Some(Ok(None))), [(CannotTell, "function-version")]);
+    assert_eq!(of_template(Some(Ok(Some("0.0.9".to_owned())))), [(Warning, "function-version")]);
+    assert_eq!(of_template(Some(Ok(Some("999.0.0".to_owned())))), [(Note, "function-version")]);
+    let unknown = of_template(Some(denied("cloudformation:GetTemplateSummary")));
+    assert_eq!(unknown, [(CannotTell, "function-version")]);
+}
+
+#[test]
+fn orders_and_waiting_letters_are_looked_at() {
+    let with = |orders: Vec<Order>| found(|it| it.orders = Some(Ok(orders)));
+    assert_eq!(with(vec![order(1, None)]), [(Note, "order-forgotten")]);
+    assert_eq!(with(vec![order(25, None)]), [(Warning, "order-forgotten")]);
+    assert_eq!(with(vec![order(25, Some(48))]), [(Warning, "order-forgotten")]);
+    assert_eq!(with(vec![order(25, Some(24))]), [], "it has ended");
+    let waiting = |waiting: Vec<Waiting>| found(|it| it.waiting = Some(Ok(waiting)));
+    assert_eq!(waiting(vec![waits(12)]), []);
+    assert_eq!(waiting(vec![waits(13), waits(13)]), [(Warning, "letters-expire")]);
+    let unknown = found(|it| {
+        it.orders = Some(denied("s3:GetObject"));
+        it.waiting = Some(denied("s3:GetObject"));
+    });
+    assert_eq!(unknown, [(CannotTell, "orders"), (CannotTell, "waiting")]);
+}
+
+#[test]
+fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
+    let with = |grant: Grant| found(|it| it.grants = Ok(vec![grant]));
+    let policy = |effect: &str| {
+        let statement =
+            json!({ "Effect": effect, "Principal": { "AWS": ROLE }, "Action": "sqs:*", "Resource": "*" });
+        Some(Ok(Some(json!({ "Statement": [statement] }).to_string())))
+    };
+    let unread = || Some(denied("sqs:GetQueueAttributes"));
+    for (decision, own, severity) in [
+        (Decision::Allowed, None, None),
+        (Decision::Allowed, policy("Allow"), None),
+        (Decision::Allowed, policy("Deny"), Some(CannotTell)),
+        (Decision::Allowed, unread(), Some(CannotTell)),
+        (Decision::Allowed, Some(Ok(Some(denies_all_but(&[ROLE])))), None),
+        (Decision::Allowed, Some(Ok(Some(denies_all_but(&["arn:other"])))), Some(CannotTell)),
+        (Decision::NotAllowed, Some(Ok(None)), Some(Error)),
+        (Decision::NotAllowed, policy("Allow"), Some(CannotTell)),
+        (Decision::NotAllowed, unread(), Some(CannotTell)),
+        (Decision::Denied, policy("Allow"), Some(Error)),
+    ] {
+        let found = with(grant(decision, own.clone()));
+        let expected: Vec<_> = severity.map(|severity| (severity, "grant")).into_iter().collect();
+        assert_eq!(found, expected, "{decision:?} {own:?}");
+    }
+    let foreign = |decision| with(Grant { is_foreign: true, ..grant(decision, None) });
+    assert_eq!(foreign(Decision::Allowed), [(CannotTell, "grant")]);
+    assert_eq!(foreign(Decision::NotAllowed), [(Error, "grant")]);
+    let unknown = Grant { decision: denied("iam:SimulatePrincipalPolicy"), ..grant(Decision::Allowed, None) };
+    assert_eq!(with(unknown), [(CannotTell, "grant")]);
+    assert_eq!(found(|it| it.grants = denied("iam:SimulatePrincipalPolicy")), [(CannotTell, "grant")]);
+}

@@ -1,0 +1,70 @@
+//! `redrivectl doctor`: what is wrong with a deployment, told without changing anything.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `read` | the calls, which make a [`setup::Setup`] of what is there |
+//! | `setup` | what was read, and what could not be |
+//! | `checks` | what is wrong with it: no calls, no clock |
+//! | `access` | the policies of queues and buckets |
+//! | `finding` | what is found, in words |
+
+mod access;
+mod checks;
+mod finding;
+mod read;
+mod setup;
+
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::args;
+use crate::console::{Console, Failed, Finished};
+use crate::text::count;
+use finding::{Finding, Severity, text};
+
+pub(super) async fn run(
+    args: &args::Doctor,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let setup = read::setup(args, console).await?;
+    let findings = checks::check(&setup);
+    let number = |severity| findings.iter().filter(|it| it.severity == severity).count() as u64;
+    let subscriptions = setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64;
+    if as_json {
+        let answer = json!({
+            "function": setup.function.name,
+            "queues": setup.queues.iter().map(|queue| queue.arn.as_str()).collect::<Vec<_>>(),
+            "subscriptions": subscriptions,
+            "findings": findings,
+        });
+        writeln!(console.out, "{answer}")?;
+    } else {
+        for finding in &findings {
+            writeln!(console.out, "{}", text(finding))?;
+        }
+        writeln!(
+            console.out,
+            "Looked at {}, {}, {}: {}.",
+            setup.function.name,
+            count(setup.queues.len() as u64, "dead-letter queue"),
+            count(subscriptions, "subscription"),
+            sum(&findings)
+        )?;
+    }
+    Ok(Finished::of(number(Severity::Error)))
+}
+
+/// How many findings of each kind there are.
+fn sum(findings: &[Finding]) -> String {
+    let number = |severity| findings.iter().filter(|it| it.severity == severity).count() as u64;
+    let parts = Severity::ALL.map(|severity| (severity, number(severity)));
+    let parts = parts.into_iter().filter(|(_, number)| *number > 0);
+    let parts = parts.map(|(severity, number)| match severity {
+        Severity::CannotTell => format!("{number} that it cannot tell"),
+        severity => count(number, severity.name()),
+    });
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() { "nothing to say".to_owned() } else { parts.join(", ") }
+}

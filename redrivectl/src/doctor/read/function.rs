@@ -1,0 +1,99 @@
+//! The function, its mappings, and the template of its stack.
+
+use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use aws_sdk_lambda::types::{FunctionResponseType, LogFormat, ScalingConfig};
+use serde_json::Value;
+
+use super::untold;
+use crate::console::Failed;
+use crate::doctor::setup::{Function, Mapping, Told, Untold};
+use sns_redrive::clients::failure_of_call;
+use sns_redrive::settings::Settings;
+
+/// Reads the function, and its ARN.
+pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<(Function, String), Failed> {
+    let read = lambda.get_function_configuration().function_name(name).send().await.map_err(|error| {
+        let code = failure_of_call(&error).code;
+        Failed::Work(format!("reading the function {name} failed (lambda:GetFunctionConfiguration): {code}"))
+    })?;
+    let recursion = lambda.get_function_recursion_config().function_name(name).send().await;
+    let recursion = recursion
+        .map(|it| it.recursive_loop().map_or_else(String::new, |it| it.as_str().to_owned()))
+        .map_err(|error| untold("lambda:GetFunctionRecursionConfig", &error));
+    let reserved = lambda.get_function_concurrency().function_name(name).send().await;
+    let reserved = reserved
+        .map(|it| it.reserved_concurrent_executions())
+        .map_err(|error| untold("lambda:GetFunctionConcurrency", &error));
+    let logging = read.logging_config();
+    let settings = settings(read.environment());
+    let has_policy_file =
+        variable(read.environment(), "REDRIVE_POLICY_FILE").is_some_and(|file| !file.is_empty());
+    let function = Function {
+        name: read.function_name().unwrap_or(name).to_owned(),
+        role: read.role().unwrap_or_default().to_owned(),
+        timeout: read.timeout().and_then(|it| it.try_into().ok()).unwrap_or(0),
+        memory: read.memory_size().and_then(|it| it.try_into().ok()).unwrap_or(0),
+        state: read.state().map_or("unknown", |it| it.as_str()).to_owned(),
+        last_update: read.last_update_status().map_or("unknown", |it| it.as_str()).to_owned(),
+        logs_json: logging.and_then(|it| it.log_format()) == Some(&LogFormat::Json),
+        log_level: logging.and_then(|it| it.application_log_level()).map(|it| it.as_str().to_owned()),
+        settings,
+        has_policy_file,
+        recursion,
+        reserved,
+    };
+    Ok((function, read.function_arn().unwrap_or_default().to_owned()))
+}
+
+type Environment = aws_sdk_lambda::types::EnvironmentResponse;
+
+fn variable(environment: Option<&Environment>, name: &str) -> Option<String> {
+    environment?.variables()?.get(name).cloned()
+}
+
+/// The settings as the function reads them. A policy in a file of its package is out of reach, and left out.
+fn settings(environment: Option<&Environment>) -> Told<Result<Settings, sns_redrive::settings::BadSettings>> {
+    if let Some(error) = environment.and_then(|it| it.error()) {
+        let why = error.error_code().unwrap_or("unknown").to_owned();
+        return Err(Untold { call: "kms:Decrypt", why });
+    }
+    let given = |name: &str| variable(environment, name).filter(|_| name != "REDRIVE_POLICY_FILE");
+    Ok(Settings::read(given))
+}
+
+/// Reads the mappings of the function.
+pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> Told<Vec<Mapping>> {
+    let mut pages = lambda.list_event_source_mappings().function_name(name).into_paginator().items().send();
+    let mut mappings = Vec::new();
+    while let Some(mapping) = pages.next().await {
+        let mapping = mapping.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
+        mappings.push(Mapping {
+            uuid: mapping.uuid().unwrap_or_default().to_owned(),
+            source: mapping.event_source_arn().unwrap_or_default().to_owned(),
+            state: mapping.state().unwrap_or("unknown").to_owned(),
+            batch: mapping.batch_size().unwrap_or(10),
+            window: mapping.maximum_batching_window_in_seconds().unwrap_or(0),
+            is_partial: mapping
+                .function_response_types()
+                .contains(&FunctionResponseType::ReportBatchItemFailures),
+            filters: mapping.filter_criteria().map_or(0, |it| it.filters().len()),
+            concurrency: mapping.scaling_config().and_then(ScalingConfig::maximum_concurrency),
+            is_provisioned: mapping.provisioned_poller_config().is_some(),
+        });
+    }
+    Ok(mappings)
+}
+
+/// Reads the release of a stack's template, as its metadata has it.
+pub(super) async fn template(
+    formation: &aws_sdk_cloudformation::Client,
+    stack: &str,
+) -> Told<Option<String>> {
+    let read = formation.get_template_summary().stack_name(stack).send().await.map_err(|error| Untold {
+        call: "cloudformation:GetTemplateSummary",
+        why: error.code().map_or_else(|| failure_of_call(&error).code, str::to_owned),
+    })?;
+    let metadata: Value = serde_json::from_str(read.metadata().unwrap_or_default()).unwrap_or_default();
+    let version = &metadata["AWS::ServerlessRepo::Application"]["SemanticVersion"];
+    Ok(version.as_str().map(str::to_owned))
+}

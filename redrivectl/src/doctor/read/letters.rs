@@ -1,0 +1,52 @@
+//! Orders, and the letters that wait.
+
+use super::super::setup::{Told, Untold, Waiting};
+use crate::console::{Console, Failed};
+use crate::control::{Control, List};
+use crate::place::Place;
+use sns_redrive::policy::Order;
+use sns_redrive::settings::Settings;
+use sns_redrive::waiting::WaitingLetter;
+
+/// Orders and waiting letters, where the function has them.
+type Letters = (Option<Told<Vec<Order>>>, Option<Told<Vec<Waiting>>>);
+
+/// Reads the control prefix; none where the function has none.
+pub(super) async fn read(
+    s3: &aws_sdk_s3::Client,
+    settings: Option<&Settings>,
+    console: &mut Console,
+) -> Letters {
+    let Some((settings, control)) =
+        settings.and_then(|settings| Some((settings, settings.control.as_ref()?)))
+    else {
+        return (None, None);
+    };
+    let place = Place { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
+    let control = Control::new(s3.clone(), place);
+    let untold = |failed: Failed| Untold { call: "s3:GetObject", why: failed.to_string() };
+    let orders = control.orders(console).await.map(|orders| orders.all().to_vec()).map_err(untold);
+    if !settings.waiting_list {
+        return (Some(orders), None);
+    }
+    let mut list = List::new();
+    let now = console.clock.now();
+    let keep = |_, letter: WaitingLetter| (letter.queue_arn.to_string(), letter.target);
+    let read = list.read(&control, now, keep, |_| ()).await;
+    let waiting = read.map_err(untold).and_then(|()| match list.unread() {
+        0 => Ok(()),
+        unread => {
+            Err(Untold { call: "s3:GetObject", why: format!("{unread} of the list could not be read") })
+        }
+    });
+    let waiting = waiting.map(|()| {
+        let lines = list.due_after(now);
+        lines
+            .map(|line| {
+                let (queue, target) = line.kept.clone();
+                Waiting { queue, target, since: line.since }
+            })
+            .collect()
+    });
+    (Some(orders), Some(waiting))
+}

@@ -1,0 +1,108 @@
+//! Subscriptions. SNS does not say which of them name a queue, so each of the account is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt};
+use serde_json::Value;
+
+use super::untold;
+use crate::console::Console;
+use crate::doctor::setup::{Queue, Subscription, Subscriptions, Told, Untold};
+use crate::screen::Screen;
+use crate::text::thousands;
+
+/// Subscriptions that are asked at once: SNS answers [30 a second in small
+/// regions](https://docs.aws.amazon.com/general/latest/gr/sns.html), and a call takes some 30 milliseconds.
+const AHEAD: usize = 2;
+
+/// A subscription that is not confirmed has this in the place of an ARN, one that is gone the other.
+const NO_ARN: [&str; 2] = ["PendingConfirmation", "Deleted"];
+
+/// Reads the subscriptions that name one of these queues, and all others of their topics.
+pub(super) async fn read(
+    sns: &aws_sdk_sns::Client,
+    queues: &[Queue],
+    console: &mut Console,
+) -> Told<Subscriptions> {
+    let mut found = Subscriptions::default();
+    let mut arns = Vec::new();
+    let mut pages = sns.list_subscriptions().into_paginator().items().send();
+    while let Some(listed) = pages.next().await {
+        let listed = listed.map_err(|error| untold("sns:ListSubscriptions", &error))?;
+        match listed.subscription_arn() {
+            Some(arn) if !NO_ARN.contains(&arn) => arns.push(arn.to_owned()),
+            Some("PendingConfirmation") => found.pending += 1,
+            _ => {}
+        }
+    }
+    let (mut asked, number) = (0_u64, arns.len());
+    let mut screen = Screen::new(&mut *console.err, console.progress);
+    let mut answers = stream::iter(&arns).map(|arn| ask(sns, arn)).buffered(AHEAD);
+    let mut all = Vec::new();
+    while let Some(answer) = answers.next().await {
+        asked += 1;
+        if asked.is_multiple_of(50) {
+            screen.show(&format!("{} of {} subscriptions asked", thousands(asked), thousands(number as u64)));
+        }
+        match answer {
+            Ok(subscription) => all.push(subscription),
+            // It was deleted meanwhile.
+            Err(untold) if untold.why.contains("NotFound") => {}
+            Err(untold) => *found.unread.entry(untold.why).or_default() += 1,
+        }
+    }
+    drop(screen);
+    let is_own = |it: &&Subscription| {
+        it.dead_letters.as_ref().is_some_and(|named| queues.iter().any(|queue| queue.arn.as_str() == named))
+    };
+    let topics: BTreeSet<String> = all.iter().filter(is_own).map(|it| it.topic.clone()).collect();
+    all.retain(|it| topics.contains(&it.topic));
+    found.all = all;
+    found.foreign = foreign(sns, topics, &arns).await;
+    Ok(found)
+}
+
+async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
+    let read = sns.get_subscription_attributes().subscription_arn(arn).send().await;
+    let read = read.map_err(|error| untold("sns:GetSubscriptionAttributes", &error))?;
+    let attribute = |name: &str| read.attributes()?.get(name).cloned();
+    let redrive: Value =
+        attribute("RedrivePolicy").and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
+    Ok(Subscription {
+        arn: arn.to_owned(),
+        topic: attribute("TopicArn").unwrap_or_default(),
+        protocol: attribute("Protocol").unwrap_or_default(),
+        endpoint: attribute("Endpoint").unwrap_or_default(),
+        dead_letters: redrive["deadLetterTargetArn"].as_str().map(str::to_owned),
+        is_raw: attribute("RawMessageDelivery").as_deref() == Some("true"),
+        filter: attribute("FilterPolicy"),
+    })
+}
+
+/// Counts the subscriptions of topics that are not of this account.
+async fn foreign(
+    sns: &aws_sdk_sns::Client,
+    topics: BTreeSet<String>,
+    own: &[String],
+) -> BTreeMap<String, Told<u64>> {
+    let mut foreign = BTreeMap::new();
+    for topic in topics {
+        let mut pages = sns.list_subscriptions_by_topic().topic_arn(&topic).into_paginator().items().send();
+        let mut number: Result<u64, Untold> = Ok(0);
+        while let Some(listed) = pages.next().await {
+            match (listed, &mut number) {
+                (Ok(listed), Ok(number)) => {
+                    let arn = listed.subscription_arn().unwrap_or_default();
+                    *number += u64::from(!NO_ARN.contains(&arn) && !own.iter().any(|own| own == arn));
+                }
+                (Err(error), _) => {
+                    number = Err(untold("sns:ListSubscriptionsByTopic", &error));
+                    break;
+                }
+                (Ok(_), Err(_)) => break,
+            }
+        }
+        foreign.insert(topic, number);
+    }
+    foreign
+}

@@ -1,0 +1,194 @@
+//! The setup of a function: what is really there, as far as it could be read. The checks look at this and at nothing else.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use sns_redrive::arn::Arn;
+use sns_redrive::policy::Order;
+use sns_redrive::settings::{BadSettings, Settings};
+
+/// What was told, or why it was not.
+pub(crate) type Told<T> = Result<T, Untold>;
+
+/// Why something was not told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Untold {
+    /// The call, as its permission is called.
+    pub(crate) call: &'static str,
+    /// The code of its error.
+    pub(crate) why: String,
+}
+
+impl Untold {
+    /// Whether a permission is missing.
+    pub(crate) fn is_denied(&self) -> bool {
+        ["AccessDenied", "AuthorizationError", "403"].iter().any(|denied| self.why.contains(denied))
+    }
+}
+
+/// Everything that the checks look at.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) now: Timestamp,
+    /// The version of the template, where a stack is named.
+    pub(crate) template: Option<Told<Option<String>>>,
+    pub(crate) function: Function,
+    pub(crate) mappings: Told<Vec<Mapping>>,
+    /// The dead-letter queues.
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) requeue: Option<Queue>,
+    /// Subscriptions that name one of the queues, or whose topic has one that does.
+    pub(crate) subscriptions: Told<Subscriptions>,
+    /// None where it is no bucket.
+    pub(crate) archive: Option<Bucket>,
+    /// None where there are none, by the settings.
+    pub(crate) orders: Option<Told<Vec<Order>>>,
+    pub(crate) waiting: Option<Told<Vec<Waiting>>>,
+    /// What the function's role must be allowed.
+    pub(crate) grants: Told<Vec<Grant>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) role: String,
+    /// Seconds.
+    pub(crate) timeout: u64,
+    /// Megabytes.
+    pub(crate) memory: u64,
+    /// `Active`, unless something is wrong with it.
+    pub(crate) state: String,
+    pub(crate) last_update: String,
+    pub(crate) logs_json: bool,
+    pub(crate) log_level: Option<String>,
+    /// The settings, by its environment.
+    pub(crate) settings: Told<Result<Settings, BadSettings>>,
+    /// Whether its policy lies in a file of its package, where nobody sees it.
+    pub(crate) has_policy_file: bool,
+    /// `Allow` or `Terminate`.
+    pub(crate) recursion: Told<String>,
+    /// Reserved concurrency.
+    pub(crate) reserved: Told<Option<i32>>,
+}
+
+impl Function {
+    /// The settings, where they are known and good.
+    pub(crate) fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref().ok()?.as_ref().ok()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Mapping {
+    pub(crate) uuid: String,
+    pub(crate) source: String,
+    pub(crate) state: String,
+    pub(crate) batch: i32,
+    /// Seconds.
+    pub(crate) window: i32,
+    /// Whether single letters of a batch are reported.
+    pub(crate) is_partial: bool,
+    pub(crate) filters: usize,
+    pub(crate) concurrency: Option<i32>,
+    pub(crate) is_provisioned: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    pub(crate) arn: Arn,
+    pub(crate) attributes: Told<BTreeMap<String, String>>,
+    /// Asked of the requeue only.
+    pub(crate) tags: Option<Told<BTreeMap<String, String>>>,
+}
+
+impl Queue {
+    /// An attribute; none where it is not there or nobody could read them.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.as_ref().ok()?.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.attribute(name)?.parse().ok()
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Subscriptions {
+    pub(crate) all: Vec<Subscription>,
+    /// Subscriptions of the account that could not be asked, by the code of the error.
+    pub(crate) unread: BTreeMap<String, u64>,
+    /// Subscriptions that are not confirmed.
+    pub(crate) pending: u64,
+    /// Subscriptions of these topics that belong to other accounts, or why nobody knows; by topic.
+    pub(crate) foreign: BTreeMap<String, Told<u64>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Subscription {
+    pub(crate) arn: String,
+    pub(crate) topic: String,
+    pub(crate) protocol: String,
+    pub(crate) endpoint: String,
+    pub(crate) dead_letters: Option<String>,
+    pub(crate) is_raw: bool,
+    pub(crate) filter: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Bucket {
+    pub(crate) name: String,
+    pub(crate) prefix: String,
+    /// The control prefix, where it lies in the same bucket.
+    pub(crate) control: Option<String>,
+    /// The algorithm of the default encryption.
+    pub(crate) encryption: Told<Option<String>>,
+    pub(crate) is_versioned: Told<bool>,
+    pub(crate) is_private: Told<bool>,
+    pub(crate) lifecycle: Told<Vec<Expiry>>,
+    /// What came of the test of conditional writes, where it was made.
+    pub(crate) conditional: Option<Told<bool>>,
+}
+
+/// A lifecycle rule that is in force and ends objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Expiry {
+    pub(crate) id: String,
+    pub(crate) prefix: String,
+    /// Whether it looks at more than the key.
+    pub(crate) is_narrower: bool,
+    /// None where it is a date.
+    pub(crate) days: Option<i32>,
+}
+
+/// A letter that waits hidden in a dead-letter queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) queue: String,
+    pub(crate) target: Option<String>,
+    pub(crate) since: Timestamp,
+}
+
+/// A thing that the function's role must be allowed.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) action: &'static str,
+    pub(crate) resource: String,
+    /// What does not work without it.
+    pub(crate) for_what: String,
+    pub(crate) decision: Told<Decision>,
+    /// The resource's own policy, where it has one and it decides too.
+    pub(crate) own_policy: Option<Told<Option<String>>>,
+    /// Whether it is of another account.
+    pub(crate) is_foreign: bool,
+}
+
+/// What IAM's simulation says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Allowed,
+    /// Nothing allows it.
+    NotAllowed,
+    /// Something denies it.
+    Denied,
+}
