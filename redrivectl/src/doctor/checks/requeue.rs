@@ -5,9 +5,6 @@ use crate::doctor::access::Policy;
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::Setup;
 
-/// What the role of IAM that may be anybody is called.
-const ANYBODY: [&str; 3] = ["*", "arn:aws:iam::*", "arn:*"];
-
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let Some(queue) = &setup.requeue else {
         if setup.function.settings().is_some() {
@@ -71,7 +68,7 @@ fn senders(setup: &Setup, policy: &str, name: &str, findings: &mut Findings) {
         findings.add(Severity::Warning, "requeue-senders", name, finding, see);
     }
     let others: Vec<_> = senders.iter().filter(|sender| *sender != role).map(String::as_str).collect();
-    if others.iter().any(|other| ANYBODY.contains(other)) {
+    if others.iter().any(|other| is_anybody(other)) {
         let finding = "Its policy lets anybody of the account send to it.";
         findings.add(
             Severity::Error,
@@ -87,4 +84,9 @@ fn senders(setup: &Setup, policy: &str, name: &str, findings: &mut Findings) {
         );
         findings.add(Severity::Note, "requeue-senders", name, finding, "");
     }
+}
+
+/// Whether a pattern is like every role, user or principal of an account.
+fn is_anybody(pattern: &str) -> bool {
+    pattern == "*" || [":*", ":role/*", ":user/*"].iter().any(|end| pattern.ends_with(end))
 }

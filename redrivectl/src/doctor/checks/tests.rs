@@ -251,7 +251,9 @@ fn the_requeue_is_looked_at() {
     assert_eq!(with("RedriveAllowPolicy", "{}"), [(Warning, "requeue-moves")]);
     assert_eq!(with("Policy", ""), [(Warning, "requeue-senders")]);
     assert_eq!(with("Policy", &denies_all_but(&["arn:aws:iam::1:role/x"])).len(), 2);
-    assert_eq!(with("Policy", &denies_all_but(&[ROLE, "*"])), [(Error, "requeue-senders")]);
+    for anybody in ["*", "arn:aws:iam::*:*", "arn:aws:iam::123456789012:role/*"] {
+        assert_eq!(with("Policy", &denies_all_but(&[ROLE, anybody])), [(Error, "requeue-senders")]);
+    }
     assert_eq!(with("Policy", &denies_all_but(&[ROLE, "arn:x"])), [(Note, "requeue-senders")]);
     let tags =
         |tags: Told<BTreeMap<String, String>>| found(|it| it.requeue.as_mut().unwrap().tags = Some(tags));
