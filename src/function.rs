@@ -28,6 +28,7 @@ pub struct Function {
     redrive: Redrive,
     notices: Option<Notices>,
     namespace: String,
+    name: Option<String>,
     clock: Clock,
     metrics_to: Sink,
 }
@@ -89,6 +90,7 @@ impl Function {
             redrive: Redrive::new(parts),
             notices,
             namespace: settings.metrics_namespace,
+            name: settings.function_name,
             clock,
             metrics_to,
         }
@@ -146,8 +148,17 @@ impl Function {
             let queue = &first.letter.sqs.queue;
             let in_flight = self.redrive.in_flight(queue);
             let now = self.clock.now();
-            let run =
-                Run { queue, in_flight, orders_unread, list_failed, request_id, began, now, notices_failed };
+            let run = Run {
+                queue,
+                function_name: self.name.as_deref(),
+                in_flight,
+                orders_unread,
+                list_failed,
+                request_id,
+                began,
+                now,
+                notices_failed,
+            };
             let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
     pub metrics_namespace: String,
+    /// `AWS_LAMBDA_FUNCTION_NAME`, which Lambda sets; none outside of Lambda.
+    pub function_name: Option<String>,
     /// `NOTICE_TOPIC_ARN`.
     pub notice_topic: Option<Arn>,
     /// `MAX_CONCURRENCY`.
@@ -153,6 +155,7 @@ impl Settings {
             mode: note(&mut faults, mode(&given), Mode::Observe),
             redrive_function: note(&mut faults, redrive_function(&given), None),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
+            function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),

@@ -1,17 +1,21 @@
-//! One embedded-metric-format object per invocation, with the queue as its only dimension.
+//! One embedded-metric-format object per invocation.
 //!
-//! Every metric is always there, zero where nothing happened, so that alarms go back to OK. The
-//! object is a log line too: `timestamp` and `level` are what Lambda's log controls look at, and an
+//! Every metric is there by queue, zero where nothing happened. What the template's alarms watch is there once
+//! more by function, summed over what an alarm is about, and only where there is something to tell: an alarm then
+//! watches one metric however many queues feed the function, and `CloudWatch` bills no metric of an hour without data.
+//! The object is a log line too: `timestamp` and `level` are what Lambda's log controls look at, and an
 //! `ApplicationLogLevel` above INFO drops it.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use metrique::emf::Emf;
+use metrique::emf::flags::NoMetric;
+use metrique::emf::{Emf, MetricDefinition, MetricDirective};
 use metrique::unit::{Count, Millisecond, Second};
 use metrique::unit_of_work::metrics;
 use metrique::writer::format::Format;
+use metrique::writer::unit::UnitTag;
 use metrique::{CloseValue, RootEntry};
 
 use crate::arn::Arn;
@@ -32,6 +36,7 @@ pub struct Metrics {
     #[metrics(name = "request_id")]
     request_id: String,
     queue: String,
+    function_name: Option<String>,
     #[metrics(unit = Count)]
     letters_received: u64,
     #[metrics(unit = Count)]
@@ -100,6 +105,10 @@ pub struct Metrics {
     seconds_to_expiry: Option<u64>,
     #[metrics(unit = Millisecond)]
     duration: u64,
+    #[metrics(unit = Count, flags(NoMetric))]
+    letters_undelivered: Option<u64>,
+    #[metrics(unit = Count, flags(NoMetric))]
+    letters_nowhere_to_go: Option<u64>,
 }
 
 /// One invocation, besides its letters.
@@ -107,6 +116,8 @@ pub struct Metrics {
 pub struct Run<'a> {
     /// The queue that fed it.
     pub queue: &'a Arn,
+    /// Lambda's name of the function; none outside of Lambda, where no alarm watches.
+    pub function_name: Option<&'a str>,
     /// Letters of that queue in flight, as far as is known.
     pub in_flight: u64,
     /// Whether the orders could not be read when this was last tried.
@@ -126,12 +137,16 @@ pub struct Run<'a> {
 /// Counts the reports of one invocation.
 #[must_use]
 pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, in_flight, orders_unread, list_failed, request_id, began, now, notices_failed } = run;
+    let Run { queue, function_name, in_flight, orders_unread, list_failed, .. } = run;
+    let Run { request_id, began, now, notices_failed, .. } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
     let failed = |class| {
         count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
+    };
+    let any_of = |reasons: &[ArchiveReason]| {
+        Some(reasons.iter().copied().map(archived).sum()).filter(|count| *count > 0)
     };
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     // What has left the queue is safe.
@@ -143,6 +158,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         level: "INFO",
         request_id: request_id.to_owned(),
         queue: queue.resource().to_owned(),
+        function_name: function_name.map(str::to_owned),
         letters_received: reports.len() as u64,
         letters_arrived: count(&|report| report.arrived),
         letters_delivered: count(&|report| matches!(report.outcome, Outcome::Delivered)),
@@ -177,17 +193,52 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         highest_retry: highest.unwrap_or(0),
         seconds_to_expiry: expiry,
         duration: u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0),
+        letters_undelivered: any_of(&[
+            ArchiveReason::Exhausted,
+            ArchiveReason::Permanent,
+            ArchiveReason::Unmarkable,
+            ArchiveReason::Loop,
+        ]),
+        letters_nowhere_to_go: any_of(&[
+            ArchiveReason::Unrecognised,
+            ArchiveReason::Refused,
+            ArchiveReason::UndeliverableProtocol,
+            ArchiveReason::Returned,
+        ]),
     }
 }
 
 impl Metrics {
+    /// The metrics that alarms watch, by function: those that have something to tell.
+    fn of_function(&self) -> Vec<MetricDefinition<'static>> {
+        let counts = [
+            ("LettersUndelivered", self.letters_undelivered),
+            ("LettersNowhereToGo", self.letters_nowhere_to_go),
+            ("ArchivedExpiring", Some(self.archived_expiring)),
+            ("LettersFailed", Some(self.letters_failed)),
+            ("ArchiveRefusals", Some(self.archive_refusals)),
+            ("FailuresActionRequired", Some(self.failures_action_required)),
+            ("OrdersUnread", Some(self.orders_unread)),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| count.is_some_and(|count| count > 0));
+        let counts = counts.map(|(name, _)| (name, Count::UNIT));
+        let expiry = self.seconds_to_expiry.map(|_| ("SecondsToExpiry", Second::UNIT));
+        let definition = |(name, unit)| MetricDefinition { name, unit, storage_resolution: None };
+        counts.chain(expiry).map(definition).collect()
+    }
+
     /// The object as one line, with its line end; empty where it cannot be formatted, which no
     /// value of these fields can cause.
     #[must_use]
     pub fn to_line(self, namespace: &str) -> String {
-        let mut emf = Emf::builder(namespace.to_owned(), vec![vec!["Queue".to_owned()]]).build();
+        let mut emf = Emf::builder(namespace.to_owned(), vec![vec!["Queue".to_owned()]]);
+        let metrics = self.of_function();
+        if self.function_name.is_some() && !metrics.is_empty() {
+            emf =
+                emf.directive(MetricDirective { dimensions: vec![vec!["FunctionName"]], metrics, namespace });
+        }
         let mut line = Vec::new();
-        let formatted = emf.format(&RootEntry::new(self.close()), &mut line);
+        let formatted = emf.build().format(&RootEntry::new(self.close()), &mut line);
         if let Err(error) = formatted {
             tracing::error!(detail = %error, "metrics cannot be written");
         }

@@ -415,6 +415,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
     let run = Run {
         queue: &queue,
+        function_name: None,
         in_flight: 0,
         orders_unread: false,
         list_failed: false,

@@ -81,6 +81,9 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
                 "LettersArchived": 4,
                 "ArchivedExhausted": 1,
                 "ArchivedUnrecognised": 3,
+                // Sums for alarms, which are no metrics of the queue.
+                "LettersUndelivered": 1,
+                "LettersNowhereToGo": 3,
                 // All ten are in flight while they are handled, and the one that stays counts once more.
                 "LettersInFlight": 11,
                 "HighestRetry": 2,
@@ -180,4 +183,53 @@ async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival()
     world.cloud.queue("orders-billing", &[("MessageRetentionPeriod", "345600")]);
     let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(9)]).await;
     assert_eq!(ran.metrics()["LettersArrived"], 1);
+}
+
+/// The second directive of an object: what alarms watch.
+async fn watched(world: &World, posts: &[Post]) -> Value {
+    let metrics = world.run(posts).await.metrics();
+    assert_eq!(metrics["FunctionName"], "sns-redrive");
+    let directives = &metrics["_aws"]["CloudWatchMetrics"];
+    assert_eq!(directives[0]["Dimensions"], json!([["Queue"]]));
+    let of_queue = directives[0]["Metrics"].as_array().unwrap();
+    assert!(
+        of_queue.iter().all(|metric| units().as_array().unwrap().contains(metric)),
+        "no metric of the queue more"
+    );
+    let found = &directives[1];
+    if found.is_object() {
+        assert_eq!(
+            (&found["Namespace"], &found["Dimensions"]),
+            (&json!("SnsRedrive"), &json!([["FunctionName"]]))
+        );
+    }
+    for metric in found["Metrics"].as_array().into_iter().flatten() {
+        let value = &metrics[metric["Name"].as_str().unwrap()];
+        assert!(value.is_u64() && (value != 0 || metric["Name"] == "SecondsToExpiry"), "{metric}: {value}");
+    }
+    found["Metrics"].clone()
+}
+
+#[tokio::test]
+async fn what_alarms_watch_is_told_by_function_where_there_is_something_to_tell() {
+    let of_function = [("AWS_LAMBDA_FUNCTION_NAME", "sns-redrive")];
+    let count = |name: &str| json!({ "Name": name, "Unit": "Count" });
+    let expiry = json!({ "Name": "SecondsToExpiry", "Unit": "Seconds" });
+
+    let world = World::new(&of_function);
+    assert_eq!(watched(&world, &[Post::envelope("a")]).await, Value::Null, "all is well");
+    assert_eq!(watched(&world, &[Post::raw("b", "x")]).await, json!([count("LettersNowhereToGo")]));
+    let old = Post::envelope("c").sent(NOW - 1_209_500_000).received(2);
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::ResetBefore,
+        _ => Fault::Pass,
+    });
+    assert_eq!(watched(&world, &[old]).await, json!([count("ArchivedExpiring")]), "its last attempt failed");
+    assert_eq!(watched(&world, &[Post::envelope("d")]).await, json!([expiry]));
+
+    let world = World::new(&[of_function[0], ("ARCHIVE", "s3://gone/dead-letters")]);
+    assert_eq!(
+        watched(&world, &[Post::raw("e", "x")]).await,
+        json!([count("LettersFailed"), count("FailuresActionRequired"), expiry])
+    );
 }
