@@ -3,7 +3,8 @@
 The local stack counts no SQS traffic and no invocations by event source mappings, reads no metrics out of log lines,
 and its alarms know neither metric math nor missing data, nor do they look at dimensions. So `Meter` turns what the
 queues tell and what the function logs into metric data, works out metric math, and writes a zero where AWS would treat
-missing data as not breaching. CloudWatch's own evaluation is not shown by this: it is the template's metrics,
+missing data as not breaching (where less is worse, the threshold).
+CloudWatch's own evaluation is not shown by this: it is the template's metrics,
 dimensions, thresholds and comparisons that are.
 
 Time is shortened: with `alarm_period` in seconds, every period of every alarm is that long.
@@ -68,6 +69,8 @@ class Meter:
         resolver = Resolver(template, values, self.names, pseudo)
         self.math = {name: resolver.resolve(metrics) for name, metrics in math.items()}
         for name, resource in composites.items():
+            if "Condition" in resource and not resolver.holds(resource["Condition"]):
+                continue
             # The one thing that is not created by the template: the local stack has no such resource type.
             properties = resolver.resolve(resource["Properties"])
             self.names[name] = f"{deployment.name}-{name}"
@@ -86,6 +89,8 @@ class Meter:
         self.measured = {key("AWS/Lambda", "Throttles", self._of_function())}
         self.sent = 0
         self.empty_at = {}
+        # What the sources of metric math were when they were last read.
+        self.before = {}
 
     def alarms(self):
         """The deployed metric alarms, by logical id."""
@@ -157,7 +162,9 @@ class Meter:
 
     def _treat_missing(self):
         for alarm in self.simple:
-            self._add(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], 0)
+            least = alarm["ComparisonOperator"].startswith("Less")
+            fine = alarm["Threshold"] if least else 0
+            self._add(alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], fine)
 
     def _read_log(self):
         """Each invocation has a log stream of its own here, which is written when it has ended."""
@@ -213,13 +220,16 @@ class Meter:
                     identity: (*key(*source), statistic) for *source, statistic, identity in sources_of(metrics)
                 }
         told = self._statistics({source for each in sources.values() for source in each.values()})
+        before, self.before = self.before, told
         values = {}
         for name, metrics in self.math.items():
             of_alarm = {identity: told[source] for identity, source in sources[name].items()}
             if query_of(metrics):
                 values[name] = sum(value or 0 for value in of_alarm.values())
             else:
-                values[name] = worked_out(expression_of(metrics), of_alarm)
+                earlier = {identity: before.get(source) for identity, source in sources[name].items()}
+                # Not breaching where there is none.
+                values[name] = worked_out(expression_of(metrics), of_alarm, earlier) or 0
         return values
 
     def _statistics(self, sources):
@@ -266,14 +276,32 @@ def query_of(metrics):
     return query
 
 
-def worked_out(expression, values):
-    """An expression of the template, with the functions of metric math that it uses. A value without data is none."""
+class Reading(float):
+    """A value of a metric, and the one of the period before; none where there was no data."""
+
+    def __new__(cls, value, before):
+        reading = super().__new__(cls, value)
+        reading.before = before
+        return reading
+
+
+def worked_out(expression, values, before):
+    """An expression of the template, with the functions of metric math that it uses; none where it has no value.
+
+    `before` are the values of the period before. Without data they are none, and what is worked out from them as well.
+    """
+    if any(value is None for value in values.values()):
+        return None
     functions = {
-        "FILL": lambda value, instead: instead if value is None else value,
+        "DIFF": lambda reading: None if reading.before is None else reading - reading.before,
         "IF": lambda condition, yes, no: yes if condition else no,
-        "MIN": min,
     }
-    return float(eval(expression, {"__builtins__": {}}, functions | values))
+    readings = {name: Reading(value, before.get(name)) for name, value in values.items()}
+    try:
+        return float(eval(expression, {"__builtins__": {}}, functions | readings))
+    except TypeError:
+        # Something of nothing.
+        return None
 
 
 def sources_of(metrics):

@@ -431,12 +431,24 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
     written.extend(metrics.iter().map(|metric| metric["Name"].as_str().unwrap()));
 
-    let alarms = between(TEMPLATE, "Namespace: !Ref MetricsNamespace\n", "Dimensions:");
-    let alarms = alarms.map(|rest| rest.trim().trim_start_matches("MetricName: "));
+    let alarms = between(TEMPLATE, "Namespace: !Ref MetricsNamespace\n", ", Value:");
+    let alarms = alarms.map(|rest| rest.split_once("Dimensions: [{ Name: ").unwrap());
+    let alarms: Vec<_> =
+        alarms.map(|(name, dimension)| (name.trim().trim_start_matches("MetricName: "), dimension)).collect();
+    let of_queue = alarms.iter().filter(|(_, dimension)| *dimension == "Queue").map(|(name, _)| *name);
     let searched = between(TEMPLATE, r#"MetricName=\""#, r#"\""#);
-    let watched: BTreeSet<_> = alarms.chain(searched).collect();
+    let watched: BTreeSet<_> = of_queue.chain(searched).collect();
     assert!(watched.len() > 20, "{watched:?}");
     assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
+
+    // Each metric by function has one alarm.
+    let source = include_str!("../../src/telemetry/metrics.rs");
+    let (_, source) = source.split_once("fn of_function").unwrap();
+    let written: BTreeSet<_> = between(source, "(\"", "\", ").collect();
+    let of_function: Vec<_> =
+        alarms.iter().filter(|(_, dimension)| *dimension == "FunctionName").map(|(name, _)| *name).collect();
+    assert_eq!(of_function.len(), written.len());
+    assert_eq!(of_function.into_iter().collect::<BTreeSet<_>>(), written);
 }
 
 #[test]

@@ -14,9 +14,9 @@ from world import World, policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.metrics import ALARM, expression_of, worked_out
+from local.metrics import ALARM, COMPOSITE, expression_of, query_of, sources_of, worked_out
 from local.sns import dead_letter, envelope
-from local.stack import Stack, wait_until
+from local.stack import ROOT, Stack, wait_until
 from local.subscribers import create_queue
 
 PERIOD = 2
@@ -36,6 +36,7 @@ PAGES = {
     "RequeueInFlightAlarm",
     "FunctionErrorsAlarm",
     "FunctionSilentAlarm",
+    "RequeueSilentAlarm",
 }
 RULES = [
     # Longer than the queue keeps a letter.
@@ -66,6 +67,8 @@ class Watched:
             metered=True,
             alarm_period=PERIOD,
             ExistingDeadLetterQueueArn=own,
+            # Somebody who is paged: without one there is no alarm for that.
+            PageTopicArn=world.topic("pages"),
             InFlightWarning=1,
             OldestLetterSeconds=PERIOD,
             ExpiryWarningSeconds=RETENTION - LATE,
@@ -257,6 +260,15 @@ def the_mapping_is_off(watched):
         yield
 
 
+@case("RequeueSilentAlarm")
+def the_mapping_of_the_requeue_is_off(watched):
+    with watched.mappings_off():
+        watched.deployment.put_into_requeue(
+            envelope(watched.topics["orders"], watched.billing.subscription_arn, "hello")
+        )
+        yield
+
+
 @case("ExpiryNearAlarm")
 def a_letter_that_stays_was_received_late(watched):
     with watched.mappings_off():
@@ -325,78 +337,117 @@ def test_every_alarm_that_shall_page_does():
 
 
 def alarms_of_the_template(**parameters):
-    """Properties of the template's alarms, by logical id."""
+    """Properties of the template's alarms that these parameters make, by logical id."""
     template = template_as_written()
     resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=collections.defaultdict(str))
-    alarms = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == ALARM}
-    return {name: resolver.resolve(properties) for name, properties in alarms.items()}
+    alarms = {name: r for name, r in template["Resources"].items() if r["Type"] == ALARM}
+    made = {name: r for name, r in alarms.items() if "Condition" not in r or resolver.holds(r["Condition"])}
+    return {name: resolver.resolve(r["Properties"]) for name, r in made.items()}
 
 
-@pytest.mark.parametrize("requeue", ["standard", "none"])
-@pytest.mark.parametrize(
-    "metric,alarm",
-    [
-        ("ArchivedExhausted", "UndeliveredAlarm"),
-        ("ArchivedPermanent", "UndeliveredAlarm"),
-        ("ArchivedUnmarkable", "UndeliveredAlarm"),
-        ("ArchivedLoop", "UndeliveredAlarm"),
-        ("ArchivedUnrecognised", "NowhereToGoAlarm"),
-        ("ArchivedRefused", "NowhereToGoAlarm"),
-        ("ArchivedUndeliverableProtocol", "NowhereToGoAlarm"),
-        ("ArchivedReturned", "NowhereToGoAlarm"),
-        ("ArchivedExpiring", "ExpiredAlarm"),
-        # Asked for.
-        ("ArchivedRule", None),
-        ("ArchiveRefusals", "ArchiveRefusesAlarm"),
-        ("OrdersUnread", "OrdersUnreadAlarm"),
-        ("LettersFailed", "LettersFailAlarm"),
-    ],
-)
-def test_what_ends_a_letter_calls_by_one_alarm(metric, alarm, requeue):
-    called = {}
-    for name, properties in alarms_of_the_template(Requeue=requeue).items():
-        for source in [m for m in properties.get("Metrics", []) if "MetricStat" in m]:
-            if source["MetricStat"]["Metric"]["MetricName"] == metric:
-                values = {m["Id"]: 1 if m is source else None for m in properties["Metrics"]}
-                called.setdefault(name, []).append(worked_out(expression_of(properties["Metrics"]), values))
-
-    queues = 1 if requeue == "none" else 2
-    assert called == ({alarm: [1] * queues} if alarm else {})
+def test_no_alarm_rests_on_what_cloudwatch_makes_of_a_metric_without_data():
+    """FILL, and arithmetic on metrics of which one may have data and another none."""
+    # There while the queue is active, by every version of the page; of the others the versions differ.
+    # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    certain = {"ApproximateNumberOfMessagesVisible", "ApproximateNumberOfGroupsWithInflightMessages"}
+    computed = 0
+    for requeue in ("standard", "fifo", "none"):
+        for name, alarm in alarms_of_the_template(Requeue=requeue).items():
+            assert alarm["TreatMissingData"] == "notBreaching", name
+            if "Metrics" not in alarm or query_of(alarm["Metrics"]):
+                continue
+            computed += 1
+            assert "FILL" not in expression_of(alarm["Metrics"])
+            sources = list(sources_of(alarm["Metrics"]))
+            assert {metric for _, metric, *_ in sources} <= certain, name
+            assert len({str(dimensions) for _, _, dimensions, *_ in sources}) == 1, "of one queue"
+    assert computed == 5
 
 
-def test_alarms_on_expressions_take_no_more_metrics_than_cloudwatch_allows():
-    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html"""
-    for name, alarm in alarms_of_the_template(Requeue="fifo").items():
-        assert len([metric for metric in alarm.get("Metrics", []) if "MetricStat" in metric]) <= 10, name
-
-
-def test_alarms_on_expressions_wait_for_late_data():
-    """FILL makes a value of data that is not there yet, and a period that is not looked at again would be lost."""
-    computed = {name: alarm for name, alarm in alarms_of_the_template().items() if "Metrics" in alarm}
-    assert len(computed) > 5
-    for name, alarm in computed.items():
+def test_alarms_on_what_the_function_tells_wait_for_late_data():
+    """Log lines can be late, and a period that is not looked at again would be lost."""
+    alarms = alarms_of_the_template(Requeue="fifo")
+    late = {n: a for n, a in alarms.items() if "Metrics" in a or a["Namespace"] == "SnsRedrive"}
+    assert len(late) > 10
+    for name, alarm in late.items():
         assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], name
 
 
+@pytest.mark.parametrize("name", ["FunctionSilentAlarm", "RequeueSilentAlarm"])
 @pytest.mark.parametrize(
-    "requeue,measured,calls",
+    "requeue,before,now,calls",
     [
-        ("standard", {"letters": 3}, True),
-        ("standard", {"letters": 3, "invocations": 1}, False),
-        ("standard", {"requeued": 3}, True),
-        ("none", {"letters": 3}, True),
-        # Waiting letters of a standard queue are no reason for others not to be received.
-        ("standard", {"letters": 3, "hidden": 9}, True),
-        ("fifo", {"letters": 3, "hidden": 0}, True),
-        ("fifo", {"letters": 3, "hidden": 0, "invocations": 1}, False),
+        ("standard", {"letters": 3}, {"letters": 3}, True),
+        ("standard", {"letters": 3}, {"letters": 4}, True),
+        # They get fewer: somebody receives them.
+        ("standard", {"letters": 3}, {"letters": 2}, False),
+        ("standard", {"letters": 0}, {"letters": 0}, False),
+        ("standard", {}, {"letters": 3}, False),
+        ("standard", {}, {}, False),
+        ("fifo", {}, {"letters": 3, "groups": 0}, True),
         # Followers, behind the head of their group.
-        ("fifo", {"letters": 3, "hidden": 1}, False),
-        ("fifo", {"letters": 3}, False),
-        ("fifo", {"requeued": 3, "hiddenRequeued": 0, "letters": 3, "hidden": 1}, True),
-        ("fifo", {"requeued": 3, "hiddenRequeued": 1}, False),
+        ("fifo", {"letters": 3}, {"letters": 3, "groups": 1}, False),
+        ("fifo", {"letters": 3}, {"letters": 3}, False),
     ],
 )
-def test_function_counts_as_silent_where_letters_could_be_received(requeue, measured, calls):
-    metrics = alarms_of_the_template(Requeue=requeue)["FunctionSilentAlarm"]["Metrics"]
-    values = {metric["Id"]: measured.get(metric["Id"]) for metric in metrics if "MetricStat" in metric}
-    assert (worked_out(expression_of(metrics), values) > 0) == calls
+def test_function_counts_as_silent_where_letters_could_be_received(name, requeue, before, now, calls):
+    metrics = alarms_of_the_template(Requeue=requeue)[name]["Metrics"]
+    values = {metric["Id"]: now.get(metric["Id"]) for metric in metrics if "MetricStat" in metric}
+    assert ((worked_out(expression_of(metrics), values, before) or 0) > 0) == calls
+
+
+def test_without_somebody_to_page_there_is_no_alarm_for_it():
+    template = template_as_written()
+    resolver = Resolver(template, {"TopicArns": "none"})
+    assert not resolver.holds(template["Resources"][PAGING]["Condition"])
+
+
+# --- what it costs
+
+
+# USD a month, list prices of us-east-1; docs/limits.md has the same.
+# https://aws.amazon.com/cloudwatch/pricing/ https://aws.amazon.com/sqs/pricing/
+METRIC, COMPOSITE_ALARM, DASHBOARD, A_MILLION_REQUESTS = 0.10, 0.50, 3.00, 0.40
+# Five pollers of an event source mapping, each a request every 20 seconds.
+POLLS = 5 * 3 * 60 * 24 * 30
+
+
+def cost(**parameters):
+    """What a stack with these parameters costs while nothing happens."""
+    template = template_as_written()
+    resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=collections.defaultdict(str))
+    made = [r for r in template["Resources"].values() if "Condition" not in r or resolver.holds(r["Condition"])]
+    of = collections.Counter(resource["Type"] for resource in made)
+    watched = 0
+    for alarm in (resolver.resolve(r["Properties"]) for r in made if r["Type"] == ALARM):
+        metrics = alarm.get("Metrics", [])
+        # A query is billed by the metrics that it finds: of one topic here.
+        watched += 1 if not metrics or query_of(metrics) else len(list(sources_of(metrics)))
+    return round(
+        METRIC * watched
+        + COMPOSITE_ALARM * of[COMPOSITE]
+        + DASHBOARD * of["AWS::CloudWatch::Dashboard"]
+        + A_MILLION_REQUESTS * POLLS * of["AWS::Lambda::EventSourceMapping"] / 1e6,
+        2,
+    )
+
+
+PAGED = {"PageTopicArn": "arn:aws:sns:eu-central-1:123456789012:pages"}
+
+
+@pytest.mark.parametrize(
+    "row,parameters,most",
+    [
+        ("by default", {}, 4),
+        ("`Alarms=essential`", {"Alarms": "essential"}, 2),
+        ("`PageTopicArn`", PAGED, 4),
+        ("`Alarms=essential`, `PageTopicArn`", {"Alarms": "essential"} | PAGED, 4),
+        ("`Requeue=fifo`", {"Requeue": "fifo"}, 4),
+        ("`Requeue=none`", {"Requeue": "none"}, 4),
+        ("`Dashboard=true`", {"Dashboard": "true"}, 6),
+    ],
+)
+def test_a_stack_costs_what_the_limits_say_while_nothing_happens(row, parameters, most):
+    assert cost(**parameters) < most
+    limits = (ROOT / "docs" / "limits.md").read_text()
+    assert f"| {row} | {cost(**parameters):.2f} |" in limits

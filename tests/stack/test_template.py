@@ -526,7 +526,7 @@ SHAPES = {
 @pytest.mark.parametrize("parameters,more", SHAPES.values(), ids=SHAPES)
 def test_what_a_parameter_does_not_ask_for_is_not_granted(world, parameters, more):
     def granted(name, **given):
-        deployment = world.deploy(policy(retries=1, delay=1), world.topic(), name=name, Dashboard="false", **given)
+        deployment = world.deploy(policy(retries=1, delay=1), world.topic(), name=name, **given)
         role = deployment.outputs["FunctionRoleArn"].rsplit("/", 1)[1]
         found = world.stack.client("iam").get_role_policy(RoleName=role, PolicyName="redrive")["PolicyDocument"]
         document = json.loads(found) if isinstance(found, str) else found
@@ -551,16 +551,20 @@ def test_notices_do_not_go_to_a_topic_whose_dead_letters_are_handled(world):
         world.deploy(policy(retries=1, delay=1), topic, NoticeTopicArn=topic)
 
 
-@pytest.mark.parametrize("orders", ["on", "off"])
-def test_dashboard_shows_the_alarms_that_exist(world, orders):
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Orders=orders)
+@pytest.mark.parametrize(
+    "parameters,alarms",
+    [({}, 19), ({"Orders": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
+    ids=["all", "without-orders", "without-requeue", "essential"],
+)
+def test_dashboard_shows_the_alarms_that_exist(world, parameters, alarms):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Dashboard="true", **parameters)
 
     cloudwatch = world.stack.client("cloudwatch")
     [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
     widgets = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])["widgets"]
     [shown] = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
     existing = {a["AlarmArn"] for a in cloudwatch.describe_alarms(AlarmNamePrefix=world.prefix)["MetricAlarms"]}
-    assert len(existing) > 10
+    assert len(existing) == alarms
     assert set(shown) == existing
     text = json.dumps(widgets)
     assert deployment.queue_arn.rsplit(":", 1)[1] in text and "${" not in text

@@ -1,3 +1,9 @@
+use std::sync::Arc;
+
+use sns_redrive::batch::{Outcome, Report};
+use sns_redrive::policy::ArchiveReason;
+use sns_redrive::telemetry::{Run, summarise};
+
 use super::*;
 
 fn units() -> Value {
@@ -232,4 +238,57 @@ async fn what_alarms_watch_is_told_by_function_where_there_is_something_to_tell(
         watched(&world, &[Post::raw("e", "x")]).await,
         json!([count("LettersFailed"), count("FailuresActionRequired"), expiry])
     );
+}
+
+#[test]
+fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
+    let letter = Arc::new(letter(&Post::envelope("a")));
+    let queue = letter.sqs.queue.clone();
+    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    let run = Run {
+        queue: &queue,
+        function_name: Some("sns-redrive"),
+        in_flight: 0,
+        orders_unread: false,
+        list_failed: false,
+        request_id: "req-1",
+        began: now,
+        now,
+        notices_failed: None,
+    };
+    for reason in ArchiveReason::ALL {
+        let report = Report {
+            letter: Arc::clone(&letter),
+            rule: "default".to_owned(),
+            order: None,
+            outcome: Outcome::Archived(reason),
+            retry: None,
+            took: None,
+            target: None,
+            failure: None,
+            undone: None,
+            detail: None,
+            hidden: None,
+            arrived: false,
+            expires_in: 1,
+        };
+        let line: Value = serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive")).unwrap();
+        let watched = line["_aws"]["CloudWatchMetrics"][1]["Metrics"].as_array();
+        let called: Vec<_> =
+            watched.into_iter().flatten().map(|metric| metric["Name"].as_str().unwrap()).collect();
+        let expected: &[&str] = match reason {
+            ArchiveReason::Exhausted
+            | ArchiveReason::Permanent
+            | ArchiveReason::Unmarkable
+            | ArchiveReason::Loop => &["LettersUndelivered"],
+            ArchiveReason::Unrecognised
+            | ArchiveReason::Refused
+            | ArchiveReason::UndeliverableProtocol
+            | ArchiveReason::Returned => &["LettersNowhereToGo"],
+            ArchiveReason::Expiring => &["ArchivedExpiring"],
+            // Asked for.
+            ArchiveReason::Rule | ArchiveReason::Ordered => &[],
+        };
+        assert_eq!(called, expected, "{reason:?}");
+    }
 }
