@@ -1,6 +1,7 @@
 """What template.yaml promises beyond the function: grants, modes, queues, shapes, the dashboard."""
 
 import json
+import re
 import time
 import tomllib
 
@@ -12,7 +13,7 @@ from world import arrived, attributes_of_eventbridge, outcome, policy
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
-from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys
+from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys, wait_until
 from local.subscribers import create_function, function_arn
 
 
@@ -286,17 +287,16 @@ def test_sqs_moves_nothing_into_the_requeue(world):
     assert json.loads(told["RedriveAllowPolicy"]) == {"redrivePermission": "denyAll"}
 
 
-@pytest.mark.parametrize("requeue,batch_size", [("standard", 25), ("fifo", 10)])
-def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch_size):
-    parameters = {"BatchSize": 25, "MaximumBatchingWindow": 2, "MaximumConcurrency": 7}
+@pytest.mark.parametrize("requeue,batch_size,window", [("standard", 25, 2), ("fifo", 5, 0)])
+def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch_size, window):
+    parameters = {"BatchSize": batch_size, "MaximumBatchingWindow": window, "MaximumConcurrency": 7}
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue=requeue, **parameters)
 
     found = mappings(world, deployment)
     queue, other = found.pop(deployment.queue_arn), found.pop(deployment.outputs["RequeueArn"])
     assert found == {}
-    assert (queue["BatchSize"], other["BatchSize"]) == (25, batch_size)
-    assert other["MaximumBatchingWindowInSeconds"] == (0 if requeue == "fifo" else 2)
     for mapping in (queue, other):
+        assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (batch_size, window)
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert mapping["ScalingConfig"] == {"MaximumConcurrency": 7}
     assert deployment.outputs["RequeueArn"].endswith(".fifo") == (requeue == "fifo")
@@ -545,6 +545,20 @@ def test_subnets_and_security_groups_are_given_together(world, given, lacking):
         world.deploy(policy(retries=1, delay=1), world.topic(), **given)
 
 
+@pytest.mark.parametrize(
+    "given,why",
+    [
+        ({"BatchSize": 11}, "BatchSize above 10 needs a MaximumBatchingWindow"),
+        ({"BatchSize": 10000}, "BatchSize above 10 needs a MaximumBatchingWindow"),
+        ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize is 10 at most"),
+        ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "take no MaximumBatchingWindow"),
+    ],
+)
+def test_batches_that_lambda_would_refuse_are_refused_before_anything_is_made(world, given, why):
+    with pytest.raises(ClientError, match=why):
+        world.deploy(policy(retries=1, delay=1), world.topic(), **given)
+
+
 def test_notices_do_not_go_to_a_topic_whose_dead_letters_are_handled(world):
     topic = world.topic()
     with pytest.raises(ClientError, match="NoticeTopicArn must not be one of TopicArns"):
@@ -578,3 +592,93 @@ def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     # Without a default: what a first deployment has to say.
     assert {name for name, parameter in parameters.items() if "Default" not in parameter} <= given.keys()
     assert given["RedriveMode"] == "observe"
+
+
+# --- what comes and goes with the stack
+
+
+def resources():
+    return template_as_written()["Resources"]
+
+
+def named_in(node):
+    """Everything that a part of the template refers to, by any name in it."""
+    if isinstance(node, dict):
+        inner = set().union(*map(named_in, node.values())) if node else set()
+        return inner | ({node["Ref"]} if isinstance(node.get("Ref"), str) else set())
+    if isinstance(node, list):
+        return set().union(*map(named_in, node)) if node else set()
+    # !GetAtt and !Sub, with what is behind the dot.
+    return {name.split(".")[0] for name in re.findall(r"\w+(?:\.\w+)?", str(node))}
+
+
+def waits_for(name, found=None):
+    """What has to be there before a resource is made."""
+    found = set() if found is None else found
+    resource = resources()[name]
+    for other in (
+        named_in([resource.get("Properties", {}), resource.get("DependsOn", [])]) & resources().keys()
+    ) - found:
+        found.add(other)
+        waits_for(other, found)
+    return found
+
+
+def test_the_mapping_of_the_dead_letter_queue_is_made_last():
+    """Before that no letter moves, so a creation that fails deletes none.
+
+    Of alarms those that are always there: what keeps one from being made keeps them all.
+    """
+    lacking = resources().keys() - waits_for("DeadLetterMapping") - {"DeadLetterMapping"}
+    others = {name for name in lacking if not name.endswith("Alarm")}
+    assert others == set()
+    assert all("Condition" in resources()[name] for name in lacking)
+    # AWS takes no name there that a condition leaves out.
+    assert not [name for name in resources()["DeadLetterMapping"]["DependsOn"] if "Condition" in resources()[name]]
+    assert "RequeuePolicy" in waits_for("RequeueMapping")
+
+
+KEPT = {
+    "DeadLetterQueue",
+    "RequeueQueue",
+    "ArchiveBucket",
+    "DeadLetterQueuePolicy",
+    "RequeuePolicy",
+    "ArchiveBucketPolicy",
+}
+
+
+def test_what_holds_letters_is_kept_with_its_policy_and_goes_with_a_creation_that_failed():
+    told = {name: (r.get("DeletionPolicy"), r.get("UpdateReplacePolicy")) for name, r in resources().items()}
+    assert {name for name, kept in told.items() if kept == ("RetainExceptOnCreate", "Retain")} == KEPT
+    assert not [name for name in told.keys() - KEPT if "Retain" in str(told[name])]
+
+
+def test_dead_letters_are_taken_when_the_stack_is_gone(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=1, delay=1), topic)
+    arns = deployment.queue_arn, deployment.outputs["RequeueArn"]
+    before = [policy_of(world, arn) for arn in arns]
+    formation = world.stack.client("cloudformation")
+    formation.delete_stack(StackName=deployment.name)
+
+    def gone():
+        try:
+            return formation.describe_stacks(StackName=deployment.name)["Stacks"][0]["StackStatus"] == "DELETE_COMPLETE"
+        except ClientError:
+            return True
+
+    wait_until(gone, 60, "the stack to be gone")
+    world.deployments.clear()
+    assert [policy_of(world, arn) for arn in arns] == before
+    statements = before[0][1]["Statement"]
+    assert [s["Condition"]["ArnLike"] for s in statements if s["Effect"] == "Allow"] == [{"aws:SourceArn": [topic]}]
+    world.stack.client("s3").head_bucket(Bucket=deployment.outputs["ArchiveBucketName"])
+
+
+def test_an_existing_queue_as_sqs_makes_it_will_do():
+    """Lambda refuses a queue whose visibility timeout is shorter than the function's; SQS's default is 30 seconds.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+    """
+    assert template_as_written()["Parameters"]["FunctionTimeout"]["Default"] <= 30
