@@ -594,6 +594,16 @@ def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     assert given["RedriveMode"] == "observe"
 
 
+def test_log_group_has_a_name_that_lambda_gives_to_none(world):
+    """`cargo lambda deploy sns-redrive` of the README leaves /aws/lambda/sns-redrive, and the stack is called so as well."""
+    topic = world.topic()
+    world.stack.client("logs").create_log_group(logGroupName=f"/aws/lambda/{world.prefix}")
+    deployment = world.deploy(policy(retries=1, delay=1), topic)
+    assert deployment.outputs["LogGroupName"] == f"/sns-redrive/{world.prefix}"
+    letter = dead_letter(deployment, "a raw delivery")
+    assert outcome(deployment, letter, "archived")
+
+
 # --- what comes and goes with the stack
 
 
