@@ -68,8 +68,13 @@ def test_metrics_count_what_was_archived(world):
     outcome(deployment, letter, "archived")
 
     [line] = [line for line in deployment.log_lines() if "_aws" in line]
-    [directive] = line["_aws"]["CloudWatchMetrics"]
-    assert (directive["Namespace"], directive["Dimensions"]) == ("Redrive/Test", [["Queue"]])
+    directives = line["_aws"]["CloudWatchMetrics"]
+    assert [(d["Namespace"], d["Dimensions"]) for d in directives] == [
+        ("Redrive/Test", [["Queue"]]),
+        ("Redrive/Test", [["FunctionName"]]),
+    ]
+    assert directives[1]["Metrics"] == [{"Name": "LettersNowhereToGo", "Unit": "Count"}]
+    assert line["FunctionName"] == deployment.outputs["FunctionName"]
     assert line["Queue"] == deployment.queue_arn.rsplit(":", 1)[1]
     counts = {name: line[name] for name in ("LettersReceived", "LettersArchived", "ArchivedUnrecognised")}
     assert counts == {"LettersReceived": 1, "LettersArchived": 1, "ArchivedUnrecognised": 1}
