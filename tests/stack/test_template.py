@@ -469,7 +469,12 @@ def test_letter_that_names_its_target_is_followed_only_where_its_origin_is_liste
 def resolved(**parameters):
     """The two resources whose shape the local stack does not show, with these parameters."""
     template = template_as_written()
-    resolver = Resolver(template, parameters | {"TopicArns": "none"}, names=NamesOfAll(), pseudo={"AWS::Region": "x"})
+    resolver = Resolver(
+        template,
+        parameters | {"TopicArns": "none"},
+        names=NamesOfAll(),
+        pseudo={"AWS::Region": "x", "AWS::StackName": "stack"},
+    )
     return {name: resolver.resolve(template["Resources"][name]) for name in ("ArchiveBucket", "RedriveFunctionRole")}
 
 
@@ -594,8 +599,88 @@ def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     assert given["RedriveMode"] == "observe"
 
 
+# --- what platform teams ask for
+
+
+def test_archive_and_orders_may_lie_in_a_bucket_that_is_there(world):
+    s3, bucket = world.stack.client("s3"), world.name("own-archive")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), ExistingArchiveBucket=bucket)
+    made = world.stack.client("cloudformation").describe_stack_resources(StackName=deployment.name)["StackResources"]
+    assert "AWS::S3::Bucket" not in {resource["ResourceType"] for resource in made}
+    assert deployment.outputs["ArchiveLocation"] == f"s3://{bucket}/dead-letters"
+    letter = dead_letter(deployment, "a raw delivery")
+    assert outcome(deployment, letter, "archived")
+    assert [record["message"]["body"] for record in deployment.archive()] == ["a raw delivery"]
+    allowed = allowed_to_function(world, deployment)
+    assert allowed == {"read orders", "list control", "list replays", "write archive", "write waiting letters"}
+
+
+@pytest.mark.parametrize("given", [{"AccessLogBucket": "logs"}, {"ArchiveLockDays": 1}])
+def test_a_bucket_that_is_there_keeps_its_settings(world, given):
+    with pytest.raises(ClientError, match="are for a new bucket"):
+        world.deploy(policy(retries=1, delay=1), world.topic(), ExistingArchiveBucket="own", **given)
+
+
+@pytest.mark.parametrize("given,enabled", [({}, True), ({"EventSourceMappings": "disabled"}, False)])
+def test_mappings_are_disabled_by_a_parameter(given, enabled):
+    """The local stack enables every mapping that it makes."""
+    resolver = Resolver(template_as_written(), {"TopicArns": "none"} | given)
+    found = [resources()[name]["Properties"]["Enabled"] for name in ("DeadLetterMapping", "RequeueMapping")]
+    assert [resolver.resolve(value) for value in found] == [enabled] * 2
+
+
+def test_role_has_the_path_and_the_boundary_that_are_given(world):
+    boundary = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
+    given = {"RolePath": "/teams/orders/", "PermissionsBoundaryArn": boundary}
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), **given)
+    arn = deployment.outputs["FunctionRoleArn"]
+    assert ":role/teams/orders/" in arn
+    assert ":policy/teams/orders/" in deployment.outputs["OperatorPolicyArn"]
+    # The requeue's policy names the role with its path.
+    _, document = policy_of(world, deployment.outputs["RequeueArn"])
+    assert arn in json.dumps(document)
+    # The local stack makes no boundary.
+    assert resolved(**given)["RedriveFunctionRole"]["Properties"]["PermissionsBoundary"] == boundary
+    assert "PermissionsBoundary" not in resolved()["RedriveFunctionRole"]["Properties"]
+
+
+def test_new_bucket_is_logged_and_locked_where_that_is_asked_for():
+    plain = resolved()["ArchiveBucket"]["Properties"]
+    assert not {"LoggingConfiguration", "ObjectLockEnabled", "ObjectLockConfiguration"} & plain.keys()
+    asked = resolved(AccessLogBucket="logs", ArchiveLockDays=30)["ArchiveBucket"]["Properties"]
+    assert asked["LoggingConfiguration"]["DestinationBucketName"] == "logs"
+    assert asked["ObjectLockEnabled"] is True
+    rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 30}}
+    assert asked["ObjectLockConfiguration"] == {"ObjectLockEnabled": "Enabled", "Rule": rule}
+
+
+def test_log_group_has_the_key_that_is_given():
+    properties = resources()["RedriveFunctionLogs"]["Properties"]
+    key = "arn:aws:kms:eu-central-1:123456789012:key/1"
+    assert (
+        Resolver(template_as_written(), {"TopicArns": "none", "LogKmsKeyArn": key}).resolve(properties["KmsKeyId"])
+        == key
+    )
+
+
+def test_the_archive_forgets_in_the_end():
+    rules = resolved()["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert {"dead-letters/": 365}.items() <= {r.get("Prefix"): r.get("ExpirationInDays") for r in rules}.items()
+
+
+def test_no_mapping_has_pollers_of_its_own():
+    """Lambda takes no MaximumConcurrency with them, by which the function divides its rates.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+    """
+    for name in ("DeadLetterMapping", "RequeueMapping"):
+        properties = resources()[name]["Properties"]
+        assert "MaximumConcurrency" in properties["ScalingConfig"] and "ProvisionedPollerConfig" not in properties
+
+
 def test_log_group_has_a_name_that_lambda_gives_to_none(world):
-    """`cargo lambda deploy sns-redrive` of the README leaves /aws/lambda/sns-redrive, and the stack is called so as well."""
+    """`cargo lambda deploy sns-redrive` of the README leaves /aws/lambda/sns-redrive; the stack has that name too."""
     topic = world.topic()
     world.stack.client("logs").create_log_group(logGroupName=f"/aws/lambda/{world.prefix}")
     deployment = world.deploy(policy(retries=1, delay=1), topic)
