@@ -60,7 +60,11 @@ impl Function {
     /// Builds the parts and joins them.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
-        let reach = if settings.allow_loopback_http { Reach::Private } else { Reach::Public };
+        let reach = match (settings.http_targets, settings.allow_loopback_http) {
+            (false, _) => Reach::Nowhere,
+            (true, false) => Reach::Public,
+            (true, true) => Reach::Private,
+        };
         let place = settings.archive.to_string();
         let notices = settings.notice_topic.map(|topic| Notices::new(clients.sns.clone(), topic, place));
         let archive = match settings.archive {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub notice_topic: Option<Arn>,
     /// `MAX_CONCURRENCY`.
     pub max_concurrency: u32,
+    /// `HTTP_TARGETS`.
+    pub http_targets: bool,
     /// `ALLOW_LOOPBACK_HTTP`.
     pub allow_loopback_http: bool,
     /// `IN_FLIGHT_LIMIT`.
@@ -121,6 +123,7 @@ pub const VARIABLES: [(&str, Option<&str>); 14] = [
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
     ("NOTICE_TOPIC_ARN", None),
     ("MAX_CONCURRENCY", Some("1")),
+    ("HTTP_TARGETS", Some("on")),
     ("ALLOW_LOOPBACK_HTTP", Some("false")),
     ("IN_FLIGHT_LIMIT", Some("120000")),
     ("MAX_HIDE_SECONDS", Some("41400")),
@@ -158,6 +161,7 @@ impl Settings {
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
+            http_targets: note(&mut faults, switch(&given, "HTTP_TARGETS"), false),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
             in_flight_limit: note(&mut faults, number(&given, "IN_FLIGHT_LIMIT", 10, 10_000_000), 10),
             max_hide_seconds: note(&mut faults, number(&given, "MAX_HIDE_SECONDS", 1, VISIBILITY_CEILING), 1),
@@ -520,6 +524,7 @@ mod tests {
             ("METRICS_NAMESPACE", "AWS/SQS"),
             ("NOTICE_TOPIC_ARN", "arn:aws:sns:eu-central-1:123456789012:notices.fifo"),
             ("MAX_CONCURRENCY", "0"),
+            ("HTTP_TARGETS", "false"),
             ("ALLOW_LOOPBACK_HTTP", "yes"),
             ("IN_FLIGHT_LIMIT", "9"),
             ("MAX_HIDE_SECONDS", "43200"),
@@ -538,6 +543,7 @@ mod tests {
              NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
              not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \
              MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
+             HTTP_TARGETS: must be on or off, not \"false\"; \
              ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\"; \
              IN_FLIGHT_LIMIT: must be a whole number from 10 to 10000000, not \"9\"; \
              MAX_HIDE_SECONDS: must be a whole number from 1 to 41400, not \"43200\""

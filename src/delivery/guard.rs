@@ -16,6 +16,8 @@ use url::Host;
 /// What may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
+    /// No web server at all (`HTTP_TARGETS`).
+    Nowhere,
     /// Public addresses only.
     Public,
     /// Loopback and private addresses as well (`ALLOW_LOOPBACK_HTTP`); link-local ones never.
@@ -33,10 +35,18 @@ impl NotAllowed {
 }
 
 impl Reach {
+    /// The check in words that a server outside of this reach fails.
+    pub(super) fn detail(self) -> &'static str {
+        match self {
+            Self::Nowhere => "HTTP_TARGETS is off: letters go to no web server",
+            Self::Public | Self::Private => NotAllowed::DETAIL,
+        }
+    }
+
     /// Whether a host may be asked for at all; a name is looked at when it is resolved.
     pub(super) fn allows_host(self, host: Option<&Host<&str>>) -> bool {
         match host {
-            Some(Host::Domain(_)) => true,
+            Some(Host::Domain(_)) => self != Self::Nowhere,
             Some(Host::Ipv4(address)) => self.allows((*address).into()),
             Some(Host::Ipv6(address)) => self.allows((*address).into()),
             None => false,
@@ -45,8 +55,8 @@ impl Reach {
 
     fn allows(self, address: IpAddr) -> bool {
         match (kind(address), self) {
+            (_, Self::Nowhere) | (Kind::Private, Self::Public) | (Kind::Never, _) => false,
             (Kind::Public, _) | (Kind::Private, Self::Private) => true,
-            (Kind::Private, Self::Public) | (Kind::Never, _) => false,
         }
     }
 }

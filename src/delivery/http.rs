@@ -156,7 +156,7 @@ impl HttpClient {
     ) -> Result<(Response<()>, Option<Bytes>), Sent> {
         // The resolver is not asked about addresses, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {
-            return Err(Sent::Refused(NotAllowed::DETAIL));
+            return Err(Sent::Refused(self.reach.detail()));
         }
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;

@@ -160,7 +160,7 @@ fn the_replay_function_has_no_mode_and_no_policy_of_its_own() {
 fn the_template_sets_what_has_no_default_and_what_only_it_knows() {
     let environment = environment();
     let set = ["ARCHIVE", "MAX_CONCURRENCY", "REDRIVE_MODE", "REDRIVE_POLICY", "METRICS_NAMESPACE"];
-    for name in set.into_iter().chain(["CONTROL", "NOTICE_TOPIC_ARN", "WAITING_LIST"]) {
+    for name in set.into_iter().chain(["CONTROL", "HTTP_TARGETS", "NOTICE_TOPIC_ARN", "WAITING_LIST"]) {
         assert!(environment.contains_key(name), "the template does not set {name}");
     }
 }

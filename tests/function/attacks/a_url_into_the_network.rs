@@ -8,6 +8,19 @@ async fn refused_at(url: &str, settings: &[(&str, &str)]) {
     }
 }
 
+/// A public one, a private one and a name alike; that loopback is allowed changes nothing.
+#[tokio::test]
+async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
+    for url in ["https://8.8.8.8/", "http://127.0.0.1/", "https://hooks.example.com/orders"] {
+        for more in [("HTTP_TARGETS", "off"), ("ALLOW_LOOPBACK_HTTP", "true")] {
+            let world = World::new(&[("HTTP_TARGETS", "off"), more]);
+            world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", url, DLQ);
+            refused(&world, &Post::envelope("a"), "HTTP_TARGETS is off: letters go to no web server", &ASKED)
+                .await;
+        }
+    }
+}
+
 /// Every spelling of 169.254.169.254 and its kin; that loopback is allowed changes nothing.
 #[tokio::test]
 async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
