@@ -356,26 +356,29 @@ fn lambda_does_not_end_the_loop_that_the_function_counts() {
     assert!(function.lines().any(|line| line == "      RecursiveLoop: Allow"), "{function}");
 }
 
-/// The times of a mapping of the template, by the function's timeout in seconds.
-fn mapping(name: &str) -> BTreeMap<u64, u64> {
-    let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).unwrap();
-    let lines = rest.lines().take_while(|line| line.starts_with("    "));
+/// What follows from the function's timeout in seconds: a visibility timeout in seconds, and the end of deliveries in
+/// milliseconds.
+fn of_timeout() -> BTreeMap<u64, (u64, u64)> {
+    let (_, rest) = TEMPLATE.split_once("\n  OfTimeout:\n").unwrap();
     let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
-    lines
-        .map(|line| line.trim().split_once(": ").unwrap())
-        .map(|(t, time)| (number(t), number(time)))
+    rest.lines()
+        .take_while(|line| line.starts_with("    "))
+        .map(|line| line.split_once(": {").unwrap())
+        .map(|(timeout, times)| (timeout, times.split_once(',').unwrap()))
+        .map(|(timeout, (visibility, deliveries))| {
+            (number(timeout), (number(visibility), number(deliveries)))
+        })
         .collect()
 }
 
 #[test]
 fn times_that_follow_from_the_timeout_do() {
-    let (visibility, deliveries) = (mapping("SixTimes"), mapping("DeliveriesEnd"));
-    assert_eq!(visibility.keys().collect::<Vec<_>>(), deliveries.keys().collect::<Vec<_>>());
-    assert!(visibility.contains_key(&parameter_default("FunctionTimeout").parse().unwrap()));
-    for (timeout, seconds) in visibility {
-        assert_eq!(seconds, 6 * timeout);
+    let times = of_timeout();
+    assert!(times.contains_key(&parameter_default("FunctionTimeout").parse().unwrap()));
+    for (timeout, (visibility, deliveries)) in times {
+        assert_eq!(visibility, 6 * timeout);
         // As the function divides its time: a fifth is kept, 10 seconds at most.
-        assert_eq!(deliveries[&timeout], 1000 * (timeout - (timeout / 5).min(10)), "{timeout}");
+        assert_eq!(deliveries, 1000 * (timeout - (timeout / 5).min(10)), "{timeout}");
     }
 }
 
