@@ -111,7 +111,7 @@ impl BadSettings {
 }
 
 /// Every variable with its default, as README and template give them; `None` where there is none.
-pub const VARIABLES: [(&str, Option<&str>); 14] = [
+pub const VARIABLES: [(&str, Option<&str>); 15] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
