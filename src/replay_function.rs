@@ -51,7 +51,7 @@ const TIME_TO_STOP: Duration = Duration::from_secs(20);
 pub struct ReplayFunction {
     parts: Result<Parts, &'static str>,
     redriver: Option<Redriver>,
-    /// The same by this function's own settings, where no other is named.
+    /// The mode and the policy of this function's own settings, for where no other is named.
     own: Arc<Redriving>,
     clock: Clock,
 }
@@ -204,7 +204,7 @@ impl ReplayFunction {
         Ok(Answer::Lane { sent, trouble })
     }
 
-    /// A replay by somebody, with what becomes of its letters then.
+    /// Returns a replay by somebody, with what becomes of its letters then.
     async fn replay_by(
         &self,
         by: &str,

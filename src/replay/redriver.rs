@@ -35,25 +35,25 @@ pub struct Redriver {
     kept: Mutex<Option<(Timestamp, Arc<Redriving>)>>,
 }
 
-/// What becomes of letters in the requeue.
+/// The answer of a function's configuration: whether letters in the requeue go on, and by which policy.
 #[derive(Debug)]
 pub struct Redriving {
-    /// Why they stay there, where nobody works on them.
+    /// The reason why they stay there, where nobody works on them.
     pub idle: Option<String>,
     /// The policy; none where nobody but the function can read it.
     pub policy: Option<Policy>,
-    /// The same as JSON, for lanes.
+    /// The same policy as JSON, for lanes.
     pub document: Option<String>,
 }
 
 impl Redriver {
-    /// The function of this name or ARN, of which nothing is known yet.
+    /// Returns the function of this name or ARN, of which nothing is known yet.
     #[must_use]
     pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: Clock) -> Self {
         Self { lambda, function, clock, kept: Mutex::default() }
     }
 
-    /// Its name or ARN.
+    /// Returns its name or ARN.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.function
@@ -117,7 +117,7 @@ impl Redriver {
         })
     }
 
-    /// Why it does nothing with letters, if it does nothing.
+    /// Returns why it does nothing with letters, if it does nothing.
     fn idle(&self, mode: Mode, answer: &GetFunctionConfigurationOutput) -> Option<String> {
         if mode == Mode::Observe {
             return Some(format!("REDRIVE_MODE of {} is observe", self.function));
