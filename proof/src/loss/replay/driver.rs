@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tool::Tool;
 use super::world::{Site, World};
-use super::{Wish, latest, policy, replayer};
+use super::{Wish, latest, replayer};
 use crate::Ended;
 use crate::loss::door::Door;
 use crate::loss::faults::Fault;
@@ -88,6 +88,8 @@ impl Driver {
             Self::Machine => is_whole || is_sample,
             // Nobody can miss its answer.
             Self::Tool if site == Site::Answer => fault == Fault::KillBefore,
+            // It is given a policy, or none.
+            Self::Tool if site == Site::Redriver => false,
             Self::Tool => (is_whole || is_sample) && !site.is_of_machine(),
         };
         is_here && site.has(fault)
@@ -162,7 +164,7 @@ impl Driving<'_> {
         let (world, log) = (self.world, self.log);
         self.invocations += 1;
         let run = self.invocations;
-        let start = || world.process(&replayer(self.binary), log, &policy());
+        let start = || world.replayer(&replayer(self.binary), log);
         let running = self.process.get_or_insert_with(start);
         let fault = world.begin(&running.caller, run);
         if fault == Some(Fault::KillBefore) {

@@ -130,7 +130,7 @@ impl Archive {
         let queues: Vec<_> = letters.iter().map(|(_, queue)| queue.clone()).collect();
         let (world, letters, ids) = archived(&Ground::of_matrix(), &letters, binary, log);
         std::thread::sleep(LAG);
-        let mut process = world.process(&replayer(binary), log, &policy());
+        let mut process = world.replayer(&replayer(binary), log);
         world.begin(&process.caller, 1);
         let ended =
             process.sandbox.invoke(json!({ "replay": wish(Some(BEFORE)).event }).to_string(), TIMEOUT);
@@ -156,7 +156,7 @@ fn archived(
         .iter()
         .map(|(letter, queue)| (identity(queue, &put(&world.aws, queue, letter)), letter.who))
         .collect();
-    let mut process = world.process(binary, log, &json!({ "default": { "action": "archive" } }));
+    let mut process = world.archiver(binary, log);
     world.begin(&process.caller, 0);
     for queue in letters.iter().map(|(_, queue)| queue).collect::<BTreeSet<_>>() {
         let mapping = Mapping::new(&world.aws, MappingSettings::new(queue, "sns-redrive"));

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sim::lambda::{FunctionSettings, Ran};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
 
 use super::books::{Books, Objects};
+use super::policy;
 use crate::loss::faults::{self, Fault};
 use crate::loss::ledger::Run as Invocation;
 use crate::loss::letters::{Letter, named, token};
@@ -25,6 +27,9 @@ const BUCKET: &str = "graveyard";
 
 /// The requeue.
 const REQUEUE: &str = "orders-requeue";
+
+/// The function that redrives.
+const REDRIVER: &str = "sns-redrive";
 
 /// What replays keep there begins so, and what is archived so.
 const CONTROL: &str = "graveyard/dead-letters-control/replays/";
@@ -47,6 +52,8 @@ pub(super) enum Site {
     LedgerBefore,
     LedgerAfter,
     GetStop,
+    /// `GetFunctionConfiguration` of the function that redrives.
+    Redriver,
     Tags,
     Waiting,
     Send,
@@ -129,7 +136,7 @@ pub(super) struct Injection {
 
 impl Site {
     /// Every site of a replay.
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::ListLetters,
         Self::ListState,
         Self::Letters,
@@ -144,6 +151,7 @@ impl Site {
         Self::LedgerBefore,
         Self::LedgerAfter,
         Self::GetStop,
+        Self::Redriver,
         Self::Tags,
         Self::Waiting,
         Self::Send,
@@ -172,6 +180,7 @@ impl Site {
             Self::LedgerBefore => "PutObject, ledger before sending",
             Self::LedgerAfter => "PutObject, ledger after sending",
             Self::GetStop => "GetObject, stop",
+            Self::Redriver => "GetFunctionConfiguration",
             Self::Tags => "ListQueueTags",
             Self::Waiting => "GetQueueAttributes",
             Self::Send => "SendMessageBatch, requeue",
@@ -216,6 +225,7 @@ impl Site {
     fn words(self) -> faults::Site {
         match self {
             Self::Send => faults::Site::Requeue,
+            Self::Redriver => faults::Site::Invoke,
             Self::Tags | Self::Waiting => faults::Site::RequeueAttributes,
             _ => faults::Site::Store,
         }
@@ -247,6 +257,11 @@ impl World {
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
             it.sqs.create(&named(REQUEUE, ground.fifo), QueueSettings { tags, ..settings });
             it.sqs.create("orders-billing", moving("orders-dlq"));
+            // Of it a replay asks for its policy. What comes to the requeue stays there.
+            let policy = [("REDRIVE_POLICY".to_owned(), policy().to_string())];
+            let environment = Ok(variables("", ground.fifo).into_iter().chain(policy).collect());
+            let redriver = FunctionSettings { environment, ..FunctionSettings::default() };
+            it.lambda.create(REDRIVER, redriver, |_| Ran::ok("null"));
         });
         let plan = Arc::new(Mutex::new(plan));
         let asked = Arc::clone(&plan);
@@ -270,10 +285,20 @@ impl World {
         state
     }
 
-    /// Starts a process of the function with this policy.
-    pub(super) fn process(&self, binary: &Path, log: Option<&Path>, policy: &Value) -> Process {
+    /// Starts a process of the function that archives every letter.
+    pub(super) fn archiver(&self, binary: &Path, log: Option<&Path>) -> Process {
+        let policy = json!({ "default": { "action": "archive" } });
+        self.process(binary, log, ("REDRIVE_POLICY", policy.to_string()))
+    }
+
+    /// Starts a process of the replay function.
+    pub(super) fn replayer(&self, binary: &Path, log: Option<&Path>) -> Process {
+        self.process(binary, log, ("REDRIVE_FUNCTION", arn("lambda", &format!("function:{REDRIVER}"))))
+    }
+
+    fn process(&self, binary: &Path, log: Option<&Path>, own: (&str, String)) -> Process {
         let variables = |url: &str| {
-            let own = [("WAITING_LIST", "off".to_owned()), ("REDRIVE_POLICY", policy.to_string())];
+            let own = [("WAITING_LIST", "off".to_owned()), own];
             let own = own.map(|(name, value)| (name.to_owned(), value));
             self.variables(url).into_iter().chain(own).collect()
         };
@@ -317,12 +342,7 @@ impl World {
 
     /// What every process is told, by the account's URL.
     pub(super) fn variables(&self, url: &str) -> Vec<(String, String)> {
-        let all = [
-            ("AWS_ENDPOINT_URL", url.to_owned()),
-            ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
-            ("REQUEUE_ARN", arn("sqs", &named(REQUEUE, self.fifo))),
-        ];
-        all.map(|(name, value)| (name.to_owned(), value)).into()
+        variables(url, self.fifo)
     }
 
     /// Returns how often the fault of a site was made.
@@ -453,6 +473,16 @@ fn is_requeue(queue: &str) -> bool {
     queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
 }
 
+/// Returns what every function is told, by the account's URL.
+fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
+    let all = [
+        ("AWS_ENDPOINT_URL", url.to_owned()),
+        ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+        ("REQUEUE_ARN", arn("sqs", &named(REQUEUE, fifo))),
+    ];
+    all.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
 /// Returns whether a call is about the ledger of a unit.
 fn is_ledger(call: &Call) -> bool {
     call.target
@@ -475,6 +505,7 @@ fn site(call: &Call) -> Site {
     }
     let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
     match (call.operation.as_str(), name) {
+        ("GetFunctionConfiguration", _) => Site::Redriver,
         ("ListQueueTags", _) => Site::Tags,
         ("GetQueueAttributes", _) => Site::Waiting,
         ("SendMessageBatch", _) if is_requeue(&call.target) => Site::Send,
