@@ -26,8 +26,8 @@ def holds(page, link):
 
 
 def anchors(page):
-    """Returns the anchors that GitHub gives to a page's headings."""
-    found = []
+    """Returns the anchors that GitHub gives to a page's headings, and those that it names itself."""
+    found = re.findall(r'<a id="([^"]+)">', without_code(page))
     for heading in re.findall(r"^#+ (.*)", without_code(page), re.MULTILINE):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
