@@ -97,8 +97,11 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
 async fn it_is_refused_before_the_state_machine_is_started_too() {
     let cloud = made_again();
     cloud.unsubscribe(SUCCESSOR);
-    let said = refused(&cloud, &pair(SUBSCRIPTION, SUCCESSOR), &["--stack", "sns-redrive"]).await;
-    assert_eq!(said, format!("redrivectl: --subscription {SUCCESSOR}: the subscription does not exist\n"));
+    let pair = pair(SUBSCRIPTION, SUCCESSOR);
+    let args = ["replay", "--subscription", &pair, "--stack", "sns-redrive"];
+    let ran = redrivectl_in(World::on(&cloud), &args).await;
+    assert_eq!((ran.code, ran.out.as_str(), cloud.calls("StartExecution")), (2, "", Vec::new()));
+    assert_eq!(ran.err, format!("redrivectl: --subscription {SUCCESSOR}: the subscription does not exist\n"));
 }
 
 #[tokio::test]
