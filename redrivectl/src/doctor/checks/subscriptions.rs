@@ -91,6 +91,13 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
         );
         findings.add(Severity::Warning, "subscription-protocol", arn, finding, "a rule with a \"target\"");
     }
+    let is_web = ["http", "https"].contains(&protocol.as_str());
+    if is_web && setup.function.settings().is_some_and(|settings| !settings.http_targets) {
+        let finding = "It delivers to a web server, and HTTP_TARGETS is off: its letters go to the archive, unless a rule \
+                       sends them elsewhere.";
+        let mend = "the stack's parameter HttpTargets, or a rule with a \"target\"";
+        findings.add(Severity::Warning, "subscription-protocol", arn, finding, mend);
+    }
     let is_fifo = topic.parse::<Arn>().is_ok_and(|topic| topic.is_fifo());
     if is_fifo != queue.arn.is_fifo() {
         let kind = |is_fifo| if is_fifo { "FIFO" } else { "standard" };

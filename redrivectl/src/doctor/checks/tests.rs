@@ -287,6 +287,14 @@ fn subscriptions_are_looked_at() {
     );
     assert_eq!(second(|it| it.dead_letters = None), [(Warning, "subscription-without-queue")]);
     assert_eq!(one(|it| it.protocol = "email".to_owned()), [(Warning, "subscription-protocol")]);
+    for (protocol, expected) in [("https", vec![(Warning, "subscription-protocol")]), ("sqs", vec![])] {
+        let found = found(|it| {
+            it.function.settings = Ok(settings(&[("HTTP_TARGETS", "off")]));
+            protocol.clone_into(&mut all(it)[0].protocol);
+        });
+        assert_eq!(found, expected);
+    }
+    assert_eq!(one(|it| it.protocol = "https".to_owned()), []);
     assert_eq!(one(|it| it.endpoint = DLQ.to_owned()), [(Error, "subscription-endpoint")]);
     let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
     assert_eq!(one(filter), [(Warning, "subscription-filter")]);
