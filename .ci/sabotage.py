@@ -30,6 +30,8 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
     elif kind in ("matrix", "replay"):
         binaries = (BUILD / "debug").resolve()
         soak = [f"{binaries}/soak", "--function", f"{binaries}/sns-redrive", "--alone", kind, "--only", which]
+        # For soaks of a replay; as `make faults` has them.
+        soak += ["--letters", "2000", "--seed", "1"]
         return ["cargo", "build", "--quiet", "--workspace", "--bins"], soak
     else:
         sys.exit(f"{kind}: no such proof")

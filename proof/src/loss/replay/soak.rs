@@ -202,7 +202,7 @@ impl Soak {
             (Fault::BreakAfter, 20),
             (Fault::Partial, 20),
             (Fault::KillBefore, 12),
-            (Fault::KillAfter, 24),
+            (Fault::KillAfter, 30),
         ];
         if !self.fifo {
             // A letter that SQS refuses is left out, and the rest of its group goes on.

@@ -120,7 +120,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Weather {
     pub(super) rng: Rng,
-    /// One call in so many is hit.
+    /// One call in so many is hit, and three times as many where letters are sent or noted.
     pub(super) once_in: usize,
     pub(super) weights: Vec<(Fault, usize)>,
 }
@@ -439,7 +439,9 @@ impl Plan {
 
 impl Weather {
     fn next(&mut self, site: Site) -> Option<Fault> {
-        let is_hit = self.rng.usize(..self.once_in) == 0;
+        let is_about_letters = matches!(site, Site::Send | Site::LedgerBefore | Site::LedgerAfter);
+        let once_in = if is_about_letters { self.once_in.div_ceil(3) } else { self.once_in };
+        let is_hit = self.rng.usize(..once_in) == 0;
         let fault = if is_hit { weighed(&mut self.rng, &self.weights) } else { None };
         fault.filter(|fault| site.has(*fault))
     }
