@@ -36,24 +36,24 @@ pub(crate) async fn check(
 ) -> Result<(), Failed> {
     let news = request.subscriptions.pairs().map(|(_, new)| new.clone());
     let subscriptions = Subscriptions::new(clients.sns.clone(), console.clock.clone());
-    let mut answers = subscriptions.look_up(news.collect(), Instant::now() + TIME).await;
+    let answers = subscriptions.look_up(news.collect(), Instant::now() + TIME).await;
     let mut faults = Vec::new();
     for (old, new) in request.subscriptions.pairs() {
-        let fault = match answers.remove(new) {
+        let fault = match answers.get(new) {
             Some(Ok(Some(subscription))) => {
-                let fault = unfit(new, &subscription, None);
+                let fault = unfit(new, subscription, None);
                 let dlq = match &letters {
                     Some(letters) if fault.is_none() => {
                         letters.dead_letter_queue(old, request, clients).await?
                     }
                     _ => None,
                 };
-                fault.or_else(|| unfit(new, &subscription, dlq.as_ref()))
+                fault.or_else(|| unfit(new, subscription, dlq.as_ref()))
             }
             Some(Ok(None)) => Some(Refusal::Unknown.detail().to_owned()),
             unknown => {
                 let why = match unknown {
-                    Some(Err(Sent::Failed(failure))) => failure.code,
+                    Some(Err(Sent::Failed(failure))) => failure.code.clone(),
                     _ => "no time".to_owned(),
                 };
                 let why = harmless(&why);

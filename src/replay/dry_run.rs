@@ -10,6 +10,7 @@ use super::letters::Source;
 use super::met::Met;
 use super::parts::{Job, Replay, selection};
 use super::request::Request;
+use super::run::Planned;
 use super::state::{State, Status};
 use super::unit::Unit;
 use crate::policy::Policy;
@@ -28,22 +29,15 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<State, ReplayError> {
         let job = Job { source, policy, control };
-        self.dry_run_of(request, job, usize::MAX).await?.ok_or(ReplayError::NotPlanned)
+        let planned = Box::pin(self.planned(request, job, false)).await?;
+        self.count(planned, job).await
     }
 
-    /// The same; none where the letters lie in more units than that.
-    pub(super) async fn dry_run_of(
-        &self,
-        request: &Request,
-        job: Job<'_>,
-        most: usize,
-    ) -> Result<Option<State>, ReplayError> {
-        let (mut state, plan, given) = Box::pin(self.planned(request, job, false)).await?;
-        if plan.units.len() > most {
-            return Ok(None);
-        }
+    /// Counts what a replay of this plan would send now.
+    pub(super) async fn count(&self, planned: Planned, job: Job<'_>) -> Result<State, ReplayError> {
+        let Planned { mut state, plan, given } = planned;
         let selection = selection(&state, &self.requeue.arn)?;
-        let (pace, budget) = (Pace::new(request.rate), AtomicU64::new(0));
+        let (pace, budget) = (Pace::new(state.request.rate), AtomicU64::new(0));
         let given_units = given.as_ref().map(|given| &given.units);
         let begun = state.clone();
         let limits = Limits { pace: &pace, budget: &budget };
@@ -53,6 +47,9 @@ impl Replay {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
                 met = Met::new(1);
                 let folder = Unit::folder(&unit.queue, &unit.hour);
+                if job.control.stop() {
+                    return Err(ReplayError::NotPlanned);
+                }
                 touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
             }
             // What no replay has touched, and what the index alone decides, need not be read.
@@ -64,6 +61,6 @@ impl Replay {
             state.counts.add(&bench.count(unit, read, &mut met));
         }
         state.status = Status::DryRun;
-        Ok(Some(state))
+        Ok(state)
     }
 }

@@ -107,14 +107,15 @@ impl Replay {
     ) -> Result<Turn, ReplayError> {
         let job = Job { source: &Source::Archive, policy, control };
         let begun = match wish {
-            Wish::Begin(request) => {
-                if request.dry_run
-                    && let Some(state) = Box::pin(self.dry_run_of(request, job, FEW_UNITS)).await?
-                {
+            Wish::Begin(request) if request.dry_run => {
+                let planned = Box::pin(self.planned(request, job, false)).await?;
+                if planned.plan.units.len() <= FEW_UNITS {
+                    let state = Box::pin(self.count(planned, job)).await?;
                     return Ok(self.turn(TurnKind::End, state));
                 }
-                self.begun(request, job).await?
+                self.begun_of(planned, job).await?
             }
+            Wish::Begin(request) => self.begun(request, job).await?,
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
         let drive = Drive::take_up(self, begun).await?;
@@ -176,7 +177,7 @@ impl Replay {
         if !state.is_unfinished() || state.status == Status::Stopped {
             return Ok(self.turn(TurnKind::End, state));
         }
-        self.check_is_worked_on(&state.request)?;
+        let is_worked_on = self.check_is_worked_on(&state.request);
         let round = state.round.clone().filter(|round| round.lanes > 0);
         let (units, known) = (self.units(&of.id).await?, self.known(&state).await?);
         let job = Job { source: &Source::Archive, policy, control };
@@ -187,6 +188,11 @@ impl Replay {
         };
         drive.look().await?;
         let is_stopped = drive.with(|progress| progress.state.status == Status::Stopped);
+        if let (Err(error), false) = (is_worked_on, is_stopped) {
+            // What came of the round is known to whoever goes on.
+            drive.save().await?;
+            return Err(error);
+        }
         let next = match sent {
             _ if is_stopped => Next::End,
             Some(Sent::Interrupted) => Next::Send,

@@ -26,6 +26,15 @@ use crate::policy::Policy;
 /// How late a letter can appear in the archive after the time that stands in it.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
+/// A replay that begins.
+pub(super) struct Planned {
+    /// How it stands.
+    pub(super) state: State,
+    pub(super) plan: Plan,
+    /// Records that are given, by unit; none where the archive is read.
+    pub(super) given: Option<Given>,
+}
+
 impl Replay {
     /// Does what is asked for: begins a replay, goes on with one, or counts what one would send.
     ///
@@ -66,7 +75,17 @@ impl Replay {
     /// Begins a replay, of which nothing is sent yet.
     pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         self.check_is_worked_on(request)?;
-        let (mut state, mut plan, given) = Box::pin(self.planned(request, job, true)).await?;
+        let planned = Box::pin(self.planned(request, job, true)).await?;
+        self.begun_of(planned, job).await
+    }
+
+    /// Begins a replay that is planned.
+    pub(super) async fn begun_of<'r>(
+        &self,
+        planned: Planned,
+        job: Job<'r>,
+    ) -> Result<Begun<'r>, ReplayError> {
+        let Planned { mut state, mut plan, given } = planned;
         if !self.requeue.arn.is_fifo() {
             plan.units = spread(plan.units);
         }
@@ -148,13 +167,13 @@ impl Replay {
         found.map(|found| Some(found.document)).ok_or(ReplayError::Broken(key))
     }
 
-    /// A replay that begins: how it stands, its units, and where records are given these by unit.
+    /// Plans a replay that begins. With `keep` the cut of its units is written down, as it must be before anything is sent.
     pub(super) async fn planned(
         &self,
         request: &Request,
         job: Job<'_>,
         keep: bool,
-    ) -> Result<(State, Plan, Option<Given>), ReplayError> {
+    ) -> Result<Planned, ReplayError> {
         request.check().map_err(ReplayError::Request)?;
         let wrong = |why: &str| Err(ReplayError::Request(vec![why.to_owned()]));
         let now = self.kept.now().await?;
@@ -210,7 +229,7 @@ impl Replay {
         state.counts = given.as_ref().map(|given| given.counts.clone()).unwrap_or_default();
         state.place.counts = state.counts.clone();
         (state.letters, state.exact, state.units) = (plan.letters, plan.exact, plan.units.len() as u64);
-        Ok((state, plan, given))
+        Ok(Planned { state, plan, given })
     }
 
     /// Watches a dead-letter queue, if it can be read.

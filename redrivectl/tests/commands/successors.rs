@@ -58,6 +58,20 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
     assert_eq!(targets, [SUCCESSOR, SUCCESSOR]);
 }
 
+/// Of both old ones letters are left.
+#[tokio::test]
+async fn one_that_was_made_again_twice_is_checked_for_both() {
+    let older = "arn:aws:sns:eu-central-1:123456789012:orders:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
+    let cloud = graveyard(&[its(), vec![Post::envelope("e").subscription(older)]].concat());
+    cloud.unsubscribe(SUBSCRIPTION);
+    cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
+    let pairs = [pair(SUBSCRIPTION, SUCCESSOR), pair(older, SUCCESSOR)];
+    let ran = replay(&cloud, &["--subscription", &pairs[0], "--subscription", &pairs[1]]).await;
+    assert!(!ran.err.contains("SNS did not say"), "{}", ran.err);
+    let targets: Vec<_> = sent(&cloud).into_iter().map(|(_, mark)| mark["to"].clone()).collect();
+    assert_eq!(targets, [SUCCESSOR; 3]);
+}
+
 #[tokio::test]
 async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent() {
     let pair = pair(SUBSCRIPTION, SUCCESSOR);

@@ -84,6 +84,11 @@ async fn nothing_goes_while_the_function_observes() {
     for event in [next, resume.clone()] {
         assert_eq!(invoke(&replayer, &world, 60, event).await, Err(why.clone()));
     }
+    // Whoever stops it is heard, too.
+    world.replay().kept().stop(turn["id"].as_str().unwrap(), None).await.unwrap();
+    let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
+    let stopped = invoke(&replayer, &world, 60, next).await.unwrap();
+    assert_eq!((&stopped["next"], &stopped["replay"]["status"]), (&json!("end"), &json!("stopped")));
     deploy(&world, &observe[1..]);
     let done = invoke(&replayer, &world, 60, resume).await.unwrap();
     assert_eq!((&done["status"], &done["counts"]), (&json!("done"), &json!({ "sent": 3 })));
