@@ -387,6 +387,17 @@ def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
     }
 
 
+def operator_statements(**parameters):
+    """What the operators' policy says with these parameters, by its statements' names."""
+    statements = resolved(**parameters)["OperatorPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    return {statement["Sid"]: statement for statement in statements}
+
+
+def test_operator_may_ask_for_the_stack_by_its_name():
+    """An ARN with the stack's id permits no DescribeStacks by name."""
+    assert operator_statements()["ReadStack"]["Resource"].endswith(":stack/stack/*")
+
+
 def test_function_without_orders_has_no_right_to_them(world):
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", Orders="off")
 
@@ -467,7 +478,7 @@ def test_letter_that_names_its_target_is_followed_only_where_its_origin_is_liste
 
 
 def resolved(**parameters):
-    """The two resources whose shape the local stack does not show, with these parameters."""
+    """The resources whose shape the local stack does not show, with these parameters."""
     template = template_as_written()
     resolver = Resolver(
         template,
@@ -475,7 +486,8 @@ def resolved(**parameters):
         names=NamesOfAll(),
         pseudo={"AWS::Region": "x", "AWS::StackName": "stack"},
     )
-    return {name: resolver.resolve(template["Resources"][name]) for name in ("ArchiveBucket", "RedriveFunctionRole")}
+    names = ("ArchiveBucket", "OperatorPolicy", "RedriveFunctionRole")
+    return {name: resolver.resolve(template["Resources"][name]) for name in names}
 
 
 class NamesOfAll(dict):
