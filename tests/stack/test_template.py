@@ -14,7 +14,7 @@ from local.deploy import template_as_written
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys, wait_until
-from local.subscribers import create_function, function_arn
+from local.subscribers import create_function, create_queue, function_arn
 
 
 def test_queue_that_is_not_granted_is_not_reached(world):
@@ -290,7 +290,10 @@ def test_sqs_moves_nothing_into_the_requeue(world):
 @pytest.mark.parametrize("requeue,batch_size,window", [("standard", 25, 2), ("fifo", 5, 0)])
 def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch_size, window):
     parameters = {"BatchSize": batch_size, "MaximumBatchingWindow": window, "MaximumConcurrency": 7}
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue=requeue, **parameters)
+    topic = world.topic()
+    if requeue == "fifo":
+        _, parameters["ExistingDeadLetterQueueArn"] = create_queue(world.stack, world.name("dlq.fifo"), topic)
+    deployment = world.deploy(policy(retries=1, delay=1), topic, Requeue=requeue, **parameters)
 
     found = mappings(world, deployment)
     queue, other = found.pop(deployment.queue_arn), found.pop(deployment.outputs["RequeueArn"])
@@ -569,9 +572,11 @@ def test_subnets_and_security_groups_are_given_together(world, given, lacking):
         ({"BatchSize": 10000}, "BatchSize above 10 needs a MaximumBatchingWindow"),
         ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize is 10 at most"),
         ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "take no MaximumBatchingWindow"),
+        # Lambda would take it, but the template creates a standard queue.
+        ({"Requeue": "fifo"}, "which ExistingDeadLetterQueueArn must name"),
     ],
 )
-def test_batches_that_lambda_would_refuse_are_refused_before_anything_is_made(world, given, why):
+def test_what_does_not_go_together_is_refused_before_anything_is_made(world, given, why):
     with pytest.raises(ClientError, match=why):
         world.deploy(policy(retries=1, delay=1), world.topic(), **given)
 
