@@ -6,9 +6,11 @@ import signal
 
 import pytest
 from test_replay import Copies, begun, bury, deployed, in_requeue, kept, replays, texts
-from test_template import People, calls_of, refusals
+from test_template import NamesOfAll, People, calls_of, refusals
 from world import policy
 
+from local.deploy import template_as_written
+from local.intrinsics import Resolver
 from local.stack import wait_until
 from local.tool import redrivectl
 
@@ -25,6 +27,30 @@ def configure(deployment, **variables):
     client, name = deployment.stack.client("lambda"), deployment.outputs["FunctionName"]
     before = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
     client.update_function_configuration(FunctionName=name, Environment={"Variables": before | variables})
+
+
+def resources(**parameters):
+    """The resources of operations.yaml that the local stack does not show, with these parameters."""
+    template = template_as_written("operations.yaml")
+    resolver = Resolver(template, parameters, names=NamesOfAll(), pseudo={"AWS::StackName": "stack"})
+    names = ("ReplayFunctionLogs", "ReplayFunctionRole", "ReplayStateMachineRole")
+    return {name: resolver.resolve(template["Resources"][name]["Properties"]) for name in names}
+
+
+def test_roles_and_log_group_have_what_platform_teams_ask_for():
+    boundary, key = "arn:aws:iam::123456789012:policy/boundary", "arn:aws:kms:eu-central-1:123456789012:key/1"
+    plain = resources()
+    asked = resources(RolePath="/teams/orders/", PermissionsBoundaryArn=boundary, LogKmsKeyArn=key)
+    for role in ("ReplayFunctionRole", "ReplayStateMachineRole"):
+        assert (asked[role]["Path"], asked[role]["PermissionsBoundary"]) == ("/teams/orders/", boundary)
+        assert plain[role]["Path"] == "/" and "PermissionsBoundary" not in plain[role]
+    assert asked["ReplayFunctionLogs"]["KmsKeyId"] == key
+    assert "KmsKeyId" not in plain["ReplayFunctionLogs"]
+
+
+def test_log_group_has_a_name_that_lambda_gives_to_none():
+    """Lambda leaves /aws/lambda/NAME where a function of that name has run, and a stack that makes it again fails."""
+    assert resources()["ReplayFunctionLogs"]["LogGroupName"] == "/sns-redrive/stack"
 
 
 def test_replay_function_replays_what_fits_its_time(world):
