@@ -83,7 +83,7 @@ const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
     ("FillRequeue", &["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"]),
     ("CountWaitingLetters", &["sqs:GetQueueAttributes"]),
     ("AskHowLettersAreRedriven", &["lambda:GetFunctionConfiguration"]),
-    ("UseOwnKey", &["kms:Decrypt", "kms:GenerateDataKey"]),
+    ("UseOwnKeys", &["kms:Decrypt", "kms:GenerateDataKey"]),
 ];
 
 /// What AWS itself does with the function's role.

@@ -48,6 +48,15 @@ def test_roles_and_log_group_have_what_platform_teams_ask_for():
     assert "KmsKeyId" not in plain["ReplayFunctionLogs"]
 
 
+def test_keys_of_the_requeue_and_of_an_existing_bucket_are_both_granted():
+    keys = [f"arn:aws:kms:eu-central-1:123456789012:key/{name}" for name in ("stack", "bucket")]
+    for parameters, granted in [({}, []), ({"KmsKeyArns": ",".join(keys)}, [keys])]:
+        for name in ("ReplayFunctionRole", "ReplayStateMachineRole"):
+            [policy] = resources(**parameters)[name]["Policies"]
+            statements = policy["PolicyDocument"]["Statement"]
+            assert [s["Resource"] for s in statements if s["Sid"] == "UseOwnKeys"] == granted
+
+
 def test_log_group_has_a_name_that_lambda_gives_to_none():
     """Lambda leaves /aws/lambda/NAME where a function of that name has run, and a stack that makes it again fails."""
     assert resources()["ReplayFunctionLogs"]["LogGroupName"] == "/sns-redrive/stack"

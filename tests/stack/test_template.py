@@ -401,6 +401,16 @@ def test_operator_may_ask_for_the_stack_by_its_name():
     assert operator_statements()["ReadStack"]["Resource"].endswith(":stack/stack/*")
 
 
+def test_operator_may_use_the_key_of_a_bucket_that_is_there():
+    """Through S3 alone, and no keys of targets where the template makes the bucket."""
+    key = "arn:aws:kms:eu-central-1:123456789012:key/1"
+    statement = operator_statements(ExistingArchiveBucket="own", TargetKmsKeyArns=key)["UseKeyOfExistingBucket"]
+    assert statement["Resource"] == [key]
+    assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.x.*"}}
+    for without in ({"TargetKmsKeyArns": key}, {"ExistingArchiveBucket": "own"}):
+        assert "UseKeyOfExistingBucket" not in operator_statements(**without)
+
+
 def test_function_without_orders_has_no_right_to_them(world):
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", Orders="off")
 
