@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use crate::doctor::access::Access;
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Queue, Setup, Subscription, Subscriptions};
 use crate::text::count;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::MARK_ATTRIBUTE;
-use sns_redrive::policy::{Rule, SubscriptionSpec, TargetSpec};
+use sns_redrive::policy::{Action, Policy, Rule, SubscriptionSpec, TargetSpec};
 
 /// Protocols over which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
@@ -31,7 +32,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             );
             findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, mend);
         }
-        raw(setup, queue, &named, findings);
+        raw(setup, queue, &named, subscriptions, findings);
         for subscription in named {
             one(setup, queue, subscription, findings);
         }
@@ -41,45 +42,94 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Raw subscriptions: their letters name no subscription, and can pose as those of others.
-fn raw(setup: &Setup, queue: &Queue, named: &[&Subscription], findings: &mut Findings) {
+fn raw(
+    setup: &Setup,
+    queue: &Queue,
+    named: &[&Subscription],
+    subscriptions: &Subscriptions,
+    findings: &mut Findings,
+) {
     let name = queue.arn.resource();
     let raw: Vec<_> = named.iter().filter(|it| it.is_raw).collect();
     let Some(first) = raw.first() else { return };
-    let rules = setup.function.settings().map(|settings| settings.policy.all_rules().collect::<Vec<_>>());
-    let rules = rules.filter(|_| !setup.function.has_policy_file);
-    let verifies = rules.as_ref().is_some_and(|rules| rules.iter().any(|rule| rule.verify_signature));
-    if named.len() > 1 && !verifies {
-        let finding = format!(
-            "{}, as {}, shares it with others: who may publish to its topic can write letters of the others.",
+    let policy = setup.function.settings().map(|settings| &settings.policy);
+    let policy = policy.filter(|_| !setup.function.has_policy_file);
+    if named.len() > 1 {
+        let who = format!(
+            "{}, as {}, shares it with others",
             count(raw.len() as u64, "raw subscription"),
             first.arn
         );
+        let verifies = |rule: &Rule| if rule.verify_signature { Access::Yes } else { Access::No };
+        let (severity, finding) = match policy.map_or(Access::Unclear, |policy| by_rules(policy, verifies)) {
+            Access::Yes => (None, String::new()),
+            Access::No => (
+                Some(Severity::Warning),
+                format!("{who}: who may publish to its topic can write letters of the others."),
+            ),
+            Access::Unclear => (
+                Some(Severity::CannotTell),
+                format!(
+                    "{who}, and nobody here can see whether a rule with verifySignature matches the letters of the others."
+                ),
+            ),
+        };
         let mend = "a queue of its own for each raw subscription, or verifySignature: docs/security.md#when-to-use-verifysignature";
-        findings.add(Severity::Warning, "subscriptions-raw-shared", name, finding, mend);
+        if let Some(severity) = severity {
+            findings.add(severity, "subscriptions-raw-shared", name, finding, mend);
+        }
     }
-    let Some(rules) = rules else {
+    let Some(policy) = policy else {
         let finding =
             "Raw letters name no subscription, and nobody here can see whether a rule of the policy does.";
         return findings.add(Severity::CannotTell, "subscriptions-raw", name, finding, "");
     };
-    let is_found = |it: &Subscription| rules.iter().any(|rule| finds(rule, it, raw.len()));
-    for subscription in raw.iter().filter(|it| !is_found(it)) {
-        let finding = "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they go to \
-                       the archive.";
+    let only = match named.len() {
+        1 if subscriptions.unread.is_empty() && subscriptions.pending == 0 => Access::Yes,
+        // Another that nobody could ask may name the queue too.
+        1 => Access::Unclear,
+        _ => Access::No,
+    };
+    for subscription in raw {
+        let (severity, finding) = match by_rules(policy, |rule| finds(rule, subscription, only)) {
+            Access::Yes => continue,
+            Access::No => (
+                Severity::Error,
+                "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they go to the \
+                 archive.",
+            ),
+            Access::Unclear => (
+                Severity::CannotTell,
+                "It delivers raw, so its letters do not name it. A rule of the redrive policy may find it; nobody here can \
+                 see whether that rule matches its letters, and whether no other subscription names the queue.",
+            ),
+        };
         let mend = "a rule with \"subscription\": docs/security.md#when-to-use-verifysignature has one";
-        findings.add(Severity::Error, "subscriptions-raw", &subscription.arn, finding, mend);
+        findings.add(severity, "subscriptions-raw", &subscription.arn, finding, mend);
     }
 }
 
-/// Whether letters of a raw subscription may find their way by a rule.
-fn finds(rule: &Rule, subscription: &Subscription, raw: usize) -> bool {
-    let names = match &rule.subscription {
-        SubscriptionSpec::None => false,
-        SubscriptionSpec::Named(arn) => arn.as_str() == subscription.arn,
-        // It must be the only one.
-        SubscriptionSpec::Discover => raw == 1,
+/// Whether something is so of the letters of a policy. All that no rule matches fall under the default; which of them another
+/// rule matches only the letters can say. A rule that archives or holds sends nothing.
+fn by_rules(policy: &Policy, is_so: impl Fn(&Rule) -> Access) -> Access {
+    let of = |rule: &Rule| if rule.action == Action::Redrive { is_so(rule) } else { Access::No };
+    match of(policy.default_rule()) {
+        Access::No if policy.all_rules().any(|rule| of(rule) != Access::No) => Access::Unclear,
+        so => so,
+    }
+}
+
+/// Whether a rule finds a raw subscription for its letters. `only` is whether no other names the queue.
+fn finds(rule: &Rule, subscription: &Subscription, only: Access) -> Access {
+    let is_found = match (&rule.target, &rule.subscription) {
+        // Raw letters have no signature.
+        _ if rule.verify_signature => false,
+        (TargetSpec::Arn(_), _) => true,
+        (_, SubscriptionSpec::None) => false,
+        (_, SubscriptionSpec::Named(arn)) => arn.as_str() == subscription.arn,
+        (_, SubscriptionSpec::Discover) => return only,
     };
-    names || matches!(rule.target, TargetSpec::Arn(_))
+    if is_found { Access::Yes } else { Access::No }
 }
 
 fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut Findings) {

@@ -306,23 +306,68 @@ fn subscriptions_are_looked_at() {
     assert_eq!(fifo, [(Error, "subscription-kind")]);
 }
 
+const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:orders:2";
+
+/// What is found where a raw subscription shares the queue, and the redrive policy is this.
+fn found_of_raw(policy: &serde_json::Value) -> Vec<(Severity, &'static str)> {
+    found(|it| {
+        it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &policy.to_string())]));
+        all(it).push(Subscription { is_raw: true, ..subscription(RAW) });
+    })
+}
+
 #[test]
-fn a_rule_that_names_a_raw_subscription_finds_it_and_signatures_keep_others_safe() {
-    let with = |policy: &str| {
+fn the_default_finds_a_raw_subscription_and_a_rule_that_need_not_match_may() {
+    let (shared, raw) = ("subscriptions-raw-shared", "subscriptions-raw");
+    let named = json!({ "subscription": RAW });
+    assert_eq!(found_of_raw(&json!({ "default": named })), [(Warning, shared)]);
+    let rule = json!({ "name": "raw", "match": { "origin": ["raw"] }, "verifySignature": false, "subscription": RAW });
+    assert_eq!(found_of_raw(&json!({ "rules": [rule] })), [(Warning, shared), (CannotTell, raw)]);
+    let verified = json!({ "default": { "verifySignature": true }, "rules": [rule] });
+    assert_eq!(found_of_raw(&verified), [(CannotTell, raw)]);
+    for action in ["archive", "hold"] {
+        let mut rule = rule.clone();
+        rule["action"] = json!(action);
+        let sent = json!({ "default": { "verifySignature": true }, "rules": [rule] });
+        assert_eq!(found_of_raw(&sent), [(Error, raw)], "a rule that sends nothing finds nothing");
+    }
+}
+
+#[test]
+fn signatures_keep_others_safe_where_the_default_asks_for_them() {
+    let (shared, raw) = ("subscriptions-raw-shared", "subscriptions-raw");
+    let verifies = json!({ "name": "v", "match": { "origin": ["sns"] }, "verifySignature": true });
+    let by_rule = json!({ "default": { "subscription": RAW }, "rules": [verifies] });
+    assert_eq!(found_of_raw(&by_rule), [(CannotTell, shared)]);
+    let all = json!({ "default": { "subscription": RAW, "verifySignature": true } });
+    assert_eq!(found_of_raw(&all), [(Error, raw)], "raw letters have no signature");
+    let in_file = found(|it| {
+        it.function.has_policy_file = true;
+        self::all(it).push(Subscription { is_raw: true, ..subscription(RAW) });
+    });
+    assert_eq!(in_file, [(CannotTell, "function-policy"), (CannotTell, shared), (CannotTell, raw)]);
+}
+
+#[test]
+fn a_search_finds_a_raw_subscription_that_alone_names_the_queue() {
+    let (shared, raw) = ("subscriptions-raw-shared", "subscriptions-raw");
+    let search = json!({ "default": { "subscription": "discover" } });
+    assert_eq!(
+        found_of_raw(&search),
+        [(Error, raw), (Warning, shared)],
+        "another names it, though not a raw one"
+    );
+    let alone = |change: fn(&mut Subscriptions)| {
         found(|it| {
-            it.function.settings = Ok(settings(&[("REDRIVE_POLICY", policy)]));
-            all(it).push(Subscription {
-                is_raw: true,
-                ..subscription("arn:aws:sns:eu-central-1:123456789012:orders:2")
-            });
+            it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &search.to_string())]));
+            all(it)[0].is_raw = true;
+            change(it.subscriptions.as_mut().unwrap());
         })
     };
-    let raw = json!({ "name": "raw", "match": { "origin": ["raw"] }, "verifySignature": false,
-                      "subscription": "arn:aws:sns:eu-central-1:123456789012:orders:2" });
-    assert_eq!(with(&json!({ "rules": [raw] }).to_string()), [(Warning, "subscriptions-raw-shared")]);
-    assert_eq!(with(&json!({ "default": { "verifySignature": true }, "rules": [raw] }).to_string()), []);
-    let search = json!({ "default": { "subscription": "discover", "verifySignature": true } });
-    assert_eq!(with(&search.to_string()), []);
+    assert_eq!(alone(|_| {}), []);
+    assert_eq!(alone(|it| it.pending = 1), [(CannotTell, raw), (Note, "subscriptions-pending")]);
+    let unread = alone(|it| it.unread = BTreeMap::from([("Throttled".to_owned(), 1)]));
+    assert_eq!(unread, [(CannotTell, raw), (CannotTell, "subscriptions")]);
 }
 
 #[test]
