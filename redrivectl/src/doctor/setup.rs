@@ -42,6 +42,10 @@ pub(crate) struct Setup {
     pub(crate) subscriptions: Told<Subscriptions>,
     /// None where it is no bucket.
     pub(crate) archive: Option<Bucket>,
+    /// The bucket of the control prefix, which may be that of the archive; none where there is no such prefix.
+    pub(crate) control: Option<Bucket>,
+    /// What came of the test of conditional writes below the control prefix, where it was asked for.
+    pub(crate) conditional: Option<Told<bool>>,
     /// None where there are none, by the settings.
     pub(crate) orders: Option<Told<Vec<Order>>>,
     pub(crate) waiting: Option<Told<Vec<Waiting>>>,
@@ -135,19 +139,16 @@ pub(crate) struct Subscription {
     pub(crate) filter: Option<String>,
 }
 
+/// A prefix of a bucket, and how the bucket is set.
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) prefix: String,
-    /// The control prefix, where it lies in the same bucket.
-    pub(crate) control: Option<String>,
     /// The algorithm of the default encryption.
     pub(crate) encryption: Told<Option<String>>,
     pub(crate) is_versioned: Told<bool>,
     pub(crate) is_private: Told<bool>,
     pub(crate) lifecycle: Told<Vec<Expiry>>,
-    /// What came of the test of conditional writes, where it was made.
-    pub(crate) conditional: Option<Told<bool>>,
 }
 
 /// A lifecycle rule that is in force and ends objects.

@@ -194,6 +194,20 @@ async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
     assert!(writes.iter().all(|it| it.starts_with("graveyard/dead-letters-control/doctor/")), "{writes:?}");
 }
 
+#[tokio::test]
+async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_else() {
+    for control in ["s3://desk/orders-control", "off"] {
+        let cloud = account();
+        let mut deployment = Deployment::new();
+        deployment.function["Environment"]["Variables"]["CONTROL"] = json!(control);
+        let ran = doctor(&cloud, deployment, &["--stack", "orders", "--write-test", "--json"]).await;
+        let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
+        assert!(writes.iter().all(|it| it.starts_with("desk/orders-control/doctor/")), "{writes:?}");
+        assert_eq!(writes.is_empty(), control == "off");
+        assert!(control != "off" || ran.out.contains("archive-conditions"), "{}", ran.out);
+    }
+}
+
 /// What a team meets that has made some of it by hand.
 fn ill() -> (Account, Deployment) {
     let cloud = account();

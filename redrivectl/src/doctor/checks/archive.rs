@@ -1,4 +1,4 @@
-//! The bucket of the archive.
+//! The buckets of the archive and of the control prefix.
 
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Bucket, Expiry, Setup};
@@ -8,27 +8,58 @@ use sns_redrive::settings::ArchiveAt;
 const SHORT: i32 = 30;
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
-    let Some(bucket) = &setup.archive else {
-        if let Some(ArchiveAt::Queue(queue)) = setup.function.settings().map(|settings| &settings.archive) {
-            let finding = "The archive is a queue: letters expire there too, and no replay reads it.";
-            findings.add(Severity::Note, "archive", queue.resource(), finding, "");
+    if let Some(bucket) = &setup.archive {
+        settings(bucket, "Archived letters are messages whole.", findings);
+        let what = "when it forgets archived letters";
+        if let Some(rules) = findings.told("archive-lifecycle", &bucket.name, what, &bucket.lifecycle) {
+            letters(bucket, rules, findings);
         }
-        return;
-    };
+    } else if let Some(ArchiveAt::Queue(queue)) = setup.function.settings().map(|settings| &settings.archive)
+    {
+        let finding = "The archive is a queue: letters expire there too, and no replay reads it.";
+        findings.add(Severity::Note, "archive", queue.resource(), finding, "");
+    }
+    if let Some(bucket) = &setup.control {
+        let is_archive = setup.archive.as_ref().is_some_and(|archive| archive.name == bucket.name);
+        if !is_archive {
+            settings(bucket, "Orders say what becomes of letters, and lists name them.", findings);
+        }
+        match &bucket.lifecycle {
+            Err(_) if is_archive => {}
+            lifecycle => {
+                let what = "when it forgets orders and replays";
+                if let Some(rules) = findings.told("archive-lifecycle", &bucket.name, what, lifecycle) {
+                    control(bucket, rules, findings);
+                }
+            }
+        }
+    }
+    let of_control = setup.control.as_ref().map_or(setup.function.name.as_str(), |bucket| &bucket.name);
+    let what = "whether the bucket of orders keeps conditions";
+    if let Some(told) = &setup.conditional
+        && let Some(false) = findings.told("archive-conditions", of_control, what, told)
+    {
+        let finding = "It overwrites an object where If-None-Match says that it must not: replays of two people can send the \
+                       same letters, and orders of two people can be lost.";
+        findings.add(Severity::Error, "archive-conditions", of_control, finding, "take a bucket of S3");
+    }
+}
+
+/// How a bucket is set. `holds` is what lies there.
+fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
     let name = bucket.name.as_str();
-    let what = "whether the archive is encrypted with a key of your choice";
+    let what = "whether it is encrypted with a key of your choice";
     if let Some(None) = findings.told("archive-encryption", name, what, &bucket.encryption) {
-        let finding = "It has no default encryption. Archived letters are messages whole.";
+        let finding = format!("It has no default encryption. {holds}");
         let mend = format!(
             "aws s3api put-bucket-encryption --bucket {name} --server-side-encryption-configuration \
              '{{\"Rules\": [{{\"ApplyServerSideEncryptionByDefault\": {{\"SSEAlgorithm\": \"AES256\"}}}}]}}'"
         );
         findings.add(Severity::Warning, "archive-encryption", name, finding, mend);
     }
-    if let Some(false) =
-        findings.told("archive-versions", name, "whether deleted records can come back", &bucket.is_versioned)
-    {
-        let finding = "It keeps no versions: a record that somebody deletes is gone.";
+    let what = "whether what somebody deletes can come back";
+    if let Some(false) = findings.told("archive-versions", name, what, &bucket.is_versioned) {
+        let finding = "It keeps no versions: what somebody deletes is gone.";
         let mend = format!(
             "aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled"
         );
@@ -36,67 +67,66 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     }
     if let Some(false) = findings.told("archive-public", name, "whether it can be public", &bucket.is_private)
     {
-        let finding = "Its public access is not blocked. Archived letters are messages whole.";
+        let finding = format!("Its public access is not blocked. {holds}");
         let mend = format!(
             "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
              BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
         );
         findings.add(Severity::Warning, "archive-public", name, finding, mend);
     }
-    match &bucket.conditional {
-        None => {}
-        Some(told) => {
-            let what = "whether it keeps conditions";
-            if let Some(false) = findings.told("archive-conditions", name, what, told) {
-                let finding = "It overwrites an object where If-None-Match says that it must not: replays of two people can \
-                               send the same letters, and orders of two people can be lost.";
-                findings.add(Severity::Error, "archive-conditions", name, finding, "take a bucket of S3");
-            }
-        }
-    }
-    if let Some(rules) = findings.told("archive-lifecycle", name, "when it forgets", &bucket.lifecycle) {
-        lifecycle(bucket, rules, findings);
-    }
 }
 
-fn lifecycle(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
+fn see(bucket: &Bucket) -> String {
+    format!("aws s3api get-bucket-lifecycle-configuration --bucket {}", bucket.name)
+}
+
+/// When archived letters end.
+fn letters(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
     let name = bucket.name.as_str();
-    let see = format!("aws s3api get-bucket-lifecycle-configuration --bucket {name}");
-    let archive = if bucket.prefix.is_empty() { String::new() } else { format!("{}/", bucket.prefix) };
-    for rule in rules.iter().filter(|rule| covers(rule, &archive)) {
+    let archive =
+        if bucket.prefix.is_empty() { "queue=".to_owned() } else { format!("{}/queue=", bucket.prefix) };
+    for rule in rules.iter().filter(|rule| touches(rule, &archive)) {
         let Some(days) = rule.days else {
             let finding = format!("Its lifecycle rule {} ends archived letters at a date.", rule.id);
-            findings.add(Severity::Warning, "archive-lifecycle", name, finding, see.clone());
+            findings.add(Severity::Warning, "archive-lifecycle", name, finding, see(bucket));
             continue;
         };
         let finding = format!("Its lifecycle rule {} forgets archived letters after {days} d.", rule.id);
         let severity = if days < SHORT { Severity::Warning } else { Severity::Note };
-        findings.add(severity, "archive-lifecycle", name, finding, see.clone());
+        findings.add(severity, "archive-lifecycle", name, finding, see(bucket));
     }
-    let Some(control) = &bucket.control else { return };
-    for (what, key, meaning) in [
+}
+
+/// When what lies below the control prefix ends.
+fn control(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
+    let (name, control) = (bucket.name.as_str(), bucket.prefix.as_str());
+    for (check, key, meaning) in [
         (
-            "replays",
+            "archive-replays-expire",
             format!("{control}/replays/"),
             "then letters are sent once more that a replay has sent already",
         ),
-        ("orders", format!("{control}/orders.json"), "then letters that are held go on"),
+        ("archive-orders-expire", format!("{control}/orders.json"), "then letters that are held go on"),
     ] {
-        for rule in rules.iter().filter(|rule| covers(rule, &key)) {
+        for rule in rules.iter().filter(|rule| touches(rule, &key)) {
             let finding = format!("Its lifecycle rule {} ends what lies below {key}: {meaning}.", rule.id);
-            let check = if what == "replays" { "archive-replays-expire" } else { "archive-orders-expire" };
-            findings.add(Severity::Error, check, name, finding, see.clone());
+            findings.add(Severity::Error, check, name, finding, see(bucket));
         }
     }
     let waiting = format!("{control}/waiting/");
     if !rules.iter().any(|rule| covers(rule, &waiting) && !rule.is_narrower) {
         let finding =
             format!("No lifecycle rule ends the list of waiting letters, {waiting}: it grows, and costs.");
-        findings.add(Severity::Note, "archive-waiting-list", name, finding, see);
+        findings.add(Severity::Note, "archive-waiting-list", name, finding, see(bucket));
     }
 }
 
-/// Whether a rule ends what has such a key.
+/// Whether a rule ends all that has a key beginning so.
 fn covers(rule: &Expiry, key: &str) -> bool {
     key.starts_with(&rule.prefix)
+}
+
+/// Whether a rule ends anything that has a key beginning so.
+fn touches(rule: &Expiry, key: &str) -> bool {
+    covers(rule, key) || rule.prefix.starts_with(key)
 }

@@ -94,6 +94,17 @@ fn expiry(id: &str, prefix: &str, days: i32) -> Expiry {
     Expiry { id: id.to_owned(), prefix: prefix.to_owned(), is_narrower: false, days: Some(days) }
 }
 
+fn a_bucket(name: &str, prefix: &str) -> Bucket {
+    Bucket {
+        name: name.to_owned(),
+        prefix: prefix.to_owned(),
+        encryption: Ok(Some("AES256".to_owned())),
+        is_versioned: Ok(true),
+        is_private: Ok(true),
+        lifecycle: Ok(vec![expiry("list", "dead-letters-control/waiting/", 1)]),
+    }
+}
+
 /// What the template makes, with one subscription.
 fn healthy() -> Setup {
     let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
@@ -124,16 +135,9 @@ fn healthy() -> Setup {
             foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
             ..Subscriptions::default()
         }),
-        archive: Some(Bucket {
-            name: "graveyard".to_owned(),
-            prefix: "dead-letters".to_owned(),
-            control: Some("dead-letters-control".to_owned()),
-            encryption: Ok(Some("AES256".to_owned())),
-            is_versioned: Ok(true),
-            is_private: Ok(true),
-            lifecycle: Ok(vec![expiry("list", "dead-letters-control/waiting/", 1)]),
-            conditional: Some(Ok(true)),
-        }),
+        archive: Some(a_bucket("graveyard", "dead-letters")),
+        control: Some(a_bucket("graveyard", "dead-letters-control")),
+        conditional: Some(Ok(true)),
         orders: Some(Ok(vec![order(1, Some(3))])),
         waiting: Some(Ok(vec![waits(2)])),
         grants: Ok(vec![grant(Decision::Allowed, Some(Ok(None)))]),
@@ -201,8 +205,10 @@ fn all(setup: &mut Setup) -> &mut Vec<Subscription> {
     &mut setup.subscriptions.as_mut().unwrap().all
 }
 
-fn bucket(setup: &mut Setup) -> &mut Bucket {
-    setup.archive.as_mut().unwrap()
+/// Changes the bucket in which archive and control prefix lie both.
+fn in_bucket(setup: &mut Setup, change: impl Fn(&mut Bucket)) {
+    change(setup.archive.as_mut().unwrap());
+    change(setup.control.as_mut().unwrap());
 }
 
 #[test]
@@ -390,29 +396,21 @@ fn what_cannot_be_asked_of_subscriptions_is_told() {
 
 #[test]
 fn the_archive_is_looked_at() {
-    let of = |change: fn(&mut Bucket)| found(|it| change(bucket(it)));
+    let of = |change: fn(&mut Bucket)| found(|it| in_bucket(it, change));
     assert_eq!(of(|it| it.encryption = Ok(None)), [(Warning, "archive-encryption")]);
     assert_eq!(of(|it| it.is_versioned = Ok(false)), [(Note, "archive-versions")]);
     assert_eq!(of(|it| it.is_private = Ok(false)), [(Warning, "archive-public")]);
-    assert_eq!(of(|it| it.conditional = Some(Ok(false))), [(Error, "archive-conditions")]);
-    assert_eq!(of(|it| it.conditional = None), []);
     assert_eq!(of(|it| it.lifecycle = Ok(Vec::new())), [(Note, "archive-waiting-list")]);
-    let rule = |prefix: &'static str, days: i32| {
-        found(|it| bucket(it).lifecycle.as_mut().unwrap().push(expiry("rule", prefix, days)))
-    };
-    assert_eq!(rule("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
-    assert_eq!(rule("dead-letters/", 365), [(Note, "archive-lifecycle")]);
-    assert_eq!(rule("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
-    assert_eq!(rule("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
-    assert_eq!(rule("something-else/", 1), []);
-    assert_eq!(rule("", 1).len(), 3, "a rule of the whole bucket ends all of it");
+    assert_eq!(found(|it| it.conditional = Some(Ok(false))), [(Error, "archive-conditions")]);
+    assert_eq!(found(|it| it.conditional = None), []);
     let unknown = found(|it| {
-        let bucket = bucket(it);
-        bucket.encryption = denied("s3:GetEncryptionConfiguration");
-        bucket.is_versioned = denied("s3:GetBucketVersioning");
-        bucket.is_private = denied("s3:GetBucketPublicAccessBlock");
-        bucket.lifecycle = denied("s3:GetLifecycleConfiguration");
-        bucket.conditional = Some(denied("s3:PutObject"));
+        in_bucket(it, |bucket| {
+            bucket.encryption = denied("s3:GetEncryptionConfiguration");
+            bucket.is_versioned = denied("s3:GetBucketVersioning");
+            bucket.is_private = denied("s3:GetBucketPublicAccessBlock");
+            bucket.lifecycle = denied("s3:GetLifecycleConfiguration");
+        });
+        it.conditional = Some(denied("s3:PutObject"));
     });
     assert!(unknown.len() == 5 && unknown.iter().all(|(severity, _)| *severity == CannotTell), "{unknown:?}");
     let in_queue = found(|it| {
@@ -420,6 +418,54 @@ fn the_archive_is_looked_at() {
         it.function.settings = Ok(settings(&[("ARCHIVE", WORKER)]));
     });
     assert_eq!(in_queue, [(Note, "archive")]);
+}
+
+#[test]
+fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
+    let rule = |prefix: &'static str, days: i32| {
+        found(|it| {
+            in_bucket(it, |bucket| {
+                bucket.lifecycle.as_mut().unwrap().push(expiry("rule", prefix, days));
+            });
+        })
+    };
+    assert_eq!(rule("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
+    assert_eq!(rule("dead-letters/", 365), [(Note, "archive-lifecycle")]);
+    assert_eq!(rule("dead-letters/queue=orders-dlq/", 1), [(Warning, "archive-lifecycle")]);
+    assert_eq!(rule("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
+    assert_eq!(rule("dead-letters-control/replays/queues/", 365), [(Error, "archive-replays-expire")]);
+    assert_eq!(rule("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
+    assert_eq!(rule("something-else/", 1), []);
+    assert_eq!(rule("", 1).len(), 3, "a rule of the whole bucket ends all of it");
+    let of_one_day = found(|it| {
+        let rules = vec![expiry("part", "dead-letters-control/waiting/letters/2026", 1)];
+        it.control.as_mut().unwrap().lifecycle = Ok(rules);
+    });
+    assert_eq!(of_one_day, [(Note, "archive-waiting-list")], "a part of the list is not the list");
+}
+
+#[test]
+fn a_control_prefix_in_another_bucket_is_looked_at_there() {
+    let there = |change: fn(&mut Bucket)| {
+        found(|it| {
+            let mut control = a_bucket("desk", "orders-control");
+            control.lifecycle = Ok(vec![expiry("list", "orders-control/waiting/", 1)]);
+            change(&mut control);
+            it.control = Some(control);
+        })
+    };
+    assert_eq!(there(|_| {}), []);
+    let ends =
+        |it: &mut Bucket| it.lifecycle.as_mut().unwrap().push(expiry("rule", "orders-control/replays/", 9));
+    assert_eq!(there(ends), [(Error, "archive-replays-expire")]);
+    assert_eq!(there(|it| it.is_private = Ok(false)), [(Warning, "archive-public")]);
+    let unread = |it: &mut Bucket| it.lifecycle = denied("s3:GetLifecycleConfiguration");
+    assert_eq!(there(unread), [(CannotTell, "archive-lifecycle")]);
+    let nowhere = found(|it| {
+        it.control = None;
+        it.conditional = Some(Err(Untold { call: "--write-test", why: "there is none".to_owned() }));
+    });
+    assert_eq!(nowhere, [(CannotTell, "archive-conditions")]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The bucket of the archive.
+//! The buckets of the archive and of the control prefix.
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
@@ -7,28 +7,37 @@ use aws_sdk_s3::types::{BucketVersioningStatus, ExpirationStatus, LifecycleRule}
 
 use super::untold;
 use crate::console::Console;
-use crate::doctor::setup::{Bucket, Expiry, Told};
+use crate::doctor::setup::{Bucket, Expiry, Told, Untold};
 use sns_redrive::clients::is_condition;
 use sns_redrive::settings::{ArchiveAt, Settings};
 
-/// Reads the bucket; none where the archive is no bucket.
-pub(super) async fn read(
-    s3: &Client,
-    settings: Option<&Settings>,
-    with_write_test: bool,
-    console: &mut Console,
-) -> Option<Bucket> {
-    let settings = settings?;
-    let ArchiveAt::S3 { bucket: name, prefix } = &settings.archive else { return None };
-    let control = settings.control.as_ref().filter(|control| control.bucket == *name);
-    let control = control.map(|control| control.prefix.clone());
-    let conditional = if with_write_test {
-        let place = control.as_ref().map_or_else(|| format!("{prefix}-control"), Clone::clone);
-        Some(writes(s3, name, &place, console).await)
-    } else {
-        None
+/// Reads the bucket of the archive, and that of the control prefix; none where there is none.
+pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bucket>, Option<Bucket>) {
+    let Some(settings) = settings else { return (None, None) };
+    let archive = match &settings.archive {
+        ArchiveAt::S3 { bucket: name, prefix } => Some(bucket(s3, name, prefix).await),
+        ArchiveAt::Queue(_) => None,
     };
-    Some(Bucket {
+    let control = match (&settings.control, &archive) {
+        (None, _) => None,
+        (Some(control), Some(archive)) if archive.name == control.bucket => {
+            Some(Bucket { prefix: control.prefix.clone(), ..archive.clone() })
+        }
+        (Some(control), _) => Some(bucket(s3, &control.bucket, &control.prefix).await),
+    };
+    (archive, control)
+}
+
+/// Tests whether the bucket of the control prefix keeps conditions.
+pub(super) async fn test(s3: &Client, control: Option<&Bucket>, console: &mut Console) -> Told<bool> {
+    match control {
+        Some(control) => writes(s3, &control.name, &control.prefix, console).await,
+        None => Err(Untold { call: "--write-test", why: "no control prefix is known".to_owned() }),
+    }
+}
+
+async fn bucket(s3: &Client, name: &str, prefix: &str) -> Bucket {
+    Bucket {
         encryption: encryption(s3, name).await,
         is_versioned: s3
             .get_bucket_versioning()
@@ -39,11 +48,9 @@ pub(super) async fn read(
             .map_err(|error| untold("s3:GetBucketVersioning", &error)),
         is_private: private(s3, name).await,
         lifecycle: lifecycle(s3, name).await,
-        name: name.clone(),
-        prefix: prefix.clone(),
-        control,
-        conditional,
-    })
+        name: name.to_owned(),
+        prefix: prefix.to_owned(),
+    }
 }
 
 /// An answer that S3 gives as an error where there is none.

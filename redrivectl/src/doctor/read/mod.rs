@@ -57,7 +57,11 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         None => None,
     };
     let subscriptions = subscriptions::read(&clients.sns, &queues, console).await;
-    let archive = archive::read(&clients.s3, function.settings(), args.write_test, console).await;
+    let (archive, control) = archive::read(&clients.s3, function.settings()).await;
+    let conditional = match args.write_test {
+        true => Some(archive::test(&clients.s3, control.as_ref(), console).await),
+        false => None,
+    };
     let (orders, waiting) = letters::read(&clients.s3, function.settings(), console).await;
     let mut setup = Setup {
         now: console.clock.now(),
@@ -68,6 +72,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         requeue,
         subscriptions,
         archive,
+        control,
+        conditional,
         orders,
         waiting,
         grants: Ok(Vec::new()),
