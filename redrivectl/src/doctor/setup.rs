@@ -185,11 +185,13 @@ pub(crate) struct Grant {
 }
 
 /// What IAM's simulation says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,
     /// Nothing allows it.
     NotAllowed,
     /// Something denies it.
     Denied,
+    /// It depends on something that only the real call has, or that is not asked: in words.
+    Unclear(String),
 }

@@ -26,6 +26,11 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
         .map(|told| told.as_ref().map(|text| Policy::of(text.as_deref().unwrap_or(""))));
     let mend = mend(action);
     match (decision, own) {
+        (Decision::Unclear(why), _) => {
+            let finding =
+                format!("Whether the function's role may {action}, {for_what}, nobody here can say: {why}.");
+            findings.add(Severity::CannotTell, CHECK, resource, finding, "");
+        }
         (Decision::Denied, _) => {
             let finding = format!("A policy denies {action} to the function's role, {for_what}.");
             findings.add(Severity::Error, CHECK, resource, finding, mend);

@@ -538,8 +538,9 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
         (Decision::NotAllowed, policy("Allow"), Some(CannotTell)),
         (Decision::NotAllowed, unread(), Some(CannotTell)),
         (Decision::Denied, policy("Allow"), Some(Error)),
+        (Decision::Unclear("it depends on aws:SourceVpc".to_owned()), None, Some(CannotTell)),
     ] {
-        let found = with(grant(decision, own.clone()));
+        let found = with(grant(decision.clone(), own.clone()));
         let expected: Vec<_> = severity.map(|severity| (severity, "grant")).into_iter().collect();
         assert_eq!(found, expected, "{decision:?} {own:?}");
     }
