@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::LONGEST_RETENTION;
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Setup, Waiting};
 use crate::text::{brief, count, utc};
@@ -57,10 +56,15 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 /// Letters that their queue does not keep for another day.
 fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     let mut soon: BTreeMap<(&str, &str), (u64, Timestamp)> = BTreeMap::new();
+    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
     for letter in waiting {
-        let queue = setup.queues.iter().find(|queue| queue.arn.as_str() == letter.queue);
-        let Some(queue) = queue else { continue };
-        let retention = queue.number("MessageRetentionPeriod").unwrap_or(LONGEST_RETENTION);
+        let mut own = setup.queues.iter().chain(&setup.requeue);
+        let queue = own.find(|queue| queue.arn.as_str() == letter.queue);
+        let retention = queue.and_then(|queue| Some((queue, queue.number("MessageRetentionPeriod")?)));
+        let Some((queue, retention)) = retention else {
+            *unknown.entry(letter.queue.as_str()).or_default() += 1;
+            continue;
+        };
         let kept = SignedDuration::from_secs(i64::try_from(retention).unwrap_or(i64::MAX));
         let expires = letter.since.saturating_add(kept).unwrap_or(Timestamp::MAX);
         // A queue that keeps nothing for longer has nothing else.
@@ -71,6 +75,15 @@ fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
         let (letters, first) = soon.entry((queue.arn.resource(), target)).or_insert((0, expires));
         *letters += 1;
         *first = expires.min(*first);
+    }
+    for (queue, letters) in unknown {
+        let finding = format!(
+            "Nobody can say when {} on the list of waiting letters {}: how long this queue keeps letters is not known.",
+            count(letters, "letter"),
+            if letters == 1 { "expires" } else { "expire" }
+        );
+        let name = queue.rsplit(':').next().unwrap_or(queue);
+        findings.add(Severity::CannotTell, "letters-expire", name, finding, "");
     }
     for ((queue, target), (letters, first)) in soon {
         let finding = format!(

@@ -220,7 +220,8 @@ fn a_healthy_deployment_has_no_finding() {
 fn mappings_are_looked_at() {
     let first = |change: fn(&mut Mapping)| found(|it| change(&mut mappings(it)[0]));
     assert_eq!(found(|it| drop(mappings(it).remove(0))), [(Error, "mapping-missing")]);
-    assert_eq!(found(|it| it.queues.clear()), [(Error, "mapping-missing")]);
+    let without_queues = found(|it| (it.queues, it.waiting) = (Vec::new(), None));
+    assert_eq!(without_queues, [(Error, "mapping-missing")]);
     assert_eq!(first(|it| it.is_partial = false), [(Error, "mapping-partial-answers")]);
     assert_eq!(first(|it| it.filters = 1), [(Error, "mapping-filters")]);
     assert_eq!(first(|it| it.state = "Disabled".to_owned()), [(Error, "mapping-state")]);
@@ -246,7 +247,7 @@ fn queues_are_looked_at() {
     let conditional = lets_sns_in(TOPIC).replace("aws:SourceArn", "aws:SourceOrgID");
     assert_eq!(with("Policy", &conditional), [(CannotTell, "queue-policy")]);
     let unknown = found(|it| it.queues[0].attributes = denied("sqs:GetQueueAttributes"));
-    assert_eq!(unknown, [(CannotTell, "queue")]);
+    assert_eq!(unknown, [(CannotTell, "queue"), (CannotTell, "letters-expire")]);
 }
 
 #[test]
@@ -511,6 +512,13 @@ fn orders_and_waiting_letters_are_looked_at() {
     let waiting = |waiting: Vec<Waiting>| found(|it| it.waiting = Some(Ok(waiting)));
     assert_eq!(waiting(vec![waits(12)]), []);
     assert_eq!(waiting(vec![waits(13), waits(13)]), [(Warning, "letters-expire")]);
+    let elsewhere = |queue: &str| waiting(vec![Waiting { queue: queue.to_owned(), ..waits(13) }]);
+    assert_eq!(elsewhere(REQUEUE), [(Warning, "letters-expire")]);
+    assert_eq!(elsewhere(WORKER), [(CannotTell, "letters-expire")], "no queue that was read");
+    let unread = found(|it| {
+        it.queues[0].attributes = Ok(BTreeMap::from([("VisibilityTimeout".to_owned(), "180".to_owned())]))
+    });
+    assert!(unread.contains(&(CannotTell, "letters-expire")), "{unread:?}");
     let unknown = found(|it| {
         it.orders = Some(denied("s3:GetObject"));
         it.waiting = Some(denied("s3:GetObject"));
