@@ -38,7 +38,7 @@ pub(crate) struct Setup {
     /// The dead-letter queues.
     pub(crate) queues: Vec<Queue>,
     pub(crate) requeue: Option<Queue>,
-    /// Subscriptions that name one of the queues, or whose topic has one that does.
+    /// Subscriptions that name one of the queues, whose topic has one that does, or that deliver into one of the queues.
     pub(crate) subscriptions: Told<Subscriptions>,
     /// None where it is no bucket.
     pub(crate) archive: Option<Bucket>,

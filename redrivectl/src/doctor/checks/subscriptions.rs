@@ -37,6 +37,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             one(setup, queue, subscription, findings);
         }
     }
+    into_own(setup, subscriptions, findings);
     without_queue(setup, subscriptions, findings);
     unknown(setup, subscriptions, findings);
 }
@@ -133,7 +134,7 @@ fn finds(rule: &Rule, subscription: &Subscription, only: Access) -> Access {
 }
 
 fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut Findings) {
-    let Subscription { arn, topic, protocol, endpoint, filter, .. } = subscription;
+    let Subscription { arn, topic, protocol, filter, .. } = subscription;
     if OF_SNS_ALONE.contains(&protocol.as_str()) {
         let finding = format!(
             "Its protocol is {protocol}, by which only SNS can deliver: its letters go to the archive, unless a rule sends \
@@ -159,12 +160,6 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
         let mend = "a dead-letter queue of the topic's kind";
         findings.add(Severity::Error, "subscription-kind", arn, finding, mend);
     }
-    let own = setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint);
-    if own {
-        let finding = "It delivers into a queue of the function: every message is taken for a letter.";
-        let mend = format!("aws sns unsubscribe --subscription-arn {arn}");
-        findings.add(Severity::Error, "subscription-endpoint", arn, finding, mend);
-    }
     if let Some(filter) = filter
         && serde_json::from_str::<Value>(filter).is_ok_and(|filter| !filter[MARK_ATTRIBUTE].is_null())
     {
@@ -177,13 +172,26 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
     }
 }
 
+/// Subscriptions that deliver into a queue of the function, whatever they name for their dead letters.
+fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+    for Subscription { arn, endpoint, .. } in &subscriptions.all {
+        if setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint) {
+            let finding = "It delivers into a queue of the function: every message is taken for a letter.";
+            let mend = format!("aws sns unsubscribe --subscription-arn {arn}");
+            findings.add(Severity::Error, "subscription-endpoint", arn, finding, mend);
+        }
+    }
+}
+
 /// Subscriptions of the same topics that name no dead-letter queue at all.
 fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+    let names_own = |it: &Subscription| {
+        setup.queues.iter().any(|queue| it.dead_letters.as_deref() == Some(queue.arn.as_str()))
+    };
     for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
         let arn = &subscription.arn;
-        let of_topic = |it: &&Subscription| it.topic == subscription.topic && it.dead_letters.is_some();
-        let queue = subscriptions.all.iter().find(of_topic).and_then(|it| it.dead_letters.clone());
-        let queue = queue.or_else(|| setup.queues.first().map(|queue| queue.arn.to_string()));
+        let other = subscriptions.all.iter().find(|it| it.topic == subscription.topic && names_own(it));
+        let Some(queue) = other.map(|it| it.dead_letters.clone()) else { continue };
         let mend = queue.map_or_else(String::new, |queue| {
             format!(
                 "aws sns set-subscription-attributes --subscription-arn {arn} --attribute-name RedrivePolicy \

@@ -303,6 +303,14 @@ fn subscriptions_are_looked_at() {
     }
     assert_eq!(one(|it| it.protocol = "https".to_owned()), []);
     assert_eq!(one(|it| it.endpoint = DLQ.to_owned()), [(Error, "subscription-endpoint")]);
+    for endpoint in [DLQ, REQUEUE] {
+        let of_another_topic = found(|it| {
+            let other = subscription("arn:aws:sns:eu-central-1:123456789012:bills:1");
+            let (topic, endpoint) = (format!("{TOPIC}-bills"), endpoint.to_owned());
+            all(it).push(Subscription { topic, endpoint, dead_letters: None, ..other });
+        });
+        assert_eq!(of_another_topic, [(Error, "subscription-endpoint")]);
+    }
     let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
     assert_eq!(one(filter), [(Warning, "subscription-filter")]);
     assert_eq!(one(|it| it.filter = Some(r#"{"tenant":["gold"]}"#.to_owned())), []);

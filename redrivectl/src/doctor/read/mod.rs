@@ -56,7 +56,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         Some(arn) => Some(queues::read(&clients.sqs, arn, true).await),
         None => None,
     };
-    let subscriptions = subscriptions::read(&clients.sns, &queues, console).await;
+    let subscriptions = subscriptions::read(&clients.sns, &queues, requeue.as_ref(), console).await;
     let (archive, control) = archive::read(&clients.s3, function.settings()).await;
     let conditional = match args.write_test {
         true => Some(archive::test(&clients.s3, control.as_ref(), console).await),

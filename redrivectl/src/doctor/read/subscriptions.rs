@@ -18,10 +18,12 @@ const AHEAD: usize = 2;
 /// A subscription that is not confirmed has this in the place of an ARN, one that is gone the other.
 const NO_ARN: [&str; 2] = ["PendingConfirmation", "Deleted"];
 
-/// Reads the subscriptions that name one of these queues, and all others of their topics.
+/// Reads the subscriptions that name one of these queues, all others of their topics, and those that deliver into one of
+/// these queues or into the requeue.
 pub(super) async fn read(
     sns: &aws_sdk_sns::Client,
     queues: &[Queue],
+    requeue: Option<&Queue>,
     console: &mut Console,
 ) -> Told<Subscriptions> {
     let mut found = Subscriptions::default();
@@ -52,14 +54,23 @@ pub(super) async fn read(
         }
     }
     drop(screen);
+    let topics = kept(&mut all, queues, requeue);
+    found.all = all;
+    found.foreign = foreign(sns, topics, &arns).await;
+    Ok(found)
+}
+
+/// Keeps the subscriptions that matter, and returns the topics of those that name one of the queues.
+fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) -> BTreeSet<String> {
     let is_own = |it: &&Subscription| {
         it.dead_letters.as_ref().is_some_and(|named| queues.iter().any(|queue| queue.arn.as_str() == named))
     };
     let topics: BTreeSet<String> = all.iter().filter(is_own).map(|it| it.topic.clone()).collect();
-    all.retain(|it| topics.contains(&it.topic));
-    found.all = all;
-    found.foreign = foreign(sns, topics, &arns).await;
-    Ok(found)
+    all.retain(|it| {
+        let comes_in = queues.iter().chain(requeue).any(|queue| queue.arn.as_str() == it.endpoint);
+        comes_in || topics.contains(&it.topic)
+    });
+    topics
 }
 
 async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
@@ -105,4 +116,39 @@ async fn foreign(
         foreign.insert(topic, number);
     }
     foreign
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscriptions_that_deliver_into_a_queue_of_the_function_are_kept() {
+        let queue = |name: &str| Queue {
+            arn: format!("arn:aws:sqs:eu-central-1:123456789012:{name}").parse().unwrap(),
+            attributes: Ok(BTreeMap::new()),
+            tags: None,
+        };
+        let (queues, requeue) = ([queue("dlq")], queue("requeue"));
+        let subscription = |topic: &str, endpoint: &str, names: Option<&str>| Subscription {
+            arn: format!("{topic}:{endpoint}"),
+            topic: topic.to_owned(),
+            protocol: "sqs".to_owned(),
+            endpoint: queue(endpoint).arn.to_string(),
+            dead_letters: names.map(|name| queue(name).arn.to_string()),
+            is_raw: false,
+            filter: None,
+        };
+        let mut all = vec![
+            subscription("orders", "worker", Some("dlq")),
+            subscription("orders", "audit", None),
+            subscription("bills", "dlq", None),
+            subscription("alarms", "requeue", None),
+            subscription("others", "worker", Some("another")),
+        ];
+        let topics = kept(&mut all, &queues, Some(&requeue));
+        assert_eq!(topics, BTreeSet::from(["orders".to_owned()]));
+        let arns: Vec<_> = all.iter().map(|it| it.arn.as_str()).collect();
+        assert_eq!(arns, ["orders:worker", "orders:audit", "bills:dlq", "alarms:requeue"]);
+    }
 }
