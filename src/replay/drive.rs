@@ -269,8 +269,8 @@ impl<'r> Drive<'r> {
     }
 
     /// Learns from the ledgers what came of the units of the stage under way: whoever was at work on them may have died
-    /// before telling it, or be at work still.
-    async fn learn(&self) -> Result<(), ReplayError> {
+    /// before telling it, or be at work still. What it may have sent counts as gone just now.
+    pub(super) async fn learn(&self) -> Result<(), ReplayError> {
         let id = self.with(|progress| progress.state.id.clone());
         let store = &self.replay.kept.store;
         let units = self.parts().into_iter().flatten().map(|task| task.unit);
@@ -278,10 +278,11 @@ impl<'r> Drive<'r> {
             Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
         };
         let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
-        let mut learned = Units::new();
+        let (mut learned, mut in_doubt) = (Units::new(), 0);
         while let Some(ledger) = read.next().await {
             let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
             let Some(entry) = ledger.entry(&id) else { continue };
+            in_doubt += entry.in_doubt();
             match &entry.done {
                 Some(counts) => learned.ahead.insert(unit as u64, counts.clone()),
                 None => learned.partly.insert(unit as u64, entry.counts()),
@@ -289,7 +290,7 @@ impl<'r> Drive<'r> {
         }
         drop(read);
         let now = self.replay.kept.clock.now();
-        self.with(|progress| progress.learn(learned, now));
+        self.with(|progress| progress.learn(learned, in_doubt, now));
         Ok(())
     }
 

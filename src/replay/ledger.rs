@@ -175,6 +175,11 @@ impl Entry {
         Counts { sent, refused, repeated: self.repeated, ..Counts::default() }
     }
 
+    /// Letters that it may have sent.
+    pub(super) fn in_doubt(&self) -> u64 {
+        self.sending.len() as u64
+    }
+
     /// Letters that are behind this replay.
     pub(super) fn handled(&self) -> u64 {
         (self.sent.len() + self.refused.len()) as u64

@@ -109,13 +109,13 @@ impl Progress {
         }
     }
 
-    /// Takes what was learned of all units of the stage; what nobody knew of has gone until now.
-    pub(super) fn learn(&mut self, learned: Units, now: Timestamp) {
+    /// Takes what was learned of all units of the stage; what nobody knew of has gone until now, and what is in doubt may have.
+    pub(super) fn learn(&mut self, learned: Units, in_doubt: u64, now: Timestamp) {
         let before = self.counts().sent;
         self.units.partly = learned.partly;
         self.units.ahead.extend(learned.ahead);
         self.advance();
-        self.lately.push_back((now, self.counts().sent.saturating_sub(before)));
+        self.lately.push_back((now, self.counts().sent.saturating_sub(before) + in_doubt));
     }
 
     /// The units that are behind it, but not with all before them.

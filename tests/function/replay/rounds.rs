@@ -467,6 +467,18 @@ async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
 }
 
+/// What it has sent is on its way, and nobody has noted it.
+#[tokio::test(start_paused = true)]
+async fn a_lane_whose_function_dies_is_not_taken_for_letters_that_wait_too_long() {
+    for nth in 0..5 {
+        let world = World { stay: true, ..hours(12) };
+        world.no_faults();
+        let machine = Machine { fates: vec![Fate::Dies(nth)], ..Machine::new(&world, 2) };
+        let state = machine.begin(json!({ "ramp": [100], "settleSeconds": 600 })).await.unwrap();
+        assert_eq!((state.status, state.counts.sent), (Status::Done, 1200), "{nth}: {:?}", state.because);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends_the_replay() {
     let world = hours(6);
