@@ -31,6 +31,8 @@ impl Untold {
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) now: Timestamp,
+    /// Whether the outputs of the stack could be read, where one is named.
+    pub(crate) stack: Told<()>,
     /// The version of the template, where a stack is named.
     pub(crate) template: Option<Told<Option<String>>>,
     pub(crate) function: Function,

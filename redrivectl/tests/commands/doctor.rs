@@ -299,6 +299,13 @@ async fn without_a_function_there_is_nothing_to_look_at() {
 }
 
 #[tokio::test]
+async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
+    let args = ["--function", "orders", "--stack", "bills", "--json"];
+    let ran = doctor(&account(), Deployment::new(), &args).await;
+    assert!(ran.out.contains("cannotTell") && ran.out.contains("\"stack\""), "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
     let cloud = account();
     cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");

@@ -52,6 +52,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             format!("aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow");
         findings.add(Severity::Error, "function-recursion", name, finding, mend);
     }
+    findings.told("stack", name, "which queues its stack has", &setup.stack);
     reserved(function, findings);
     settings(function, findings);
     version(setup, findings);

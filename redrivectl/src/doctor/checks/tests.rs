@@ -112,6 +112,7 @@ fn healthy() -> Setup {
     let requeue = queue(REQUEUE, &[("Policy", denies_all_but(&[ROLE])), ("RedriveAllowPolicy", moves)]);
     Setup {
         now: now(),
+        stack: Ok(()),
         template: Some(Ok(Some(env!("CARGO_PKG_VERSION").to_owned()))),
         function: Function {
             name: "orders".to_owned(),
@@ -506,6 +507,7 @@ fn the_function_is_looked_at() {
     assert_eq!(of_template(Some(Ok(None))), [(CannotTell, "function-version")]);
     assert_eq!(of_template(Some(Ok(Some("0.0.9".to_owned())))), [(Warning, "function-version")]);
     assert_eq!(of_template(Some(Ok(Some("999.0.0".to_owned())))), [(Note, "function-version")]);
+    assert_eq!(found(|it| it.stack = denied("cloudformation:DescribeStacks")), [(CannotTell, "stack")]);
     let unknown = of_template(Some(denied("cloudformation:GetTemplateSummary")));
     assert_eq!(unknown, [(CannotTell, "function-version")]);
 }

@@ -39,15 +39,15 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     };
     let (function, arn) = function::read(&clients.lambda, &name).await?;
     let mappings = function::mappings(&clients.lambda, &name).await;
-    let requeue = function.settings().and_then(|settings| settings.requeue.clone());
-    let of_stack = console.stack.output("DeadLetterQueueArn").ok().flatten();
-    let sources = mappings.iter().flatten().map(|mapping| mapping.source.clone());
-    let mut arns: Vec<Arn> = Vec::new();
-    for arn in sources.chain(of_stack).filter_map(|arn| arn.parse::<Arn>().ok()) {
-        if arn.kind() == ArnKind::Queue && Some(&arn) != requeue.as_ref() && !arns.contains(&arn) {
-            arns.push(arn);
+    let sources = mappings.iter().flatten().map(|mapping| mapping.source.as_str());
+    let (of_stack, stack) = match outputs(console) {
+        Ok(outputs) => (outputs, Ok(())),
+        Err(failed) => {
+            let call = "cloudformation:DescribeStacks";
+            (Outputs::default(), Err(Untold { call, why: failed.to_string() }))
         }
-    }
+    };
+    let (arns, requeue) = queues_of(function.settings().map(|it| it.requeue.as_ref()), sources, &of_stack);
     let mut queues = Vec::new();
     for arn in arns {
         queues.push(queues::read(&clients.sqs, arn, false).await);
@@ -65,6 +65,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     let (orders, waiting) = letters::read(&clients.s3, function.settings(), console).await;
     let mut setup = Setup {
         now: console.clock.now(),
+        stack,
         template,
         function,
         mappings,
@@ -82,7 +83,61 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     Ok(setup)
 }
 
+/// The queues that the outputs of a stack name; none where no stack is named.
+#[derive(Debug, Default)]
+struct Outputs {
+    dead_letters: Option<String>,
+    requeue: Option<String>,
+}
+
+fn outputs(console: &Console) -> Result<Outputs, Failed> {
+    let output = |name| console.stack.output(name);
+    Ok(Outputs { dead_letters: output("DeadLetterQueueArn")?, requeue: output("RequeueArn")? })
+}
+
+/// The dead-letter queues and the requeue. `settled` is the requeue of the settings, where they are known; where they are not,
+/// only the stack knows it.
+fn queues_of<'a>(
+    settled: Option<Option<&Arn>>,
+    sources: impl Iterator<Item = &'a str>,
+    stack: &'a Outputs,
+) -> (Vec<Arn>, Option<Arn>) {
+    let queue = |text: &str| text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
+    let of_stack = || stack.requeue.as_deref().and_then(queue);
+    let requeue = settled.map_or_else(of_stack, |settled| settled.cloned());
+    let mut queues: Vec<Arn> = Vec::new();
+    for arn in sources.chain(stack.dead_letters.as_deref()).filter_map(queue) {
+        if Some(&arn) != requeue.as_ref() && !queues.contains(&arn) {
+            queues.push(arn);
+        }
+    }
+    (queues, requeue)
+}
+
 /// A call that failed.
 fn untold<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> Untold {
     Untold { call, why: failure_of_call(error).code }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+
+    #[test]
+    fn without_settings_the_stack_says_which_queue_is_the_requeue() {
+        let [dlq, requeue]: [Arn; 2] = [DLQ, REQUEUE].map(|arn| arn.parse().unwrap());
+        let stack = Outputs { dead_letters: Some(DLQ.to_owned()), requeue: Some(REQUEUE.to_owned()) };
+        let sources = || [DLQ, REQUEUE].into_iter();
+        let both = (vec![dlq.clone()], Some(requeue.clone()));
+        assert_eq!(queues_of(None, sources(), &stack), both);
+        assert_eq!(queues_of(Some(Some(&requeue)), sources(), &Outputs::default()), both);
+        assert_eq!(
+            queues_of(Some(None), sources(), &stack),
+            (vec![dlq, requeue], None),
+            "the settings know better"
+        );
+    }
 }
