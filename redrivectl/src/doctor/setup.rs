@@ -146,11 +146,19 @@ pub(crate) struct Subscription {
 pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) prefix: String,
-    /// The algorithm of the default encryption.
-    pub(crate) encryption: Told<Option<String>>,
+    /// The default encryption.
+    pub(crate) encryption: Told<Option<Encryption>>,
     pub(crate) is_versioned: Told<bool>,
     pub(crate) is_private: Told<bool>,
     pub(crate) lifecycle: Told<Vec<Expiry>>,
+}
+
+/// How a bucket encrypts what comes without a wish of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Encryption {
+    pub(crate) algorithm: String,
+    /// The key, where one was chosen.
+    pub(crate) key: Option<String>,
 }
 
 /// A lifecycle rule that is in force and ends objects.

@@ -87,6 +87,8 @@ fn mend(action: &str) -> &'static str {
         "sqs:SendMessage" => "name it in the stack's parameter TargetQueueArns",
         "lambda:InvokeFunction" => "name it in the stack's parameter TargetFunctionArns",
         "firehose:PutRecordBatch" => "name it in the stack's parameter TargetStreamArns",
+        "sns:ListSubscriptions" => "the stack's parameter DiscoverSubscription",
+        "sns:Publish" => "name it in the stack's parameter TargetTopicArns, or NoticeTopicArn",
         action if action.starts_with("kms:") => {
             "name it in the stack's parameter KmsKeyArn or TargetKmsKeyArns"
         }

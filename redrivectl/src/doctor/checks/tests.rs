@@ -8,8 +8,8 @@ use serde_json::json;
 use super::check;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
-    Bucket, Decision, Expiry, Function, Grant, Mapping, Queue, Setup, Subscription, Subscriptions, Told,
-    Untold, Waiting,
+    Bucket, Decision, Encryption, Expiry, Function, Grant, Mapping, Queue, Setup, Subscription,
+    Subscriptions, Told, Untold, Waiting,
 };
 use sns_redrive::policy::{Order, Orders};
 use sns_redrive::settings::{BadSettings, Settings};
@@ -98,7 +98,7 @@ fn a_bucket(name: &str, prefix: &str) -> Bucket {
     Bucket {
         name: name.to_owned(),
         prefix: prefix.to_owned(),
-        encryption: Ok(Some("AES256".to_owned())),
+        encryption: Ok(Some(Encryption { algorithm: "AES256".to_owned(), key: None })),
         is_versioned: Ok(true),
         is_private: Ok(true),
         lifecycle: Ok(vec![expiry("list", "dead-letters-control/waiting/", 1)]),

@@ -7,7 +7,7 @@ use aws_sdk_s3::types::{BucketVersioningStatus, ExpirationStatus, LifecycleRule}
 
 use super::untold;
 use crate::console::Console;
-use crate::doctor::setup::{Bucket, Expiry, Told, Untold};
+use crate::doctor::setup::{Bucket, Encryption, Expiry, Told, Untold};
 use sns_redrive::clients::is_condition;
 use sns_redrive::settings::{ArchiveAt, Settings};
 
@@ -66,13 +66,15 @@ fn or_none<T, E: ProvideErrorMetadata>(
     }
 }
 
-async fn encryption(s3: &Client, name: &str) -> Told<Option<String>> {
+async fn encryption(s3: &Client, name: &str) -> Told<Option<Encryption>> {
     let read = s3.get_bucket_encryption().bucket(name).send().await;
     let none = "ServerSideEncryptionConfigurationNotFoundError";
     let read = or_none("s3:GetEncryptionConfiguration", none, read)?;
     let rules = read.and_then(|read| read.server_side_encryption_configuration);
     let default = |rule: &aws_sdk_s3::types::ServerSideEncryptionRule| {
-        Some(rule.apply_server_side_encryption_by_default()?.sse_algorithm().as_str().to_owned())
+        let default = rule.apply_server_side_encryption_by_default()?;
+        let algorithm = default.sse_algorithm().as_str().to_owned();
+        Some(Encryption { algorithm, key: default.kms_master_key_id().map(str::to_owned) })
     };
     Ok(rules.and_then(|rules| rules.rules().iter().find_map(default)))
 }

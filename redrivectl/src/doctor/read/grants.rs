@@ -1,31 +1,19 @@
 //! What the function's role may do, by IAM's own simulation.
 //! <https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html>
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_iam::types::{
     ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType, ResourceSpecificResult,
 };
 use aws_sdk_s3::error::ProvideErrorMetadata;
 
+use super::needs::{Need, PREFIX, key, key_of_queue, keys_of_buckets, own, sending, sources, targets};
 use super::{queues, untold};
-use crate::doctor::setup::{Decision, Grant, Queue, Setup, Told, Untold};
+use crate::doctor::setup::{Decision, Grant, Setup, Told, Untold};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 use sns_redrive::settings::ArchiveAt;
-
-/// What the role must be allowed on one resource.
-struct Need {
-    resource: String,
-    actions: &'static [&'static str],
-    for_what: String,
-    own_policy: Option<Told<Option<String>>>,
-    /// The prefix that is listed.
-    prefix: Option<String>,
-}
-
-/// The condition key of that prefix.
-const PREFIX: &str = "s3:prefix";
 
 /// Asks IAM about everything that the function does. `function` is its ARN.
 pub(super) async fn read(
@@ -40,10 +28,16 @@ pub(super) async fn read(
     let mut needs = own(setup);
     needs.extend(places(clients, partition, setup).await);
     needs.extend(endpoints(clients, account, setup).await);
-    needs.extend(setup.queues.iter().chain(&setup.requeue).filter_map(key));
+    needs.extend(setup.queues.iter().chain(&setup.requeue).filter_map(key_of_queue));
+    needs.extend(function.iter().flat_map(|function| keys_of_buckets(setup, function)));
     let mut grants = Vec::new();
     for need in needs {
-        let decisions = ask(iam, &setup.function.role, &need).await;
+        let decisions = match &need.settled {
+            Some(settled) => {
+                Ok(need.actions.iter().map(|action| ((*action).to_owned(), settled.clone())).collect())
+            }
+            None => ask(iam, &setup.function.role, &need).await,
+        };
         if let Err(untold) = &decisions
             && untold.is_denied()
         {
@@ -76,73 +70,45 @@ pub(super) async fn read(
     Ok(grants)
 }
 
-/// The key of a queue, where it has one of its own. An alias stands for a key that only KMS knows.
-fn key(queue: &Queue) -> Option<Need> {
-    let key = queue.attribute("KmsMasterKeyId").filter(|key| !key.contains("alias/"))?;
-    let arn = &queue.arn;
-    let resource = if key.starts_with("arn:") {
-        key.to_owned()
-    } else {
-        format!("arn:{}:kms:{}:{}:key/{key}", arn.partition(), arn.region(), arn.account())
-    };
-    Some(Need {
-        resource,
-        actions: &["kms:GenerateDataKey", "kms:Decrypt"],
-        for_what: format!("for the queue {}", arn.resource()),
-        own_policy: Some(Err(Untold { call: "kms:GetKeyPolicy", why: "it is not asked".to_owned() })),
-        prefix: None,
-    })
-}
-
-/// The queues of the function.
-fn own(setup: &Setup) -> Vec<Need> {
-    const DRAIN: &[&str] =
-        &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
-    const FILL: &[&str] = &[
-        "sqs:SendMessage",
-        "sqs:ReceiveMessage",
-        "sqs:DeleteMessage",
-        "sqs:GetQueueAttributes",
-        "sqs:ChangeMessageVisibility",
-    ];
-    let need = |queue: &Queue, actions, for_what: &str| Need {
-        resource: queue.arn.to_string(),
-        actions,
-        for_what: for_what.to_owned(),
-        own_policy: Some(queue.attributes.clone().map(|mut it| it.remove("Policy"))),
-        prefix: None,
-    };
-    let queues = setup.queues.iter().map(|queue| need(queue, DRAIN, "to drain the dead-letter queue"));
-    let requeue = setup.requeue.iter().map(|queue| need(queue, FILL, "to put letters back"));
-    let asked = Need {
-        resource: "*".to_owned(),
-        actions: &["sns:GetSubscriptionAttributes"],
-        for_what: "to ask where a letter goes".to_owned(),
-        own_policy: None,
-        prefix: None,
-    };
-    queues.chain(requeue).chain([asked]).collect()
-}
-
 /// The archive and the control prefix.
 async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> {
     let Some(settings) = setup.function.settings() else { return Vec::new() };
     let mut needs = Vec::new();
-    let mut add = |bucket: &str, key: String, actions, for_what: &str, own_policy| {
+    let object = |bucket: &str, key: String, actions, for_what: &str, own_policy| {
         let resource = format!("arn:{partition}:s3:::{bucket}/{key}");
-        needs.push(Need { resource, actions, for_what: for_what.to_owned(), own_policy, prefix: None });
+        Need { resource, actions, for_what: for_what.to_owned(), own_policy, ..Need::default() }
     };
     if let ArchiveAt::S3 { bucket, prefix } = &settings.archive {
         let key = if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") };
-        add(bucket, key, &["s3:PutObject"], "to archive letters", Some(policy(clients, bucket).await));
+        needs.push(object(
+            bucket,
+            key,
+            &["s3:PutObject"],
+            "to archive letters",
+            Some(policy(clients, bucket).await),
+        ));
     }
     if let Some(control) = &settings.control {
         let own_policy = Some(policy(clients, &control.bucket).await);
         let key = format!("{}/orders.json", control.prefix);
-        add(&control.bucket, key, &["s3:GetObject"], "to hear orders", own_policy.clone());
+        needs.push(object(&control.bucket, key, &["s3:GetObject"], "to hear orders", own_policy.clone()));
+        needs.push(Need {
+            resource: format!("arn:{partition}:s3:::{}", control.bucket),
+            actions: &["s3:ListBucket"],
+            for_what: "to know that there are no orders".to_owned(),
+            own_policy: own_policy.clone(),
+            prefix: Some(format!("{}/orders.json", control.prefix)),
+            ..Need::default()
+        });
         if settings.waiting_list {
             let key = format!("{}/waiting/letters", control.prefix);
-            add(&control.bucket, key, &["s3:PutObject"], "to list waiting letters", own_policy);
+            needs.push(object(
+                &control.bucket,
+                key,
+                &["s3:PutObject"],
+                "to list waiting letters",
+                own_policy,
+            ));
         }
     }
     needs
@@ -156,32 +122,45 @@ async fn policy(clients: &Clients, bucket: &str) -> Told<Option<String>> {
     }
 }
 
-/// The endpoints of the subscriptions that name the queues. Web servers ask for no permission.
+/// The endpoints of the subscriptions that name the queues, and what the rules and the settings name. Web servers ask for no
+/// permission.
 async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
-    let own = |it: &&crate::doctor::setup::Subscription| {
-        setup.queues.iter().any(|queue| it.dead_letters.as_deref() == Some(queue.arn.as_str()))
-    };
-    let endpoints: BTreeSet<&str> = subscriptions.filter(own).map(|it| it.endpoint.as_str()).collect();
-    let mut needs = Vec::new();
-    for arn in endpoints.into_iter().filter_map(|endpoint| endpoint.parse::<Arn>().ok()) {
-        let actions: &[&str] = match arn.kind() {
-            ArnKind::Queue => &["sqs:SendMessage"],
-            ArnKind::Function => &["lambda:InvokeFunction"],
-            ArnKind::Stream => &["firehose:PutRecordBatch"],
-            _ => continue,
+    let own: Vec<_> = subscriptions
+        .filter(|it| setup.queues.iter().any(|queue| it.dead_letters.as_deref() == Some(queue.arn.as_str())))
+        .collect();
+    let topics = own.iter().map(|it| it.topic.as_str()).collect();
+    let settings = setup.function.settings();
+    let mut needs: Vec<_> = settings.into_iter().flat_map(sources).collect();
+    let mut targets = settings.map(|settings| targets(settings, &topics)).unwrap_or_default();
+    for arn in own.iter().filter_map(|it| it.endpoint.parse::<Arn>().ok()) {
+        targets.insert(arn, "to redeliver to a subscription".to_owned());
+    }
+    for (arn, for_what) in targets {
+        let Some(actions) = sending(&arn) else { continue };
+        let own_policy = match arn.kind() {
+            _ if arn.account() != account => None,
+            ArnKind::Queue => {
+                let queue = queues::read(&clients.sqs, arn.clone(), false).await;
+                needs.extend(key_of_queue(&queue));
+                Some(queue.attributes.map(|mut it| it.remove("Policy")))
+            }
+            ArnKind::Topic => Some(topic(&clients.sns, &arn).await.map(|mut attributes| {
+                let id = attributes.remove("KmsMasterKeyId").filter(|id| !id.is_empty());
+                needs.extend(id.and_then(|id| key(&id, &arn, format!("for the topic {}", arn.resource()))));
+                attributes.remove("Policy")
+            })),
+            _ => None,
         };
-        let own_policy = if arn.kind() == ArnKind::Queue && arn.account() == account {
-            let queue = queues::read(&clients.sqs, arn.clone(), false).await;
-            needs.extend(key(&queue));
-            Some(queue.attributes.map(|mut it| it.remove("Policy")))
-        } else {
-            None
-        };
-        let for_what = "to redeliver to a subscription".to_owned();
-        needs.push(Need { resource: arn.to_string(), actions, for_what, own_policy, prefix: None });
+        needs.push(Need { resource: arn.to_string(), actions, for_what, own_policy, ..Need::default() });
     }
     needs
+}
+
+async fn topic(sns: &aws_sdk_sns::Client, arn: &Arn) -> Told<HashMap<String, String>> {
+    let read = sns.get_topic_attributes().topic_arn(arn.as_str()).send().await;
+    let read = read.map_err(|error| untold("sns:GetTopicAttributes", &error))?;
+    Ok(read.attributes.unwrap_or_default())
 }
 
 async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> Told<Vec<(String, Decision)>> {

@@ -4,6 +4,7 @@ mod archive;
 mod function;
 mod grants;
 mod letters;
+mod needs;
 mod queues;
 mod subscriptions;
 

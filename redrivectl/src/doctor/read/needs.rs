@@ -1,0 +1,199 @@
+//! What the function's role must be allowed: no calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::doctor::setup::{Bucket, Decision, Queue, Setup, Told, Untold};
+use sns_redrive::arn::{Arn, ArnKind};
+use sns_redrive::policy::{Action, SubscriptionSpec, TargetSpec};
+use sns_redrive::settings::Settings;
+
+/// What the role must be allowed on one resource.
+#[derive(Debug, Default)]
+pub(super) struct Need {
+    pub(super) resource: String,
+    pub(super) actions: &'static [&'static str],
+    pub(super) for_what: String,
+    pub(super) own_policy: Option<Told<Option<String>>>,
+    /// The prefix that is listed.
+    pub(super) prefix: Option<String>,
+    /// What is known without asking.
+    pub(super) settled: Option<Decision>,
+}
+
+/// The condition key of that prefix.
+pub(super) const PREFIX: &str = "s3:prefix";
+
+/// The queues of the function.
+pub(super) fn own(setup: &Setup) -> Vec<Need> {
+    const DRAIN: &[&str] =
+        &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
+    const FILL: &[&str] = &[
+        "sqs:SendMessage",
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
+        "sqs:ChangeMessageVisibility",
+    ];
+    let need = |queue: &Queue, actions, for_what: &str| Need {
+        resource: queue.arn.to_string(),
+        actions,
+        for_what: for_what.to_owned(),
+        own_policy: Some(queue.attributes.clone().map(|mut it| it.remove("Policy"))),
+        ..Need::default()
+    };
+    let queues = setup.queues.iter().map(|queue| need(queue, DRAIN, "to drain the dead-letter queue"));
+    let requeue = setup.requeue.iter().map(|queue| need(queue, FILL, "to put letters back"));
+    let asked = Need {
+        resource: "*".to_owned(),
+        actions: &["sns:GetSubscriptionAttributes"],
+        for_what: "to ask where a letter goes".to_owned(),
+        ..Need::default()
+    };
+    let mut needs: Vec<_> = queues.chain(requeue).chain([asked]).collect();
+    let mut rules = setup.function.settings().into_iter().flat_map(|settings| settings.policy.all_rules());
+    if rules.any(|rule| rule.action == Action::Redrive && rule.subscription == SubscriptionSpec::Discover) {
+        needs.push(Need {
+            resource: "*".to_owned(),
+            actions: &["sns:ListSubscriptions"],
+            for_what: "to search for the subscription of raw letters".to_owned(),
+            ..Need::default()
+        });
+    }
+    needs
+}
+
+/// A key, which stands alone, as an ARN, or as an alias of a key that only KMS knows. `home` is a resource of the account and
+/// region. A key that AWS manages for a service needs no permission of the role.
+pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
+    if key.contains("alias/aws/") {
+        return None;
+    }
+    let is_alias = key.contains("alias/");
+    let resource = if key.starts_with("arn:") || is_alias {
+        key.to_owned()
+    } else {
+        format!("arn:{}:kms:{}:{}:key/{key}", home.partition(), home.region(), home.account())
+    };
+    Some(Need {
+        resource,
+        actions: &["kms:GenerateDataKey", "kms:Decrypt"],
+        for_what,
+        own_policy: Some(Err(Untold { call: "kms:GetKeyPolicy", why: "it is not asked".to_owned() })),
+        settled: is_alias
+            .then(|| Decision::Unclear("an alias stands for a key that only KMS knows".to_owned())),
+        ..Need::default()
+    })
+}
+
+/// The key of a queue.
+pub(super) fn key_of_queue(queue: &Queue) -> Option<Need> {
+    let name = format!("for the queue {}", queue.arn.resource());
+    key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)
+}
+
+/// The keys of the buckets. `function` is the function's ARN.
+pub(super) fn keys_of_buckets(setup: &Setup, function: &Arn) -> Vec<Need> {
+    let mut buckets: Vec<&Bucket> = setup.archive.iter().chain(&setup.control).collect();
+    buckets.dedup_by_key(|bucket| bucket.name.as_str());
+    let of = |bucket: &&Bucket| {
+        let encryption = bucket.encryption.as_ref().ok()?.as_ref()?;
+        let id = encryption.key.as_deref().filter(|_| encryption.algorithm.starts_with("aws:kms"))?;
+        key(id, function, format!("for the bucket {}", bucket.name))
+    };
+    buckets.iter().filter_map(of).collect()
+}
+
+/// What the policy and the settings name as targets, with what each is for. `topics` are those of the subscriptions.
+pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<Arn, String> {
+    let mut targets = BTreeMap::new();
+    for rule in settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive) {
+        let arns: Vec<Arn> = match &rule.target {
+            TargetSpec::Arn(arn) => vec![arn.clone()],
+            TargetSpec::Topic => topics.iter().filter_map(|topic| topic.parse().ok()).collect(),
+            TargetSpec::Origin | TargetSpec::Subscription | TargetSpec::Source => Vec::new(),
+        };
+        for arn in arns {
+            targets.entry(arn).or_insert_with(|| format!("to redeliver by the rule {}", rule.name));
+        }
+    }
+    if let Some(topic) = &settings.notice_topic {
+        targets.entry(topic.clone()).or_insert_with(|| "to tell of archived letters".to_owned());
+    }
+    targets
+}
+
+/// Rules that send letters to a queue which only the letter names.
+pub(super) fn sources(settings: &Settings) -> Vec<Need> {
+    let rules = settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive);
+    let of_source = rules.filter(|rule| rule.target == TargetSpec::Source);
+    let need = |name: &str| Need {
+        resource: "source queues".to_owned(),
+        actions: &["sqs:SendMessage"],
+        for_what: format!("to redeliver by the rule {name}"),
+        settled: Some(Decision::Unclear("only a letter names the queue that SQS took it from".to_owned())),
+        ..Need::default()
+    };
+    of_source.map(|rule| need(&rule.name)).collect()
+}
+
+/// What sending to something takes; none where there is no such permission.
+pub(super) fn sending(to: &Arn) -> Option<&'static [&'static str]> {
+    Some(match to.kind() {
+        ArnKind::Queue => &["sqs:SendMessage"],
+        ArnKind::Function => &["lambda:InvokeFunction"],
+        ArnKind::Stream => &["firehose:PutRecordBatch"],
+        ArnKind::Topic => &["sns:Publish"],
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
+    const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:worker";
+
+    fn settings(policy: &str) -> Settings {
+        Settings::read(|name| {
+            let value = match name {
+                "ARCHIVE" => "s3://graveyard/dead-letters",
+                "NOTICE_TOPIC_ARN" => NOTICES,
+                "REDRIVE_POLICY" => policy,
+                _ => return None,
+            };
+            Some(value.to_owned())
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn targets_of_rules_and_the_topic_of_notices_are_named() {
+        let named = |policy: &str| {
+            let targets = targets(&settings(policy), &BTreeSet::from([TOPIC]));
+            targets.into_keys().map(|arn| arn.as_str().to_owned()).collect::<BTreeSet<_>>()
+        };
+        let set = |arns: &[&str]| arns.iter().map(|arn| (*arn).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(named("{}"), set(&[NOTICES]));
+        assert_eq!(named(r#"{"default":{"target":"topic"}}"#), set(&[NOTICES, TOPIC]));
+        let to = format!(r#"{{"default":{{"target":"{WORKER}"}}}}"#);
+        assert_eq!(named(&to), set(&[NOTICES, WORKER]));
+        assert_eq!(sources(&settings(r#"{"default":{"target":"source"}}"#)).len(), 1);
+        assert!(sources(&settings("{}")).is_empty());
+        assert_eq!(sending(&TOPIC.parse().unwrap()), Some(&["sns:Publish"][..]));
+    }
+
+    #[test]
+    fn a_key_that_only_an_alias_names_is_not_passed_over() {
+        let home: Arn = WORKER.parse().unwrap();
+        let key = |id: &str| key(id, &home, String::new());
+        let alone = key("1234").unwrap();
+        assert_eq!(alone.resource, "arn:aws:kms:eu-central-1:123456789012:key/1234");
+        assert_eq!(alone.settled, None);
+        for alias in ["alias/orders", "arn:aws:kms:eu-central-1:123456789012:alias/orders"] {
+            assert!(matches!(key(alias).unwrap().settled, Some(Decision::Unclear(_))), "{alias}");
+        }
+        assert!(key("alias/aws/sqs").is_none());
+    }
+}
