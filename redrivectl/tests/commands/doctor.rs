@@ -299,6 +299,18 @@ async fn without_a_function_there_is_nothing_to_look_at() {
 }
 
 #[tokio::test]
+async fn the_role_is_asked_about_searches_and_the_list_of_orders_too() {
+    let mut deployment = Deployment::new();
+    deployment.function["Environment"]["Variables"]["REDRIVE_POLICY"] =
+        json!(r#"{"default":{"subscription":"discover"}}"#);
+    deployment.denied = &["%2A", "*", "graveyard"];
+    let ran = doctor(&account(), deployment, &["--stack", "orders"]).await;
+    for action in ["sns:ListSubscriptions", "s3:ListBucket"] {
+        assert!(ran.out.contains(&format!("Nothing allows {action} ")), "{action}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
     let args = ["--function", "orders", "--stack", "bills", "--json"];
     let ran = doctor(&account(), Deployment::new(), &args).await;

@@ -526,7 +526,7 @@ fn orders_and_waiting_letters_are_looked_at() {
     assert_eq!(elsewhere(REQUEUE), [(Warning, "letters-expire")]);
     assert_eq!(elsewhere(WORKER), [(CannotTell, "letters-expire")], "no queue that was read");
     let unread = found(|it| {
-        it.queues[0].attributes = Ok(BTreeMap::from([("VisibilityTimeout".to_owned(), "180".to_owned())]))
+        it.queues[0].attributes = Ok(BTreeMap::from([("VisibilityTimeout".to_owned(), "180".to_owned())]));
     });
     assert!(unread.contains(&(CannotTell, "letters-expire")), "{unread:?}");
     let unknown = found(|it| {

@@ -29,7 +29,8 @@ pub(super) async fn read(
     needs.extend(places(clients, partition, setup).await);
     needs.extend(endpoints(clients, account, setup).await);
     needs.extend(setup.queues.iter().chain(&setup.requeue).filter_map(key_of_queue));
-    needs.extend(function.iter().flat_map(|function| keys_of_buckets(setup, function)));
+    let buckets: Vec<_> = setup.archive.iter().chain(&setup.control).collect();
+    needs.extend(function.iter().flat_map(|function| keys_of_buckets(buckets.clone(), function)));
     let mut grants = Vec::new();
     for need in needs {
         let decisions = match &need.settled {

@@ -16,6 +16,7 @@ use crate::aws;
 use crate::console::{Console, Failed};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
+use sns_redrive::settings::Settings;
 
 /// Reads everything that the checks look at.
 ///
@@ -48,7 +49,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
             (Outputs::default(), Err(Untold { call, why: failed.to_string() }))
         }
     };
-    let (arns, requeue) = queues_of(function.settings().map(|it| it.requeue.as_ref()), sources, &of_stack);
+    let (arns, requeue) = queues_of(function.settings(), sources, &of_stack);
     let mut queues = Vec::new();
     for arn in arns {
         queues.push(queues::read(&clients.sqs, arn, false).await);
@@ -59,9 +60,10 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     };
     let subscriptions = subscriptions::read(&clients.sns, &queues, requeue.as_ref(), console).await;
     let (archive, control) = archive::read(&clients.s3, function.settings()).await;
-    let conditional = match args.write_test {
-        true => Some(archive::test(&clients.s3, control.as_ref(), console).await),
-        false => None,
+    let conditional = if args.write_test {
+        Some(archive::test(&clients.s3, control.as_ref(), console).await)
+    } else {
+        None
     };
     let (orders, waiting) = letters::read(&clients.s3, function.settings(), console).await;
     let mut setup = Setup {
@@ -96,16 +98,15 @@ fn outputs(console: &Console) -> Result<Outputs, Failed> {
     Ok(Outputs { dead_letters: output("DeadLetterQueueArn")?, requeue: output("RequeueArn")? })
 }
 
-/// The dead-letter queues and the requeue. `settled` is the requeue of the settings, where they are known; where they are not,
-/// only the stack knows it.
+/// The dead-letter queues and the requeue. Where the settings are not known, only the stack knows the requeue.
 fn queues_of<'a>(
-    settled: Option<Option<&Arn>>,
+    settings: Option<&Settings>,
     sources: impl Iterator<Item = &'a str>,
     stack: &'a Outputs,
 ) -> (Vec<Arn>, Option<Arn>) {
     let queue = |text: &str| text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
     let of_stack = || stack.requeue.as_deref().and_then(queue);
-    let requeue = settled.map_or_else(of_stack, |settled| settled.cloned());
+    let requeue = settings.map_or_else(of_stack, |settings| settings.requeue.clone());
     let mut queues: Vec<Arn> = Vec::new();
     for arn in sources.chain(stack.dead_letters.as_deref()).filter_map(queue) {
         if Some(&arn) != requeue.as_ref() && !queues.contains(&arn) {
@@ -132,11 +133,19 @@ mod tests {
         let [dlq, requeue]: [Arn; 2] = [DLQ, REQUEUE].map(|arn| arn.parse().unwrap());
         let stack = Outputs { dead_letters: Some(DLQ.to_owned()), requeue: Some(REQUEUE.to_owned()) };
         let sources = || [DLQ, REQUEUE].into_iter();
+        let settings = |requeue: Option<&str>| {
+            let variable = |name: &str| match name {
+                "ARCHIVE" => Some("s3://graveyard/dead-letters".to_owned()),
+                "REQUEUE_ARN" => requeue.map(str::to_owned),
+                _ => None,
+            };
+            Settings::read(variable).unwrap()
+        };
         let both = (vec![dlq.clone()], Some(requeue.clone()));
         assert_eq!(queues_of(None, sources(), &stack), both);
-        assert_eq!(queues_of(Some(Some(&requeue)), sources(), &Outputs::default()), both);
+        assert_eq!(queues_of(Some(&settings(Some(REQUEUE))), sources(), &Outputs::default()), both);
         assert_eq!(
-            queues_of(Some(None), sources(), &stack),
+            queues_of(Some(&settings(None)), sources(), &stack),
             (vec![dlq, requeue], None),
             "the settings know better"
         );

@@ -92,8 +92,7 @@ pub(super) fn key_of_queue(queue: &Queue) -> Option<Need> {
 }
 
 /// The keys of the buckets. `function` is the function's ARN.
-pub(super) fn keys_of_buckets(setup: &Setup, function: &Arn) -> Vec<Need> {
-    let mut buckets: Vec<&Bucket> = setup.archive.iter().chain(&setup.control).collect();
+pub(super) fn keys_of_buckets(mut buckets: Vec<&Bucket>, function: &Arn) -> Vec<Need> {
     buckets.dedup_by_key(|bucket| bucket.name.as_str());
     let of = |bucket: &&Bucket| {
         let encryption = bucket.encryption.as_ref().ok()?.as_ref()?;
@@ -150,6 +149,7 @@ pub(super) fn sending(to: &Arn) -> Option<&'static [&'static str]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::setup::Encryption;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
     const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
@@ -182,6 +182,27 @@ mod tests {
         assert_eq!(sources(&settings(r#"{"default":{"target":"source"}}"#)).len(), 1);
         assert!(sources(&settings("{}")).is_empty());
         assert_eq!(sending(&TOPIC.parse().unwrap()), Some(&["sns:Publish"][..]));
+    }
+
+    #[test]
+    fn the_key_of_a_bucket_is_needed_once() {
+        let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders".parse().unwrap();
+        let bucket = |name: &str, algorithm: &str| {
+            let unknown = || Untold { call: "s3:GetBucket", why: "AccessDenied".to_owned() };
+            let encryption = Encryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
+            Bucket {
+                name: name.to_owned(),
+                prefix: String::new(),
+                encryption: Ok(Some(encryption)),
+                is_versioned: Err(unknown()),
+                is_private: Err(unknown()),
+                lifecycle: Err(unknown()),
+            }
+        };
+        let keys = |buckets: &[&Bucket]| keys_of_buckets(buckets.to_vec(), &function).len();
+        let (one, other) = (bucket("one", "aws:kms"), bucket("other", "aws:kms:dsse"));
+        assert_eq!([keys(&[&one]), keys(&[&one, &one]), keys(&[&one, &other])], [1, 1, 2]);
+        assert_eq!(keys(&[&bucket("plain", "AES256")]), 0);
     }
 
     #[test]
