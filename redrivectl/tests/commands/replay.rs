@@ -1,5 +1,8 @@
 //! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/function/replay`.
 
+mod given;
+mod kept;
+mod not_replayed;
 mod watch;
 
 use std::sync::Arc;
@@ -95,6 +98,23 @@ pub(super) fn ids(posts: &[Post]) -> Vec<String> {
 
 pub(super) fn sent_ids(cloud: &Account) -> Vec<String> {
     sent(cloud).into_iter().map(|(id, _)| id).collect()
+}
+
+/// A replay that stopped since two letters of its first step still wait; its id.
+async fn stopped(cloud: &Account) -> (String, Ran) {
+    let some_are_sent = AtomicBool::new(false);
+    cloud.script(move |call| {
+        let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
+        let sent = some_are_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
+        if sent && call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
+            Fault::Nonsense(200, waits.to_owned())
+        } else {
+            Fault::Pass
+        }
+    });
+    let ran = replay(cloud, &["--ramp", "8,100", "--why", "the outage of May"]).await;
+    cloud.script(|_| Fault::Pass);
+    (id_of(&ran), ran)
 }
 
 #[tokio::test]
@@ -341,54 +361,6 @@ async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
     assert_eq!(sent_ids(&cloud), ids(&[]));
 }
 
-/// A replay that stopped since two letters of its first step still wait; its id.
-async fn stopped(cloud: &Account) -> (String, Ran) {
-    let some_are_sent = AtomicBool::new(false);
-    cloud.script(move |call| {
-        let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
-        let sent = some_are_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
-        if sent && call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
-            Fault::Nonsense(200, waits.to_owned())
-        } else {
-            Fault::Pass
-        }
-    });
-    let ran = replay(cloud, &["--ramp", "8,100", "--why", "the outage of May"]).await;
-    cloud.script(|_| Fault::Pass);
-    (id_of(&ran), ran)
-}
-
-/// Callers who look for ledgers in two places would each send the letters.
-#[tokio::test]
-async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archive_is_named() {
-    let cloud = graveyard(&ten());
-    let control: fn(&str) -> Option<String> =
-        |name| (name == "CONTROL").then(|| "s3://graveyard/orders".to_owned());
-    let world = || World { variable: Some(control), ..World::on(&cloud) };
-    replay_in(world(), &cloud, &[]).await.text();
-    let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
-    assert!(kept_in("graveyard/orders/replays/") && !kept_in("graveyard/dead-letters-control/"));
-    let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
-    assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
-
-    // What the command line says goes before.
-    let elsewhere = ["--control", "s3://graveyard/orders"];
-    let told = replay(&cloud, &elsewhere).await.text();
-    assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
-    let other = ["--control", "s3://graveyard/other"];
-    assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
-    assert!(kept_in("graveyard/other/replays/"));
-    let off: fn(&str) -> Option<String> = |name| (name == "CONTROL").then(|| "off".to_owned());
-    let off = World { variable: Some(off), ..World::on(&cloud) };
-    let ran = replay_in(off, &cloud, &[]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(
-        ran.err.contains("CONTROL is off: replays keep there what they have sent; give --control"),
-        "{}",
-        ran.err
-    );
-}
-
 /// An object that somebody else named may lie behind all that begin with a time.
 #[tokio::test]
 async fn letters_of_an_object_with_any_name_are_sent() {
@@ -400,335 +372,6 @@ async fn letters_of_an_object_with_any_name_are_sent() {
     let told = replay(&cloud, &[]).await.text();
     assert!(told.contains("  sent      12 letters\n"), "{told}");
     assert_eq!(archive(&cloud, &["list", "--json"]).await.json()["notReplayed"], 0);
-}
-
-mod not_replayed {
-    use super::*;
-
-    #[tokio::test]
-    async fn letters_that_no_replay_has_sent_are_counted_and_chosen() {
-        let cloud = graveyard(&ten());
-        let all = archive(&cloud, &["list", "--by", "topic"]).await.text();
-        assert!(all.starts_with("topic ") && all.contains("  letters  not replayed  first (UTC)"), "{all}");
-        assert!(all.ends_with("\n10 letters, 10 not replayed.\n"), "{all}");
-
-        stopped(&cloud).await;
-        let gone = sent_ids(&cloud);
-        assert_eq!(gone.len(), 2);
-        let list = archive(&cloud, &["list", "--json"]).await.json();
-        let group = &list["groups"][0];
-        assert_eq!((&group["letters"], &group["notReplayed"]), (&json!(10), &json!(8)));
-        assert_eq!((&list["letters"], &list["notReplayed"]), (&json!(10), &json!(8)));
-        let list = archive(&cloud, &["list", "--json", "--not-replayed"]).await.json();
-        assert_eq!((&list["letters"], &list["notReplayed"]), (&json!(8), &json!(8)));
-        let shown = archive(&cloud, &["show", "--json", "--not-replayed"]).await.text();
-        let shown: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let is_gone = |record: &&Value| gone.iter().any(|id| record["letterId"] == **id);
-        assert_eq!((shown.len(), shown.iter().filter(is_gone).count()), (8, 0));
-
-        // It says which letters, so nothing else need be said.
-        let told = replay(&cloud, &["--not-replayed", "--new"]).await.text();
-        assert!(told.contains("  sent         8 letters\n"), "{told}");
-        assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
-        assert_eq!(archive(&cloud, &["list", "--not-replayed"]).await.text(), "0 letters.\n");
-        let ran = replay(&cloud, &["--not-replayed", "--again"]).await;
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    }
-
-    /// Letters that a replay may have sent, without knowing it, are not known to be sent.
-    #[tokio::test]
-    async fn letters_in_doubt_count_as_not_replayed() {
-        let cloud = graveyard(&ten());
-        let identity = |post: &Post| records::record(&letter(post)).identity();
-        let entry =
-            json!({ "replay": "one", "sent": [identity(&ten()[0])], "sending": [identity(&ten()[1])] });
-        let ledger =
-            "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
-        cloud.put(ledger, &json!({ "version": 1, "entries": [entry] }).to_string());
-        assert_eq!(archive(&cloud, &["list", "--json"]).await.json()["notReplayed"], 9);
-    }
-
-    /// What replays know is asked for once a queue, and once an hour in which one has been.
-    #[tokio::test]
-    async fn hours_without_a_replay_cost_no_call() {
-        let cloud = Account::new();
-        let posts: Vec<_> = (10..20).map(|hour| Post::envelope(&hour.to_string())).collect();
-        for (hour, post) in (10..20).zip(&posts) {
-            let key = KEY.replace("T12", &format!("T{hour}"));
-            let record = line(post).replace("T12:00:00Z", &format!("T{hour}:00:00Z"));
-            cloud.put_at(&format!("graveyard/{key}"), &record, "2026-10-31T22:00:00.000Z");
-        }
-        let hour = "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T15";
-        let sent = records::record(&letter(&posts[5])).identity();
-        let ledger = json!({ "version": 1, "entries": [{ "replay": "one", "sent": [sent] }] });
-        cloud.put(&format!("{hour}/000000.json"), &ledger.to_string());
-        let list = archive(&cloud, &["list", "--json", "--by", "hour"]).await.json();
-        let left: Vec<_> =
-            list["groups"].as_array().unwrap().iter().map(|group| &group["notReplayed"]).collect();
-        assert_eq!(left, [1, 1, 1, 1, 1, 0, 1, 1, 1, 1]);
-        let control: Vec<_> = cloud.summary().into_iter().filter(|call| call.contains("control")).collect();
-        assert_eq!(control.len(), 3, "{control:?}");
-    }
-
-    #[tokio::test]
-    async fn where_nobody_can_say_it_the_list_goes_without_and_a_choice_is_refused() {
-        let cloud = graveyard(&ten());
-        cloud.script(|call| {
-            let asks = call.target.contains("dead-letters-control");
-            if asks { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
-        });
-        let ran = archive(&cloud, &["list"]).await;
-        assert_eq!(ran.code, 0);
-        assert!(ran.out.ends_with("\n10 letters.\n") && !ran.out.contains("not replayed"), "{}", ran.out);
-        let said = "redrivectl: nobody can say which letters were replayed: listing dead-letters-control/replays/queues/";
-        assert!(ran.err.starts_with(said) && ran.err.lines().count() == 1, "{}", ran.err);
-        for command in ["list", "show"] {
-            let ran = archive(&cloud, &[command, "--not-replayed"]).await;
-            assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{command}: {}", ran.err);
-            assert!(ran.err.contains("AccessDenied"), "{}", ran.err);
-        }
-        // Where the function has no place for it, nobody replays.
-        let off = World { variable: Some(|_| Some("off".to_owned())), ..World::on(&cloud) };
-        let text = redrivectl_in(off, &["archive", "list", PLACE[0], PLACE[1]]).await.text();
-        assert!(text.ends_with("\n10 letters.\n"), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
-    let cloud = graveyard(&ten());
-    let (id, ran) = stopped(&cloud).await;
-    assert_eq!(ran.code, 4);
-    assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
-    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
-    assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
-    assert_eq!(sent(&cloud).len(), 2);
-
-    // A script is told, and begins anew.
-    let ran = replay(&cloud, &["--ramp", "8,100"]).await;
-    assert_eq!(ran.code, 0);
-    let said = format!(
-        "redrivectl: replay {id} of the same letters is stopped, not at its end: begun 2026-11-01 12:00:00 UTC by {CALLER}, \
-         2 letters sent, letters archived before 2026-11-01 11:59:55 UTC\n\
-         redrivectl: a new replay begins; --resume {id} goes on with that one\n"
-    );
-    assert_eq!(ran.err, said);
-    assert_ne!(id_of(&ran), id);
-    assert_eq!(sent_ids(&cloud), ids(&ten()));
-    // With --new nothing is said.
-    let ran = replay(&cloud, &["--new"]).await;
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-}
-
-#[tokio::test]
-async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
-    for (answer, goes_on) in [("y\n", true), ("\n", false)] {
-        let cloud = graveyard(&ten());
-        let (id, _) = stopped(&cloud).await;
-        let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
-        let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.err.ends_with("Go on with it? Without, a new replay begins [y/N] "), "{}", ran.err);
-        assert_eq!(id_of(&ran) == id, goes_on);
-        assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
-    }
-}
-
-#[tokio::test]
-async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
-    let cloud = graveyard(&ten());
-    assert_eq!(replays(&cloud, &[]).await.text(), "No replays.\n");
-    let (id, _) = stopped(&cloud).await;
-    let list = replays(&cloud, &[]).await.text();
-    let row = list.lines().nth(1).unwrap();
-    assert!(row.contains(&id) && row.contains("stopped") && row.contains(CALLER), "{list}");
-    assert!(list.ends_with("\n1 replay.\n"), "{list}");
-    let listed = replays(&cloud, &["--json"]).await.json();
-    assert_eq!(listed["replays"][0]["id"], json!(id));
-
-    let shown = replays(&cloud, &["show", &id]).await.text();
-    assert!(shown.contains("  why       the outage of May\n"), "{shown}");
-    assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
-    let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
-    assert!(stop.ends_with("\nIt stops after the letters under way, wherever it runs.\n"), "{stop}");
-    let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
-    assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
-    let ran = replay(&cloud, &["--resume", &id]).await;
-    assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("its letters in doubt were freed"), "{}", ran.err);
-
-    let unknown = replays(&cloud, &["show", "20200101T000000Z-nobody"]).await;
-    assert_eq!(unknown.code, 1);
-    assert_eq!(unknown.err, "redrivectl: there is no replay 20200101T000000Z-nobody\n");
-}
-
-/// Whoever only looks is not asked who it is, and needs no permission to be told.
-#[tokio::test]
-async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
-    let cloud = graveyard(&ten());
-    let (id, _) = stopped(&cloud).await;
-    for (args, asks) in [
-        (&[][..], 0),
-        (&["show", &id], 0),
-        (&["stop", &id, "--by", "jo"], 0),
-        (&["stop", &id], 1),
-        (&["free", &id], 1),
-    ] {
-        cloud.forget();
-        replays(&cloud, args).await.text();
-        assert_eq!(cloud.calls("GetCallerIdentity").len(), asks, "{args:?}");
-    }
-    for option in ["--why", "--by"] {
-        let ran = replays(&cloud, &["show", &id, option, "x"]).await;
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{option} says nothing of what is only shown");
-    }
-}
-
-#[tokio::test]
-async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
-    for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
-        let cloud = graveyard(&ten());
-        let fault_of = fault.clone();
-        cloud.script(
-            move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { Fault::Pass },
-        );
-        let ran = replay(&cloud, &["--json"]).await;
-        assert_eq!(ran.code, code, "{ran:?}");
-        let error: Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!(error["kind"], kind);
-        assert!(
-            error["error"].as_str().unwrap().starts_with("listing dead-letters-control/replays/"),
-            "{error}"
-        );
-    }
-}
-
-/// Another worker is at these letters, and alive.
-#[tokio::test(start_paused = true)]
-async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
-    let cloud = graveyard(&ten());
-    let ledger =
-        "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
-    let claim = json!({ "replay": "20261101T115900Z-0123ab", "worker": "other", "number": 1 });
-    cloud.put(ledger, &json!({ "version": 1, "claim": claim, "entries": [] }).to_string());
-    let ran = replay(&cloud, &["--json"]).await;
-    assert_eq!(ran.code, 5, "{ran:?}");
-    let error: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(error["kind"], "busy");
-    assert!(ran.err.contains("replay 20261101T115900Z-0123ab is at work on letters of this"), "{}", ran.err);
-    assert_eq!(sent_ids(&cloud), ids(&[]));
-}
-
-/// Each time another has written first.
-#[tokio::test]
-async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
-    let cloud = graveyard(&ten());
-    let (id, _) = stopped(&cloud).await;
-    for (args, object) in [(["stop", &id], "stop.json"), (["free", &id], "replay.json")] {
-        cloud.script(move |call| {
-            let writes = call.operation == "PutObject" && call.target.ends_with(object);
-            if writes { Fault::refuse(412, "PreconditionFailed", "others") } else { Fault::Pass }
-        });
-        assert_eq!(replays(&cloud, &args).await.code, 5, "{args:?}");
-    }
-}
-
-/// A replay runs in one place, and is stopped from another.
-#[tokio::test(start_paused = true)]
-async fn who_stopped_a_replay_and_why_is_shown() {
-    let cloud = graveyard_of(INDEXED, &ten());
-    let args =
-        [&["replay", "--all", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]].concat();
-    let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
-    let stops = async {
-        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
-        let listed = replays(&cloud, &["--json"]).await.json();
-        assert_eq!(listed["replays"][0]["status"], "settling");
-        let id = listed["replays"][0]["id"].as_str().unwrap().to_owned();
-        replays(&cloud, &["stop", &id, "--why", "the wrong topic"]).await.text();
-        id
-    };
-    let (ran, id) = tokio::join!(runs, stops);
-    assert_eq!(ran.code, 4, "{ran:?}");
-    let why = format!("  because   {CALLER} stopped it: the wrong topic\n");
-    assert!(ran.out.contains(&why), "{}", ran.out);
-    let shown = replays(&cloud, &["show", &id]).await.text();
-    assert!(shown.contains(&why), "{shown}");
-}
-
-mod given {
-    use super::*;
-
-    /// What `archive show --json` writes of a letter.
-    async fn shown(cloud: &Account, post: &Post) -> Value {
-        let world = World::on(cloud);
-        let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
-        let text = redrivectl_in(world, &args).await.text();
-        serde_json::from_str(&text).unwrap()
-    }
-
-    async fn replay_given(cloud: &Account, lines: &str) -> Ran {
-        let world = World { input: lines.as_bytes().to_vec(), ..World::default() };
-        replay_in(world, cloud, &["--from", "-"]).await
-    }
-
-    #[tokio::test]
-    async fn an_edited_letter_goes_instead_of_the_archived_one_and_says_so() {
-        let posts = ten();
-        let cloud = graveyard(&posts);
-        let plain = shown(&cloud, &posts[0]).await;
-        let mut edited = shown(&cloud, &posts[1]).await;
-        let body = edited["message"]["body"].as_str().unwrap().replace("message of 1", "mended");
-        edited["message"]["body"] = body.clone().into();
-        replay_given(&cloud, &format!("{plain}\n{edited}\n")).await.text();
-        let entries = cloud.entries("SendMessageBatch");
-        assert_eq!(entries.len(), 2);
-        for entry in &entries {
-            let mark: Value = serde_json::from_str(&entry.attributes["sns-redrive"].value.text()).unwrap();
-            let is_edited = entry.body == body;
-            assert_eq!(mark.get("edited"), is_edited.then_some(&json!(true)), "{mark}");
-        }
-
-        cloud.forget();
-        replay(&cloud, &[]).await.text();
-        assert_eq!(sent_ids(&cloud), ids(&posts[2..]), "neither of them goes once more");
-    }
-
-    #[tokio::test]
-    async fn without_a_digest_a_letter_counts_as_edited() {
-        let posts = ten();
-        let cloud = graveyard(&posts);
-        let mut record = shown(&cloud, &posts[0]).await;
-        record.as_object_mut().unwrap().remove("digest");
-        replay_given(&cloud, &record.to_string()).await.text();
-        assert_eq!(sent(&cloud)[0].1["edited"], true);
-    }
-
-    #[tokio::test]
-    async fn a_bad_line_is_told_by_its_number_and_the_rest_goes() {
-        let posts = ten();
-        let cloud = graveyard(&posts);
-        let record = shown(&cloud, &posts[0]).await;
-        let ran = replay_given(&cloud, &format!("{{\"S3CR3T\n{record}\n\n[]\n")).await;
-        assert_eq!(ran.code, 3);
-        assert_eq!(
-            ran.err,
-            "redrivectl: line 1: is not JSON (column 8)\n\
-             redrivectl: line 3: is not JSON (column 0)\n\
-             redrivectl: line 4: is no record of an archive: it has no version\n"
-        );
-        assert_eq!(sent_ids(&cloud), ids(&posts[..1]));
-    }
-
-    #[tokio::test]
-    async fn records_over_many_lines_are_refused_with_the_way_out() {
-        let posts = ten();
-        let cloud = graveyard(&posts);
-        let record = serde_json::to_string_pretty(&shown(&cloud, &posts[0]).await).unwrap();
-        let ran = replay_given(&cloud, &record).await;
-        assert_eq!(ran.code, 2);
-        assert_eq!(ran.err, "redrivectl: records must be given one a line, as jq -c writes them\n");
-    }
 }
 
 #[tokio::test]
@@ -781,16 +424,6 @@ async fn help_says_what_the_exit_codes_of_a_replay_mean() {
         "  6  AWS denied",
     ] {
         assert!(help.contains(line), "{help}");
-    }
-}
-
-#[tokio::test]
-async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
-    for args in [&["replays"][..], &["replays", "show"], &["replays", "stop"], &["replays", "free"]] {
-        let help = redrivectl(&[args, &["--help"]].concat()).await.text();
-        for line in ["  0  done", "  1  it failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
-            assert!(help.contains(line), "{args:?}: {help}");
-        }
     }
 }
 

@@ -1,0 +1,206 @@
+//! What is kept of replays: who goes on, who stops, who looks.
+
+use super::*;
+
+/// Callers who look for ledgers in two places would each send the letters.
+#[tokio::test]
+async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archive_is_named() {
+    let cloud = graveyard(&ten());
+    let control: fn(&str) -> Option<String> =
+        |name| (name == "CONTROL").then(|| "s3://graveyard/orders".to_owned());
+    let world = || World { variable: Some(control), ..World::on(&cloud) };
+    replay_in(world(), &cloud, &[]).await.text();
+    let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
+    assert!(kept_in("graveyard/orders/replays/") && !kept_in("graveyard/dead-letters-control/"));
+    let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
+    assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
+
+    // What the command line says goes before.
+    let elsewhere = ["--control", "s3://graveyard/orders"];
+    let told = replay(&cloud, &elsewhere).await.text();
+    assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
+    let other = ["--control", "s3://graveyard/other"];
+    assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
+    assert!(kept_in("graveyard/other/replays/"));
+    let off: fn(&str) -> Option<String> = |name| (name == "CONTROL").then(|| "off".to_owned());
+    let off = World { variable: Some(off), ..World::on(&cloud) };
+    let ran = replay_in(off, &cloud, &[]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(
+        ran.err.contains("CONTROL is off: replays keep there what they have sent; give --control"),
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test]
+async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
+    let cloud = graveyard(&ten());
+    let (id, ran) = stopped(&cloud).await;
+    assert_eq!(ran.code, 4);
+    assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
+    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
+    assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
+    assert_eq!(sent(&cloud).len(), 2);
+
+    // A script is told, and begins anew.
+    let ran = replay(&cloud, &["--ramp", "8,100"]).await;
+    assert_eq!(ran.code, 0);
+    let said = format!(
+        "redrivectl: replay {id} of the same letters is stopped, not at its end: begun 2026-11-01 12:00:00 UTC by {CALLER}, \
+         2 letters sent, letters archived before 2026-11-01 11:59:55 UTC\n\
+         redrivectl: a new replay begins; --resume {id} goes on with that one\n"
+    );
+    assert_eq!(ran.err, said);
+    assert_ne!(id_of(&ran), id);
+    assert_eq!(sent_ids(&cloud), ids(&ten()));
+    // With --new nothing is said.
+    let ran = replay(&cloud, &["--new"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
+    for (answer, goes_on) in [("y\n", true), ("\n", false)] {
+        let cloud = graveyard(&ten());
+        let (id, _) = stopped(&cloud).await;
+        let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
+        let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.ends_with("Go on with it? Without, a new replay begins [y/N] "), "{}", ran.err);
+        assert_eq!(id_of(&ran) == id, goes_on);
+        assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
+    }
+}
+
+#[tokio::test]
+async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
+    let cloud = graveyard(&ten());
+    assert_eq!(replays(&cloud, &[]).await.text(), "No replays.\n");
+    let (id, _) = stopped(&cloud).await;
+    let list = replays(&cloud, &[]).await.text();
+    let row = list.lines().nth(1).unwrap();
+    assert!(row.contains(&id) && row.contains("stopped") && row.contains(CALLER), "{list}");
+    assert!(list.ends_with("\n1 replay.\n"), "{list}");
+    let listed = replays(&cloud, &["--json"]).await.json();
+    assert_eq!(listed["replays"][0]["id"], json!(id));
+
+    let shown = replays(&cloud, &["show", &id]).await.text();
+    assert!(shown.contains("  why       the outage of May\n"), "{shown}");
+    assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
+    let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
+    assert!(stop.ends_with("\nIt stops after the letters under way, wherever it runs.\n"), "{stop}");
+    let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
+    assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
+    let ran = replay(&cloud, &["--resume", &id]).await;
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("its letters in doubt were freed"), "{}", ran.err);
+
+    let unknown = replays(&cloud, &["show", "20200101T000000Z-nobody"]).await;
+    assert_eq!(unknown.code, 1);
+    assert_eq!(unknown.err, "redrivectl: there is no replay 20200101T000000Z-nobody\n");
+}
+
+/// Whoever only looks is not asked who it is, and needs no permission to be told.
+#[tokio::test]
+async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
+    let cloud = graveyard(&ten());
+    let (id, _) = stopped(&cloud).await;
+    for (args, asks) in [
+        (&[][..], 0),
+        (&["show", &id], 0),
+        (&["stop", &id, "--by", "jo"], 0),
+        (&["stop", &id], 1),
+        (&["free", &id], 1),
+    ] {
+        cloud.forget();
+        replays(&cloud, args).await.text();
+        assert_eq!(cloud.calls("GetCallerIdentity").len(), asks, "{args:?}");
+    }
+    for option in ["--why", "--by"] {
+        let ran = replays(&cloud, &["show", &id, option, "x"]).await;
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{option} says nothing of what is only shown");
+    }
+}
+
+#[tokio::test]
+async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
+    for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
+        let cloud = graveyard(&ten());
+        let fault_of = fault.clone();
+        cloud.script(
+            move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { Fault::Pass },
+        );
+        let ran = replay(&cloud, &["--json"]).await;
+        assert_eq!(ran.code, code, "{ran:?}");
+        let error: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(error["kind"], kind);
+        assert!(
+            error["error"].as_str().unwrap().starts_with("listing dead-letters-control/replays/"),
+            "{error}"
+        );
+    }
+}
+
+/// Another worker is at these letters, and alive.
+#[tokio::test(start_paused = true)]
+async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
+    let cloud = graveyard(&ten());
+    let ledger =
+        "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+    let claim = json!({ "replay": "20261101T115900Z-0123ab", "worker": "other", "number": 1 });
+    cloud.put(ledger, &json!({ "version": 1, "claim": claim, "entries": [] }).to_string());
+    let ran = replay(&cloud, &["--json"]).await;
+    assert_eq!(ran.code, 5, "{ran:?}");
+    let error: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(error["kind"], "busy");
+    assert!(ran.err.contains("replay 20261101T115900Z-0123ab is at work on letters of this"), "{}", ran.err);
+    assert_eq!(sent_ids(&cloud), ids(&[]));
+}
+
+/// Each time another has written first.
+#[tokio::test]
+async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
+    let cloud = graveyard(&ten());
+    let (id, _) = stopped(&cloud).await;
+    for (args, object) in [(["stop", &id], "stop.json"), (["free", &id], "replay.json")] {
+        cloud.script(move |call| {
+            let writes = call.operation == "PutObject" && call.target.ends_with(object);
+            if writes { Fault::refuse(412, "PreconditionFailed", "others") } else { Fault::Pass }
+        });
+        assert_eq!(replays(&cloud, &args).await.code, 5, "{args:?}");
+    }
+}
+
+/// A replay runs in one place, and is stopped from another.
+#[tokio::test(start_paused = true)]
+async fn who_stopped_a_replay_and_why_is_shown() {
+    let cloud = graveyard_of(INDEXED, &ten());
+    let args =
+        [&["replay", "--all", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]].concat();
+    let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
+    let stops = async {
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        let listed = replays(&cloud, &["--json"]).await.json();
+        assert_eq!(listed["replays"][0]["status"], "settling");
+        let id = listed["replays"][0]["id"].as_str().unwrap().to_owned();
+        replays(&cloud, &["stop", &id, "--why", "the wrong topic"]).await.text();
+        id
+    };
+    let (ran, id) = tokio::join!(runs, stops);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let why = format!("  because   {CALLER} stopped it: the wrong topic\n");
+    assert!(ran.out.contains(&why), "{}", ran.out);
+    let shown = replays(&cloud, &["show", &id]).await.text();
+    assert!(shown.contains(&why), "{shown}");
+}
+
+#[tokio::test]
+async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
+    for args in [&["replays"][..], &["replays", "show"], &["replays", "stop"], &["replays", "free"]] {
+        let help = redrivectl(&[args, &["--help"]].concat()).await.text();
+        for line in ["  0  done", "  1  it failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
+            assert!(help.contains(line), "{args:?}: {help}");
+        }
+    }
+}
