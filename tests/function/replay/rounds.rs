@@ -1,5 +1,7 @@
 //! A replay by a state machine: in rounds of lanes, each in a function of its own.
 
+mod resumed;
+
 use futures_util::future::join_all;
 use sns_redrive::replay::{Lane, Resumption, Turn, TurnKind, Wish};
 
@@ -228,85 +230,6 @@ async fn a_step_is_judged_before_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_stopped_by_an_order_and_gone_on_with_by_another_execution_or_by_the_tool() {
-    for by_machine in [true, false] {
-        let world = hours(6);
-        let machine = Machine::new(&world, 2);
-        let stop = async {
-            tokio::time::sleep(Duration::from_secs(20)).await;
-            let replay = world.replay();
-            let id = replay.kept().all().await.unwrap().remove(0).id;
-            replay.kept().stop(&id, Some("too much")).await.unwrap();
-        };
-        let began = tokio::time::Instant::now();
-        let (stopped, ()) = tokio::join!(machine.begin(json!({ "ramp": [100], "rate": 10 })), stop);
-        let stopped = stopped.unwrap();
-        assert_eq!(stopped.status, Status::Stopped, "{stopped:?}");
-        assert_eq!(stopped.because.as_deref(), Some("somebody stopped it: too much"));
-        assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
-        assert!((1..600).contains(&stopped.counts.sent), "{:?}", stopped.counts);
-        assert_eq!(stopped.counts.sent, world.bodies().len() as u64);
-        let resume = Resume { rate: Some(10_000), ..resume(&stopped.id) };
-        let done = if by_machine {
-            machine.run(&Wish::Resume(resume)).await.unwrap()
-        } else {
-            world.replay().resume(&resume, &Source::Archive, None, &Operator::default()).await.unwrap()
-        };
-        assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 600, 0));
-        assert_eq!(world.numbers(), numbers(0..600));
-    }
-}
-
-/// An execution that was ended leaves functions at work, and the replay as if it were under way.
-#[tokio::test(start_paused = true)]
-async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_twice() {
-    let world = hours(4);
-    let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 50 }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-    let lanes = machine.lanes_of(&turn);
-    let old = join_all(lanes.iter().map(|lane| machine.work(lane)));
-    let new = async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap()
-    };
-    let (_, done) = tokio::join!(old, new);
-    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 400, 0));
-    assert_eq!(world.numbers(), numbers(0..400));
-    // The turn of the old one, and its lanes, are over.
-    assert_eq!(machine.next(&turn).await, Err(ReplayError::TakenUp(turn.id.clone())));
-    assert_eq!(world.replay().lane(&lanes[0], None, &Operator::default()).await, Ok(None));
-}
-
-/// Step Functions tries a turn again whose answer it has not heard, and the first one may be at work still.
-#[tokio::test(start_paused = true)]
-async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
-    for (late, steps) in [(0, json!([100])), (30, json!([100])), (130, json!([100])), (250, json!([50, 100]))]
-    {
-        let world = hours(4);
-        let machine = Machine::new(&world, 2);
-        let begin = json!({ "ramp": steps, "rate": 400, "settleSeconds": 3 });
-        let begin = Wish::Begin(Box::new(wish(begin)));
-        let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-        machine.send(&turn).await;
-        world.faults(|_| Fault::Pass.after(Duration::from_millis(100)));
-        let again = async {
-            tokio::time::sleep(Duration::from_millis(late)).await;
-            machine.next(&turn).await
-        };
-        let (unheard, heard) = tokio::join!(machine.next(&turn), again);
-        let (unheard, heard) = (unheard.unwrap(), heard.unwrap());
-        if late < 200 {
-            assert_eq!((unheard.next, &unheard.key), (heard.next, &heard.key), "{late}: both begin a round");
-        }
-        world.no_faults();
-        let done = machine.go_on(heard).await.unwrap();
-        assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 400, 0), "{late}");
-        assert_eq!(world.numbers(), numbers(0..400), "{late}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     let world = hours(2);
     let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
@@ -318,22 +241,6 @@ async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     }
     assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
     assert!(turn.replay.because.unwrap().contains("the log of the replay function tells why"));
-}
-
-/// Whoever goes on has mended something.
-#[tokio::test(start_paused = true)]
-async fn executions_that_ended_before_their_lanes_began_do_not_count() {
-    let world = hours(2);
-    let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-    let resume = Wish::Resume(resume(&turn.id));
-    for _ in 0..4 {
-        let turn = world.replay().first_turn(&resume, 2, None, &Operator::default()).await.unwrap();
-        assert_eq!((turn.next, turn.replay.status), (TurnKind::Send, Status::Running));
-    }
-    let done = machine.run(&resume).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 200));
 }
 
 #[tokio::test(start_paused = true)]
@@ -414,30 +321,6 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     assert!(machine.rounds.load(Ordering::Relaxed) > 3);
 }
 
-/// S3 tells whole seconds, and whoever wins must be one.
-#[tokio::test(start_paused = true)]
-async fn of_two_who_go_on_within_a_second_one_has_it() {
-    let world = hours(4);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-    let go_on = || async {
-        let resume = Wish::Resume(resume(&turn.id));
-        world.replay().first_turn(&resume, 2, None, &Operator::default()).await
-    };
-    let (one, other) = tokio::join!(go_on(), go_on());
-    let machine = Machine::new(&world, 2);
-    let mut ended = Vec::new();
-    for turn in [one, other].into_iter().flatten() {
-        ended.push(machine.next(&turn).await);
-    }
-    let ours = ended.iter().filter(|turn| turn.is_ok()).count();
-    assert_eq!(ours, 1, "{ended:?}");
-    // One after the other within the second: the first has lost it.
-    let (first, second) = (go_on().await.unwrap(), go_on().await.unwrap());
-    assert_eq!(machine.next(&first).await, Err(ReplayError::TakenUp(turn.id.clone())));
-    assert!(machine.next(&second).await.is_ok());
-}
-
 #[tokio::test(start_paused = true)]
 async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     let world = hours(2);
@@ -451,20 +334,6 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     };
     tokio::join!(machine.send(&turn), free);
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-}
-
-/// What it sent just before is still on its way.
-#[tokio::test(start_paused = true)]
-async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
-    let world = World { stay: true, ..hours(12) };
-    world.no_faults();
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
-    let machine = Machine::new(&world, 2);
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-    machine.send(&turn).await;
-    // The execution is ended here.
-    let done = machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
 }
 
 /// What it has sent is on its way, and nobody has noted it.
@@ -492,33 +361,6 @@ async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends
     world.no_faults();
     let done = machine.run(&Wish::Resume(resume(&state.id))).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
-}
-
-/// The tool has hours behind it that lie after the one in whose middle it was stopped.
-#[tokio::test(start_paused = true)]
-async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() {
-    let world = small_and_large(30);
-    let operator = Operator { stop_at: Some(700), ..Operator::default() };
-    let stopped = world.run_by(&operator, json!({ "ramp": [100], "rate": 400 })).await.unwrap();
-    let sent = world.bodies().len();
-    assert!((500..2000).contains(&sent), "{sent}");
-    let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
-    let resume = Resume { rate: Some(100), ..resume(&stopped.id) };
-    let done = machine.run(&Wish::Resume(resume)).await.unwrap();
-    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 3100, 0));
-    assert_eq!(world.numbers(), numbers(0..3100));
-}
-
-/// Nobody has collected the round, and its letters are on their way.
-#[tokio::test(start_paused = true)]
-async fn the_tool_that_goes_on_at_once_is_not_stopped_by_what_waits() {
-    let world = World { stay: true, ..hours(12) };
-    world.no_faults();
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
-    Machine::new(&world, 2).send(&turn).await;
-    let done = world.resume(&turn.id).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
 }
 
 /// Whoever runs a lane, which must stop when so many letters were sent.
