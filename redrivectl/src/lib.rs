@@ -15,6 +15,7 @@ mod console;
 mod control;
 mod doctor;
 mod explain;
+mod install;
 mod machine;
 mod orders;
 mod place;
@@ -95,6 +96,8 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
             Some(command) => Box::pin(archive::run(command, cli.json, console)).await,
         },
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
+        args::Command::Completion { shell } => install::completion(*shell, console),
+        args::Command::Man { folder } => install::man(folder),
         args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
         args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }

@@ -1,6 +1,9 @@
 //! The command line: its commands.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 
 use super::archive::{Archive, ArchiveCommand};
 use super::connection::Connection;
@@ -12,9 +15,12 @@ use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{Replay, Replays, ReplaysCommand};
 
+/// The version, with the commit where that is known.
+const VERSION: &str = env!("REDRIVECTL_VERSION");
+
 /// Plans, explains and looks after redriven letters of SNS.
 #[derive(Debug, Parser)]
-#[command(name = "redrivectl", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "redrivectl", version = VERSION, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Write JSON for scripts in place of text
     #[arg(long, global = true)]
@@ -73,13 +79,26 @@ pub(crate) enum Command {
     /// What it may not read, and what no call tells, it cannot tell; it never says that this is fine.
     #[command(after_help = EXIT_CODES_OF_DOCTOR)]
     Doctor(Doctor),
+    /// Write what completes commands in a shell
+    #[command(after_help = EXIT_CODES)]
+    Completion {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write manual pages into a folder: redrivectl.1, and one for each command
+    #[command(after_help = EXIT_CODES)]
+    Man {
+        /// The folder, which must be there
+        folder: PathBuf,
+    },
 }
 
 impl Command {
     /// The connection of a command; none where it calls nobody.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         Some(match self {
-            Self::Plan(_) | Self::Explain(_) => return None,
+            Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Doctor(args) => &args.connection,
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,

@@ -5,6 +5,7 @@ mod archive;
 mod desk;
 mod doctor;
 mod explain;
+mod install;
 mod orders;
 mod plan;
 mod records;
