@@ -28,6 +28,8 @@ pub struct Console {
     pub err: Box<dyn Write + Send>,
     /// Whether progress is shown there: only to a person.
     pub progress: bool,
+    /// Whether progress is told there in lines: where nobody sees it otherwise, as in a log.
+    pub lines: bool,
     /// Returns where a progress bar is drawn, on the same terminal.
     pub draws: Box<dyn Fn() -> ProgressDrawTarget>,
     /// What `-` reads.
@@ -54,6 +56,7 @@ impl Console {
             out: Box::new(std::io::stdout()),
             err: Box::new(std::io::stderr()),
             progress: std::io::stderr().is_terminal(),
+            lines: !std::io::stderr().is_terminal(),
             draws: Box::new(ProgressDrawTarget::stderr),
             input: Box::new(std::io::stdin()),
             clock: Clock::system(),

@@ -10,7 +10,7 @@ use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
 use crate::replay::{summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{Replays, State};
+use sns_redrive::replay::{Replays, State, Status};
 
 pub(super) async fn run(
     args: &args::Replays,
@@ -34,8 +34,13 @@ pub(super) async fn run(
         }
         Some(args::ReplaysCommand::Stop(end)) => {
             let replays = signed(end, console).await?;
-            let said = "\nIt stops after the letters under way, wherever it runs.\n";
-            (replays.stop(&end.one.id, end.why.as_deref()).await, said)
+            let state = replays.stop(&end.one.id, end.why.as_deref()).await;
+            let said = match &state {
+                Ok(state) if state.status == Status::Stopped => "\nIt has stopped already.\n",
+                Ok(state) if !state.is_unfinished() => "\nIt is over.\n",
+                _ => "\nIt stops after the letters under way, wherever it runs.\n",
+            };
+            (state, said)
         }
         Some(args::ReplaysCommand::Free(end)) => {
             let replays = signed(end, console).await?;

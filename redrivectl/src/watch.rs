@@ -27,6 +27,9 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(2);
 /// The least time that tells a rate.
 const LEAST: SignedDuration = SignedDuration::from_secs(1);
 
+/// Between two lines about one step.
+const LINE: SignedDuration = SignedDuration::from_mins(1);
+
 const BAR: &str = "[{bar:20}] {wide_msg}";
 
 /// Tells of a replay while it runs: what is left out in lines, and on a terminal how far it is, below them.
@@ -36,6 +39,10 @@ pub(crate) struct Watch<'a> {
     bar: ProgressBar,
     err: Mutex<&'a mut (dyn Write + Send)>,
     view: Mutex<View>,
+    /// Whether it is told in lines.
+    tells: bool,
+    /// What the last line told of, and when.
+    told: Mutex<Option<(usize, Status, Timestamp)>>,
 }
 
 /// What is known of a replay under way.
@@ -62,7 +69,8 @@ impl<'a> Watch<'a> {
         let target = if shows { (console.draws)() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(style("{wide_msg}"));
         let (clock, err) = (console.clock.clone(), Mutex::new(&mut *console.err as _));
-        let watch = Self { stop, clock, bar, err, view: Mutex::default() };
+        let tells = console.lines && !as_json;
+        let watch = Self { stop, clock, bar, err, view: Mutex::default(), tells, told: Mutex::default() };
         watch.show();
         watch
     }
@@ -85,7 +93,34 @@ impl<'a> Watch<'a> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells of a step that begins or settles, and each minute how far it is.
+    fn tell(&self) {
+        let now = self.clock.now();
+        let mut view = self.view();
+        view.look(now);
+        let Some((step, status)) = view.state.as_ref().map(|state| (state.step, state.status)) else {
+            return;
+        };
+        // How it ended is said at the end.
+        if !matches!(status, Status::Running | Status::Settling) {
+            return;
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_told = |(of_step, of_status, at): &(usize, Status, Timestamp)| {
+            (*of_step, *of_status) == (step, status) && now.duration_since(*at) < LINE
+        };
+        if told.as_ref().is_some_and(is_told) {
+            return;
+        }
+        *told = Some((step, status, now));
+        let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(err, "redrivectl: {}", view.message(now));
+    }
+
     fn show(&self) {
+        if self.tells {
+            self.tell();
+        }
         if self.bar.is_hidden() {
             return;
         }

@@ -136,9 +136,14 @@ impl Drive<'_> {
             let all = Selection::default();
             let mut walk = self.replay.walk(unknown, &all);
             while let Some(found) = walk.next().await {
-                if let Walked::Letter(archived) = found {
-                    let letter = archived.record.to_letter();
-                    came_back += u64::from(letter.is_ok_and(|letter| letter.generation() > 0));
+                match found {
+                    Walked::Letter(archived) => {
+                        let letter = archived.record.to_letter();
+                        came_back += u64::from(letter.is_ok_and(|letter| letter.generation() > 0));
+                    }
+                    Walked::Unread(unread) if unread.why.is_gone() || unread.why.is_lasting() => {}
+                    // What cannot be read now may be what came back.
+                    Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
                 }
             }
         }

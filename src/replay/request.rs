@@ -111,7 +111,7 @@ pub struct Request {
     pub subscriptions: Successors,
     /// Only count.
     pub dry_run: bool,
-    /// Letters a second, 1 to 100,000.
+    /// Letters a second, 1 to 1,000,000.
     pub rate: u32,
     /// Steps, each ending at so many per cent of the selection; the last is 100.
     pub ramp: Vec<u32>,

@@ -38,5 +38,7 @@ fn pattern(json: &str) -> Result<Value, Failed> {
 /// The selection of archived letters that the command line asks for.
 pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
     let selection = select(args, console)?.selection(None).map_err(Failed::Input)?;
-    Ok(Selection { requeue: (console.variable)("REQUEUE_ARN"), ..selection })
+    // Without it letters that an old version archived out of the requeue are not found by their queue.
+    let of_stack = console.stack.output("RequeueArn").ok().flatten();
+    Ok(Selection { requeue: of_stack.or_else(|| (console.variable)("REQUEUE_ARN")), ..selection })
 }

@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) ticks: bool,
     /// Whether it writes its problems to a person.
     pub(crate) progress: bool,
+    /// Whether progress is told in lines.
+    pub(crate) lines: bool,
     /// The terminal on which somebody sees progress and problems.
     pub(crate) terminal: Option<InMemoryTerm>,
     /// Whether results and problems stand on one screen: then both are in [`Ran::out`].
@@ -106,6 +108,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
             None => Box::new(err.clone()),
         },
         progress: world.progress || terminal.is_some(),
+        lines: world.lines,
         draws: Box::new(move || match &terminal {
             Some(terminal) => ProgressDrawTarget::term_like(Box::new(terminal.clone())),
             None => ProgressDrawTarget::hidden(),

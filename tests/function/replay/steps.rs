@@ -89,6 +89,25 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
     }
 }
 
+/// An object without an index may hold letters that came back.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_not_judged_by_what_cannot_be_read() {
+    let world = World::with_letters(100);
+    let aws = world.aws.clone();
+    world.faults(move |call| {
+        if call.operation == "SendMessageBatch" {
+            let now = aws.clock().millis() + 1;
+            let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T130001Z-back.jsonl");
+            aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
+        }
+        let is_back = call.operation == "GetObject" && call.target.contains("-back.");
+        if is_back { Fault::Nonsense(503, String::new()) } else { Fault::Pass }
+    });
+    let failed = world.run(json!({ "ramp": [10, 100], "threshold": 10 })).await.unwrap_err().to_string();
+    assert!(failed.contains("-back.jsonl"), "{failed}");
+    assert_eq!(world.bodies().len(), 10);
+}
+
 /// The letters that a pattern selects may lie all together, at the end of a long archive.
 #[tokio::test(start_paused = true)]
 async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selected() {

@@ -89,7 +89,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     assert!(shown.contains("  why       the outage of May\n"), "{shown}");
     assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
     let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
-    assert!(stop.ends_with("\nIt stops after the letters under way, wherever it runs.\n"), "{stop}");
+    assert!(stop.ends_with("\nIt has stopped already.\n"), "{stop}");
     let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
     assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
     let ran = replay(&cloud, &["--resume", &id]).await;
