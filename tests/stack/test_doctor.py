@@ -40,6 +40,17 @@ def examined(deployment, keys, *args):
     return ran.returncode, {(finding["severity"], finding["check"]): finding["says"] for finding in findings}
 
 
+def list_without_condition(world, name):
+    """ministack's simulation of policies is told no prefix, so what the template grants for one counts as denied."""
+    role = world.stack.client("lambda").get_function_configuration(FunctionName=name)["Role"].rpartition("/")[2]
+    statement = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}
+    world.stack.client("iam").put_role_policy(
+        RoleName=role,
+        PolicyName="list",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+    )
+
+
 def test_doctor_finds_what_was_changed_by_hand(world):
     topic = world.topic()
     deployment = world.deploy(policy(retries=3, delay=60), topic, queues=["billing"])
@@ -49,6 +60,7 @@ def test_doctor_finds_what_was_changed_by_hand(world):
     name = deployment.outputs["FunctionName"]
     # ministack does not take it from a template.
     functions.put_function_recursion_config(FunctionName=name, RecursiveLoop="Allow")
+    list_without_condition(world, name)
     code, findings = examined(deployment, keys, "--write-test")
     assert code == 0, findings
     assert set(findings) == {
