@@ -37,6 +37,21 @@ def resources(**parameters):
     return {name: resolver.resolve(template["Resources"][name]["Properties"]) for name in names}
 
 
+def test_the_definition_asks_for_what_the_local_stack_does_not_show():
+    machine = template_as_written("operations.yaml")["Resources"]["ReplayStateMachine"]["Properties"]["Definition"]
+    states = machine["States"]
+    send, lane = states["Send"], states["Send"]["ItemProcessor"]["States"]["Lane"]
+    # As many lanes at once as there are; one that fails leaves its letters to the next round.
+    assert (send["MaxConcurrency"], send["ToleratedFailurePercentage"]) == (1000, 100)
+    assert "ItemBatcher" not in send
+    assert send["ItemProcessor"]["ProcessorConfig"]["Mode"] == "DISTRIBUTED"
+    # Whatever may have begun is not begun again: another Begin is another replay, another lane sends beside the first.
+    for state in (states["Begin"], lane):
+        assert [retry["ErrorEquals"] for retry in state["Retry"]] == [["Lambda.TooManyRequestsException"]]
+    # A turn that is repeated goes on from what the first has written.
+    assert ["States.ALL"] in [retry["ErrorEquals"] for retry in states["Turn"]["Retry"]]
+
+
 def test_roles_and_log_group_have_what_platform_teams_ask_for():
     boundary, key = "arn:aws:iam::123456789012:policy/boundary", "arn:aws:kms:eu-central-1:123456789012:key/1"
     plain = resources()
