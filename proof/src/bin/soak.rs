@@ -117,7 +117,7 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
         let soaked = scope.spawn(|| {
             let fill = |fifo: bool| {
                 let is_needed = soaks.iter().any(|soak| soak.is_fifo() == fifo);
-                is_needed.then(|| replay::soak::Archive::fill(letters, fifo, binary, log))
+                is_needed.then(|| replay::soak::fill(letters, fifo, binary, log))
             };
             let archives = [false, true].map(fill);
             let live =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tool::Tool;
 use super::world::{Site, World};
-use super::{Wish, latest, replayer};
+use super::{Wish, is_whole, latest, replayer};
 use crate::Ended;
 use crate::loss::door::Door;
 use crate::loss::faults::Fault;
@@ -45,14 +45,14 @@ pub enum Driver {
 /// A driver at work.
 pub(super) struct Driving<'w> {
     pub(super) driver: Driver,
-    pub(super) world: &'w World,
-    pub(super) wish: &'w Wish,
-    pub(super) binary: &'w Path,
-    pub(super) log: Option<&'w Path>,
+    world: &'w World,
+    wish: &'w Wish,
+    binary: &'w Path,
+    log: Option<&'w Path>,
     /// Nothing begins after this.
-    pub(super) until: Instant,
+    until: Instant,
     /// The process of the replay function.
-    pub(super) process: Option<Process>,
+    process: Option<Process>,
     pub(super) invocations: Invocation,
 }
 
@@ -101,9 +101,39 @@ impl Driver {
     }
 }
 
-impl Driving<'_> {
+impl<'w> Driving<'w> {
+    /// A driver that has not begun. Its functions and its tool are built beside `binary`.
+    pub(super) fn new(
+        driver: Driver,
+        world: &'w World,
+        wish: &'w Wish,
+        until: Instant,
+        binary: &'w Path,
+        log: Option<&'w Path>,
+    ) -> Self {
+        Self { driver, world, wish, binary, log, until, process: None, invocations: 0 }
+    }
+
+    /// Has the wish replayed until nothing is left out; whether it comes to that in its time. `before` it begins or goes on,
+    /// each time, something may happen.
+    pub(super) fn go_to_the_end(&mut self, mut before: impl FnMut(&mut Self)) -> bool {
+        loop {
+            let latest = latest(&self.world.state().objects);
+            if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
+                return true;
+            }
+            if Instant::now() > self.until {
+                return false;
+            }
+            before(self);
+            // What was left out is asked for once more.
+            let unfinished = latest.filter(|kept| kept["status"] != "done");
+            self.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
+        }
+    }
+
     /// Begins a replay, or goes on with one, until nobody is at work on it.
-    pub(super) fn go(&mut self, id: Option<&str>) {
+    fn go(&mut self, id: Option<&str>) {
         let wish = id.map_or_else(|| self.wish.event.clone(), |id| json!({ "resume": id }));
         match self.driver {
             Driver::Invocation => {
@@ -251,7 +281,7 @@ fn redrivectl(binary: &Path) -> PathBuf {
 /// The tool's exit code for a replay that ends so.
 fn code_of(state: &Value) -> Option<i32> {
     match state["status"].as_str()? {
-        "done" => Some(if super::is_whole(state) { 0 } else { 3 }),
+        "done" => Some(if is_whole(state) { 0 } else { 3 }),
         "running" | "settling" | "stopped" => Some(4),
         _ => None,
     }

@@ -65,6 +65,7 @@ pub const SELECTED: usize = 30;
 /// Letters in an archive, with what is left of a replay of others.
 #[derive(Debug, Clone)]
 pub struct Archive {
+    ground: Ground,
     letters: Vec<Letter>,
     books: Books,
     objects: Objects,
@@ -128,7 +129,8 @@ impl Archive {
             }
         }
         let queues: Vec<_> = letters.iter().map(|(_, queue)| queue.clone()).collect();
-        let (world, letters, ids) = archived(&Ground::of_matrix(), &letters, binary, log);
+        let ground = Ground::of_matrix();
+        let (world, letters, ids) = archived(&ground, &letters, binary, log);
         std::thread::sleep(LAG);
         let mut process = world.replayer(&replayer(binary), log);
         world.begin(&process.caller, 1);
@@ -137,7 +139,12 @@ impl Archive {
         let (books, objects) = (Books::new(ids, SELECTED), world.state().objects.clone());
         let sent = (0..letters.len()).filter(|who| queues[*who] == BEFORE).collect();
         assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
-        Self { letters, books, objects }
+        Self { ground, letters, books, objects }
+    }
+
+    /// An account with it.
+    fn world(&self, ground: &Ground, plan: Plan) -> World {
+        World::new(ground, self.letters.clone(), self.books.clone(), self.objects.clone(), plan)
     }
 }
 
@@ -228,32 +235,10 @@ impl Scenario {
     #[must_use]
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
-        let (letters, objects) = (archive.letters.clone(), archive.objects.clone());
-        let plan = Plan::of(self.injections());
-        let world = World::new(&Ground::of_matrix(), letters, archive.books.clone(), objects, plan);
-        let (until, wish) = (began + PATIENCE, wish(None));
-        let mut driving = Driving {
-            driver: self.driver,
-            world: &world,
-            wish: &wish,
-            binary,
-            log,
-            until,
-            process: None,
-            invocations: 0,
-        };
-        let done = loop {
-            let latest = latest(&world.state().objects);
-            if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
-                break true;
-            }
-            if Instant::now() > until {
-                break false;
-            }
-            // What was left out is asked for once more.
-            let unfinished = latest.filter(|kept| kept["status"] != "done");
-            driving.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
-        };
+        let world = archive.world(&archive.ground, Plan::of(self.injections()));
+        let wish = wish(None);
+        let mut driving = Driving::new(self.driver, &world, &wish, began + PATIENCE, binary, log);
+        let done = driving.go_to_the_end(|_| {});
         let invocations = driving.invocations;
         drop(driving);
         let state = world.state();

@@ -10,10 +10,10 @@ use fastrand::Rng;
 use serde_json::json;
 use sim::Clock;
 
-use super::books::{Books, Objects, Verdict};
+use super::books::{Books, Verdict};
 use super::driver::{Driver, Driving};
-use super::world::{Ground, Plan, Weather, World};
-use super::{LAG, Wish, archived, is_whole, latest};
+use super::world::{Ground, Plan, Weather};
+use super::{Archive, LAG, Wish, archived};
 use crate::loss::faults::Fault;
 use crate::loss::letters::{Kind, Letter, named};
 
@@ -66,15 +66,6 @@ pub struct Soaked {
     took: Duration,
 }
 
-/// An archive to replay from.
-#[derive(Debug)]
-pub struct Archive {
-    ground: Ground,
-    letters: Vec<Letter>,
-    books: Books,
-    objects: Objects,
-}
-
 /// Every soak of so many letters: each driver alone, and all in turns, with standard queues and with FIFO queues.
 #[must_use]
 pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
@@ -83,31 +74,29 @@ pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
     soaks.zip(0..).map(|((driver, fifo), number)| Soak { driver, fifo, letters, seed, number }).collect()
 }
 
-impl Archive {
-    /// Has the function archive so many letters that are selected, and some that are not.
-    #[must_use]
-    pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Self {
-        let mut rng = Rng::with_seed(1);
-        let mut queue = |number: usize| named(&format!("orders-{}-dlq", number % QUEUES), fifo);
-        let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
-        let mut all = Vec::new();
-        let mut groups = BTreeMap::new();
-        // Those first that are not selected: they lie before the others.
-        for who in (letters..letters + OTHERS * QUEUES).chain(0..letters) {
-            let kind = if who >= letters { Kind::Raw } else { [Kind::Queue, Kind::Topic][who % 2] };
-            let group = fifo.then(|| format!("group-{}", who / QUEUES % GROUPS));
-            if let Some(group) = &group {
-                groups.insert(who, format!("{group} of {}", queue(who)));
-            }
-            all.push((Letter::write(who, kind, group, fifo, &mut rng), queue(who)));
+/// Has the function archive so many letters that are selected, and some that are not.
+#[must_use]
+pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Archive {
+    let mut rng = Rng::with_seed(1);
+    let mut queue = |number: usize| named(&format!("orders-{}-dlq", number % QUEUES), fifo);
+    let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
+    let mut all = Vec::new();
+    let mut groups = BTreeMap::new();
+    // Those first that are not selected: they lie before the others.
+    for who in (letters..letters + OTHERS * QUEUES).chain(0..letters) {
+        let kind = if who >= letters { Kind::Raw } else { [Kind::Queue, Kind::Topic][who % 2] };
+        let group = fifo.then(|| format!("group-{}", who / QUEUES % GROUPS));
+        if let Some(group) = &group {
+            groups.insert(who, format!("{group} of {}", queue(who)));
         }
-        let ground = Ground { clock: own_clock(), fifo, queues, page: (letters / 20).max(2) };
-        let (world, all, ids) = archived(&ground, &all, binary, log);
-        let books = Books::new(ids, letters).in_order(groups);
-        let objects = world.state().objects.clone();
-        std::thread::sleep(LAG);
-        Self { ground, letters: all, books, objects }
+        all.push((Letter::write(who, kind, group, fifo, &mut rng), queue(who)));
     }
+    let ground = Ground { clock: own_clock(), fifo, queues, page: (letters / 20).max(2) };
+    let (world, all, ids) = archived(&ground, &all, binary, log);
+    let books = Books::new(ids, letters).in_order(groups);
+    let objects = world.state().objects.clone();
+    std::thread::sleep(LAG);
+    Archive { ground, letters: all, books, objects }
 }
 
 impl Soak {
@@ -129,45 +118,17 @@ impl Soak {
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Soaked {
         let began = Instant::now();
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(16).wrapping_add(self.number));
-        let plan = Plan::by_chance(self.weather(rng.fork()));
         let ground = Ground { clock: own_clock(), ..archive.ground.clone() };
-        let world = World::new(
-            &ground,
-            archive.letters.clone(),
-            archive.books.clone(),
-            archive.objects.clone(),
-            plan,
-        );
-        let until = began
-            + TROUBLED_TIME
-            + PATIENCE
-            + PATIENCE_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
-        let wish = self.wish();
-        let mut driving = Driving {
-            driver: Driver::Invocation,
-            world: &world,
-            wish: &wish,
-            binary,
-            log,
-            until,
-            process: None,
-            invocations: 0,
-        };
-        let done = loop {
-            let latest = latest(&world.state().objects);
-            if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
-                break true;
-            }
-            if Instant::now() > until {
-                break false;
-            }
+        let world = archive.world(&ground, Plan::by_chance(self.weather(rng.fork())));
+        let patience = PATIENCE_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
+        let (until, wish) = (began + TROUBLED_TIME + PATIENCE + patience, self.wish());
+        let mut driving = Driving::new(Driver::Invocation, &world, &wish, until, binary, log);
+        let done = driving.go_to_the_end(|driving| {
             if driving.invocations >= TROUBLED || began.elapsed() > TROUBLED_TIME {
                 world.clear_up();
             }
             driving.driver = self.driver.unwrap_or_else(|| Driver::ALL[rng.usize(..Driver::ALL.len())]);
-            let unfinished = latest.filter(|kept| kept["status"] != "done");
-            driving.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
-        };
+        });
         let invocations = driving.invocations;
         drop(driving);
         let state = world.state();
