@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 
 use super::object::{Object, day_of, folder, queue_folder};
 use super::select::{Selection, Times};
@@ -166,16 +167,62 @@ impl Listing {
     async fn list_queues(&mut self) -> Result<(), Unread> {
         // Known from here on, also if listing fails: the listing then is at its end.
         let queues = self.queues.insert(VecDeque::new());
-        let all = format!("{}queue=", self.prefix);
-        let call = self.s3.list_objects_v2().bucket(&*self.bucket).prefix(&all).delimiter("/");
-        let mut pages = call.into_paginator().send();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| unlisted(&all, failure_of_call(&error)))?;
-            let prefixes = page.common_prefixes().iter().filter_map(|prefix| prefix.prefix());
-            queues.extend(prefixes.map(str::to_owned));
-        }
+        queues.extend(queue_folders(&self.s3, &self.bucket, &self.prefix).await?);
         Ok(())
     }
+}
+
+/// Lists the folders of the days on which letters of a selection may have been archived, queue by queue in the order of
+/// time. The archive's prefix may have slashes at its ends.
+///
+/// # Errors
+///
+/// [`Unread`], where a prefix could not be listed.
+pub async fn days(
+    s3: &aws_sdk_s3::Client,
+    bucket: &str,
+    prefix: &str,
+    selection: &Selection,
+) -> Result<Vec<String>, Unread> {
+    let prefix = folder(prefix);
+    let queues = match selection.folders() {
+        Some(names) => names.into_iter().map(|name| queue_folder(&prefix, name)).collect(),
+        None => queue_folders(s3, bucket, &prefix).await?,
+    };
+    let (first, last) = selection.times().days();
+    let mut days = Vec::new();
+    for queue in queues {
+        let after = first.map(|day| format!("{queue}date={day}"));
+        for day in folders(s3, bucket, &queue, after).await? {
+            let date =
+                day.strip_prefix(&*queue).and_then(|rest| rest.strip_prefix("date=")?.strip_suffix('/'));
+            let date = date.and_then(|date| date.parse::<Date>().ok().filter(|day| day.to_string() == date));
+            if date.is_some_and(|date| last.is_none_or(|last| date <= last)) {
+                days.push(day);
+            }
+        }
+    }
+    Ok(days)
+}
+
+async fn queue_folders(s3: &aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Result<Vec<String>, Unread> {
+    folders(s3, bucket, &format!("{prefix}queue="), None).await
+}
+
+/// The folders whose keys begin so, in order.
+async fn folders(
+    s3: &aws_sdk_s3::Client,
+    bucket: &str,
+    beginning: &str,
+    after: Option<String>,
+) -> Result<Vec<String>, Unread> {
+    let call = s3.list_objects_v2().bucket(bucket).prefix(beginning).delimiter("/").set_start_after(after);
+    let (mut pages, mut found) = (call.into_paginator().send(), Vec::new());
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| unlisted(beginning, failure_of_call(&error)))?;
+        found.extend(page.common_prefixes().iter().filter_map(|prefix| prefix.prefix()).map(str::to_owned));
+    }
+    Ok(found)
 }
 
 fn unlisted(prefix: &str, failure: Failure) -> Unread {

@@ -17,7 +17,7 @@ mod unread;
 mod walk;
 
 pub use index::{Group, Index, topic_hash};
-pub use listing::Listing;
+pub use listing::{Listing, days};
 pub(crate) use object::folder;
 pub use object::{Object, keys_of};
 pub use queue::RECORD_ATTRIBUTE;

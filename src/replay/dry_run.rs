@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
 use super::bench::{Bench, Limits};
 use super::control::{Control, Pace};
 use super::error::ReplayError;
@@ -12,6 +14,7 @@ use super::parts::{Job, Replay, selection};
 use super::request::Request;
 use super::run::Planned;
 use super::state::{State, Status};
+use super::store::AT_ONCE;
 use super::unit::Unit;
 use crate::policy::Policy;
 
@@ -42,15 +45,21 @@ impl Replay {
         let begun = state.clone();
         let limits = Limits { pace: &pace, budget: &budget };
         let bench = Bench::new(self, &begun, &selection, job, given_units, limits, "");
+        let hours = plan.units.chunk_by(Unit::is_near).filter_map(<[Unit]>::first);
+        let store = &self.kept.store;
+        let listed = |hour: &Unit| {
+            let folder = Unit::folder(&hour.queue, &hour.hour);
+            async move { store.list(&folder, None).await }
+        };
+        let mut hours = stream::iter(hours).map(listed).buffered(AT_ONCE);
         let (mut met, mut touched) = (Met::new(1), HashSet::new());
         for (place, unit) in plan.units.iter().enumerate() {
             if place == 0 || !unit.is_near(&plan.units[place - 1]) {
-                met = Met::new(1);
-                let folder = Unit::folder(&unit.queue, &unit.hour);
                 if job.control.stop() {
                     return Err(ReplayError::NotPlanned);
                 }
-                touched = self.kept.store.list(&folder, None).await?.into_iter().collect();
+                met = Met::new(1);
+                touched = hours.try_next().await?.unwrap_or_default().into_iter().collect();
             }
             // What no replay has touched, and what the index alone decides, need not be read.
             if unit.exact && given.is_none() && !touched.contains(&unit.key()) {

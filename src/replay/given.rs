@@ -12,7 +12,7 @@ use super::error::ReplayError;
 use super::letter::{At, NotReplayable};
 use super::letters::Input;
 use super::parts::Replay;
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Planner};
 use super::state::Counts;
 use super::unit::Unit;
 use crate::archive::{Found, Identity, Record, Selection};
@@ -81,13 +81,7 @@ impl Given {
 
     /// The plan of a replay of them.
     pub(super) fn plan(&self) -> Plan {
-        let units: Vec<_> = self.plan.values().cloned().collect();
-        Plan {
-            letters: units.iter().map(|unit| unit.letters).sum(),
-            queues: units.iter().map(|unit| unit.queue.clone()).collect(),
-            exact: true,
-            units,
-        }
+        self.plan.values().cloned().collect::<Vec<_>>().into()
     }
 }
 
@@ -125,10 +119,10 @@ impl Searched<'_> {
         }
         let hour = self.replay.keys(queue, second.get(..11).unwrap_or(second));
         if !self.hours.contains_key(&hour) {
-            let list = || self.replay.begin_so(&hour);
             let all = Selection::default();
-            let plan = Box::pin(plan(&self.replay.kept.store, list, &all, self.keep, self.control)).await?;
-            self.hours.insert(hour.clone(), plan.units);
+            let planner = Planner::new(self.replay, &all, self.keep, self.control);
+            let units = Box::pin(planner.beginning(&hour)).await?;
+            self.hours.insert(hour.clone(), units);
         }
         let units = self.hours.get(&hour).map(Vec::as_slice).unwrap_or_default();
         let by_key: HashMap<_, _> = objects

@@ -36,7 +36,7 @@
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `met` | recognises letters that were archived twice |
 //! | `parts`, `bench` | what all of them work with |
-//! | `plan`, `cuts`, `cut`, `unit` | which units hold the selection |
+//! | `plan`, `cut`, `unit` | which units hold the selection |
 //! | `division` | divides them among workers |
 //! | `ledger` | what is known of a unit's letters |
 //! | `ramp` | the arithmetic of steps |
@@ -49,7 +49,6 @@
 mod bench;
 mod control;
 mod cut;
-mod cuts;
 mod division;
 mod drive;
 mod dry_run;

@@ -1,20 +1,29 @@
 //! The plan of a replay: the units that may hold letters of its selection, in order.
 //!
-//! A plan is made from listings alone: what an object holds stands in its key. An hour of a queue is held in memory at a
-//! time, and of that only its cut.
+//! A plan is made from listings alone: what an object holds stands in its key. Days are listed side by side, and the
+//! hours of a day too where it holds much, so that neither a long archive nor a dense day takes longer than a function may
+//! run. Of each listing a page is held in memory, and of each hour its cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Semaphore;
 
 use super::control::Control;
-use super::cut::Cutter;
-use super::cuts::KeptCuts;
+use super::cut::{Cuts, Cutter};
 use super::error::ReplayError;
-use super::store::Store;
+use super::parts::Replay;
+use super::store::Condition;
 use super::unit::Unit;
-use crate::archive::{Holds, Listing, Object, Selection};
+use crate::archive::{Holds, Object, Selection, days};
+
+/// Listings at once.
+const AT_ONCE: usize = 32;
+
+/// Objects of a day that are listed one after the other: a page of S3. A day that has more is listed by hours.
+const FEW: usize = 1000;
 
 /// How often a cut is written anew, since another replay has written it meanwhile.
 const TRIES: u32 = 5;
@@ -28,6 +37,50 @@ pub(super) struct Plan {
     pub(super) exact: bool,
 }
 
+impl From<Vec<Unit>> for Plan {
+    fn from(units: Vec<Unit>) -> Self {
+        Self {
+            letters: units.iter().map(|unit| unit.letters).sum(),
+            exact: units.iter().all(|unit| unit.exact),
+            queues: units.iter().map(|unit| unit.queue.clone()).collect(),
+            units,
+        }
+    }
+}
+
+/// Makes plans.
+pub(super) struct Planner<'r> {
+    replay: &'r Replay,
+    selection: &'r Selection,
+    /// Whether cuts are written down, as they must be before anything is sent.
+    keep: bool,
+    control: &'r dyn Control,
+    /// A listing holds one.
+    turns: Semaphore,
+}
+
+/// Keys from one on, up to another, which is left out.
+type Keys = (String, String);
+
+/// What is listed of a range of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Most {
+    All,
+    /// Few objects.
+    Few,
+    /// Objects with a time in their names.
+    Named,
+}
+
+/// What came of the listing of a range.
+enum Listed {
+    Units(Vec<Unit>),
+    /// There is more than was to be listed.
+    More,
+    /// Another replay has cut the archive meanwhile.
+    Changed,
+}
+
 /// An hour of a queue whose objects are being listed.
 struct Open {
     queue: String,
@@ -38,93 +91,144 @@ struct Open {
     units: BTreeMap<usize, (u64, bool)>,
 }
 
-/// Returns the whole days of a selection: an hour must be cut with all its objects, whichever of them are selected.
-pub(super) fn whole_days(selection: &Selection) -> Selection {
-    let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).start_of_day().ok();
-    let from = selection.from.and_then(|from| Some(day(from)?.timestamp()));
-    let until = selection.until().and_then(day);
-    let to = until.and_then(|until| Some(until.tomorrow().ok()?.timestamp()));
-    // The day after begins with the last moment of this one.
-    let to = to.and_then(|to| to.checked_sub(SignedDuration::from_millis(1)).ok());
-    let Selection { queue, requeue, .. } = selection;
-    Selection { queue: queue.clone(), requeue: requeue.clone(), from, to, ..Selection::default() }
-}
-
-/// Makes a plan. With `keep` the cut is written down, as it must be before anything is sent.
-pub(super) async fn plan(
-    store: &Store,
-    listing: impl Fn() -> Listing,
-    selection: &Selection,
-    keep: bool,
-    control: &dyn Control,
-) -> Result<Plan, ReplayError> {
-    for _ in 0..TRIES {
-        if let Some(plan) = Box::pin(plan_once(store, listing(), selection, keep, control)).await? {
-            return Ok(plan);
-        }
+impl<'r> Planner<'r> {
+    pub(super) fn new(
+        replay: &'r Replay,
+        selection: &'r Selection,
+        keep: bool,
+        control: &'r dyn Control,
+    ) -> Self {
+        Self { replay, selection, keep, control, turns: Semaphore::new(AT_ONCE) }
     }
-    Err(ReplayError::Busy("another replay".to_owned()))
-}
 
-/// The same; none where another replay has cut the archive meanwhile.
-async fn plan_once(
-    store: &Store,
-    mut listing: Listing,
-    selection: &Selection,
-    keep: bool,
-    control: &dyn Control,
-) -> Result<Option<Plan>, ReplayError> {
-    let mut plan = Plan { exact: true, ..Plan::default() };
-    let (mut hours, mut cuts): (Vec<Open>, _) = (Vec::new(), KeptCuts::new(store));
-    let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
-    let first = selection.from.map(name_of);
-    let last = selection.until().map(name_of);
-    while let Some(object) = listing.next().await {
-        let object = object.map_err(ReplayError::unlisted)?;
-        let (queue, hour) = (object.queue(), object.hour());
-        // A day of names without a time may hold letters of any hour.
-        let is_before = first.as_ref().is_some_and(|first| hour < *first && !first.starts_with(&hour));
-        if is_before || last.as_ref().is_some_and(|last| hour > *last) {
-            continue;
+    /// Makes the plan of the selection. An hour is cut with all its objects, whichever of them are selected.
+    pub(super) async fn plan(&self) -> Result<Plan, ReplayError> {
+        let Replay { s3, bucket, prefix, .. } = self.replay;
+        let days = days(s3, bucket, prefix, self.selection).await.map_err(ReplayError::unlisted)?;
+        let days = stream::iter(days).map(|day| self.day(day)).buffered(AT_ONCE);
+        let units: Vec<_> = days.try_collect().await?;
+        Ok(units.into_iter().flatten().collect::<Vec<_>>().into())
+    }
+
+    /// The units of the objects whose keys begin so, which are those of an hour, or of a day without times.
+    pub(super) async fn beginning(&self, keys: &str) -> Result<Vec<Unit>, ReplayError> {
+        let units = self.range(&up_to_the_end(keys), Most::All).await?;
+        Ok(units.unwrap_or_default())
+    }
+
+    /// The units of a day, by its folder.
+    async fn day(&self, day: String) -> Result<Vec<Unit>, ReplayError> {
+        let whole = up_to_the_end(&day);
+        if let Some(units) = self.range(&whole, Most::Few).await? {
+            return Ok(units);
         }
-        if control.stop() {
-            return Err(ReplayError::NotPlanned);
+        let hours = hours_of(&day);
+        let hours = stream::iter(&hours).map(|hour| self.range(hour, Most::Named)).buffered(hours.len());
+        let hours: Option<Vec<_>> = hours.try_collect::<Vec<_>>().await?.into_iter().collect();
+        if let Some(hours) = hours {
+            return Ok(hours.into_iter().flatten().collect());
         }
-        if !hours.iter().any(|open| open.queue == queue && open.hour == hour) {
-            for over in hours.extract_if(.., |open| open.is_over(queue, &hour)).collect::<Vec<_>>() {
-                if !over.end(&mut cuts, keep, &mut plan).await? {
-                    return Ok(None);
-                }
+        // Objects without a time in their names make one unit after the other, wherever in the day they stand.
+        Ok(self.range(&whole, Most::All).await?.unwrap_or_default())
+    }
+
+    /// The units of a range of keys of one queue; none where there is more than was to be listed.
+    async fn range(&self, keys: &Keys, most: Most) -> Result<Option<Vec<Unit>>, ReplayError> {
+        let _turn = self.turns.acquire().await;
+        for _ in 0..TRIES {
+            match self.range_once(keys, most).await? {
+                Listed::Units(units) => return Ok(Some(units)),
+                Listed::More => return Ok(None),
+                Listed::Changed => {}
             }
-            hours.push(Open::begin(&mut cuts, queue, &hour).await?);
         }
-        let open = hours.iter_mut().find(|open| open.queue == queue && open.hour == hour);
-        if let Some(open) = open {
-            open.take(&object, selection);
+        Err(ReplayError::Busy("another replay".to_owned()))
+    }
+
+    async fn range_once(&self, (first, before): &Keys, most: Most) -> Result<Listed, ReplayError> {
+        let mut listing = self.replay.listing(first, Some(before));
+        let (mut open, mut units, mut objects) = (Vec::<Open>::new(), Vec::new(), 0);
+        let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
+        let from = self.selection.from.map(name_of);
+        let until = self.selection.until().map(name_of);
+        while let Some(object) = listing.next().await {
+            let object = object.map_err(ReplayError::unlisted)?;
+            if self.control.stop() {
+                return Err(ReplayError::NotPlanned);
+            }
+            objects += 1;
+            let (queue, hour) = (object.queue(), object.hour());
+            // A day of names without a time may hold letters of any hour.
+            let is_of_any = hour.len() == 8;
+            if (most == Most::Few && objects > FEW) || (most == Most::Named && is_of_any) {
+                return Ok(Listed::More);
+            }
+            let is_before = from.as_ref().is_some_and(|from| hour < *from && !is_of_any);
+            if is_before || until.as_ref().is_some_and(|until| hour > *until) {
+                continue;
+            }
+            if !open.iter().any(|open| open.hour == hour) {
+                // Names without a time may stand between those of the hours.
+                let is_over = |open: &mut Open| !is_of_any && open.hour.len() > 8;
+                for over in open.extract_if(.., is_over).collect::<Vec<_>>() {
+                    let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
+                    units.extend(of_hour);
+                }
+                open.push(self.begin(queue, &hour).await?);
+            }
+            if let Some(open) = open.iter_mut().find(|open| open.hour == hour) {
+                open.take(&object, self.selection);
+            }
         }
-    }
-    for over in hours {
-        if !over.end(&mut cuts, keep, &mut plan).await? {
-            return Ok(None);
+        for over in open {
+            let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
+            units.extend(of_hour);
         }
+        Ok(Listed::Units(units))
     }
-    if !cuts.all_written().await? {
-        return Ok(None);
+
+    async fn begin(&self, queue: &str, hour: &str) -> Result<Open, ReplayError> {
+        let found = self.replay.kept.store.read::<Cuts>(&Unit::key_of_cuts(queue, hour)).await?;
+        let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));
+        let (queue, hour) = (queue.to_owned(), hour.to_owned());
+        Ok(Open { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
     }
-    plan.letters = plan.units.iter().map(|unit| unit.letters).sum();
-    plan.exact = plan.units.iter().all(|unit| unit.exact);
-    plan.queues = plan.units.iter().map(|unit| unit.queue.clone()).collect();
-    Ok(Some(plan))
+
+    /// The units of an hour, whose cut is written where it must be; none where another replay has cut it meanwhile.
+    async fn end(&self, hour: Open) -> Result<Option<Vec<Unit>>, ReplayError> {
+        let Open { queue, hour, etag, cutter, units } = hour;
+        if !units.is_empty()
+            && self.keep
+            && let Some(cuts) = cutter.changed()
+        {
+            let (key, condition) = (Unit::key_of_cuts(&queue, &hour), Condition::of(etag.as_deref()));
+            if self.replay.kept.store.write(&key, cuts, condition).await?.is_none() {
+                return Ok(None);
+            }
+        }
+        let unit = |(number, (letters, exact))| {
+            let (queue, hour) = (queue.clone(), hour.clone());
+            Unit { queue, hour, number, range: cutter.range(number), letters, exact }
+        };
+        Ok(Some(units.into_iter().map(unit).collect()))
+    }
+}
+
+/// The keys that begin so.
+fn up_to_the_end(beginning: &str) -> Keys {
+    (beginning.to_owned(), format!("{beginning}\u{10ffff}"))
+}
+
+/// The keys of a day, by its folder, in 24 parts: those of an hour each, and what stands before or behind.
+fn hours_of(day: &str) -> Vec<Keys> {
+    let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
+    let (first, before) = up_to_the_end(day);
+    let parts: Vec<_> = (1..24).map(|hour| format!("{day}{date}T{hour:02}")).collect();
+    let firsts = [first].into_iter().chain(parts.clone());
+    firsts.zip(parts.into_iter().chain([before])).collect()
 }
 
 impl Open {
-    async fn begin(cuts: &mut KeptCuts<'_>, queue: &str, hour: &str) -> Result<Self, ReplayError> {
-        let found = cuts.read(queue, hour).await?;
-        let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));
-        let (queue, hour) = (queue.to_owned(), hour.to_owned());
-        Ok(Self { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
-    }
-
     fn take(&mut self, object: &Object, selection: &Selection) {
         let all = object.index.as_ref().map_or(1 + object.bytes / 1024, |index| index.letters);
         let unit = self.cutter.push(object.name(), object.bytes, all);
@@ -137,27 +241,19 @@ impl Open {
         *sum += letters;
         *all_exact &= exact;
     }
+}
 
-    /// Whether nothing more comes of it when an object of this queue and hour comes. Names without a time may stand
-    /// between those of the hours of their day.
-    fn is_over(&self, queue: &str, hour: &str) -> bool {
-        let day = &hour[..8];
-        self.queue != queue || !self.hour.starts_with(day) || (self.hour != day && hour != day)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Adds its units to a plan, and writes its cut where it must be; false where another replay has cut the archive meanwhile.
-    async fn end(self, cuts: &mut KeptCuts<'_>, keep: bool, plan: &mut Plan) -> Result<bool, ReplayError> {
-        if self.units.is_empty() {
-            return Ok(true);
-        }
-        let is_ours = match self.cutter.changed() {
-            Some(cut) if keep => cuts.write((&self.queue, &self.hour), cut.clone(), self.etag).await?,
-            _ => true,
-        };
-        for (number, (letters, exact)) in self.units {
-            let (queue, hour) = (self.queue.clone(), self.hour.clone());
-            plan.units.push(Unit { queue, hour, number, range: self.cutter.range(number), letters, exact });
-        }
-        Ok(is_ours)
+    #[test]
+    fn the_hours_of_a_day_take_every_key_of_it_once() {
+        let hours = hours_of("a/queue=orders/date=2026-11-01/");
+        assert_eq!(hours.len(), 24);
+        assert_eq!(hours[0].0, "a/queue=orders/date=2026-11-01/");
+        assert_eq!(hours[7].0, "a/queue=orders/date=2026-11-01/20261101T07");
+        assert!(hours.windows(2).all(|two| two[0].1 == two[1].0));
+        assert_eq!(hours[23].1, "a/queue=orders/date=2026-11-01/\u{10ffff}");
     }
 }

@@ -12,14 +12,13 @@ use super::kept::{digest, key_of};
 use super::letter::At;
 use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
-use super::plan::{Plan, plan, whole_days};
+use super::plan::{Plan, Planner};
 use super::progress::Units;
 use super::request::{Request, Resume, Select, Wish};
 use super::state::{Counts, Place, State, Status};
 use super::store::{Condition, Found};
 use super::unit::Unit;
 use super::version::Versioned;
-use crate::archive::Listing;
 use crate::arn::Arn;
 use crate::policy::Policy;
 
@@ -217,9 +216,8 @@ impl Replay {
         let selection = selection(&state, &self.requeue.arn)?;
         let (plan, given) = match job.source {
             Source::Archive => {
-                let days = whole_days(&selection);
-                let list = || Listing::new(self.s3.clone(), &self.bucket, &self.prefix, &days);
-                (Box::pin(plan(&self.kept.store, list, &selection, keep, job.control)).await?, None)
+                let planner = Planner::new(self, &selection, keep, job.control);
+                (Box::pin(planner.plan()).await?, None)
             }
             Source::Input(records) => {
                 let given = Box::pin(Given::find(self, records, keep, job.control)).await?;

@@ -34,6 +34,11 @@ impl Unit {
         format!("{}hour={hour}/", Self::queue_folder(queue))
     }
 
+    /// The key of an hour's cut below `replays/`.
+    pub(super) fn key_of_cuts(queue: &str, hour: &str) -> String {
+        format!("{}cuts.json", Self::folder(queue, hour))
+    }
+
     /// The key of its ledger below `replays/`.
     pub(super) fn key(&self) -> String {
         format!("{}{:06}.json", Self::folder(&self.queue, &self.hour), self.number)

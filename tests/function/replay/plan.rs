@@ -98,6 +98,56 @@ async fn a_dry_run_reads_nothing_that_the_index_tells() {
     assert_eq!(read, 0);
 }
 
+/// A function may run for fifteen minutes. An archive of years, and a day with millions of objects, must be planned in it.
+#[tokio::test(start_paused = true)]
+async fn days_are_listed_side_by_side_and_the_hours_of_a_day_that_holds_much() {
+    for (days, of_an_hour, page, at_most) in [(60, 1, 10, 16), (1, 400, 100, 4)] {
+        let world = World::new();
+        for (day, hour) in (0..days).flat_map(|day| (0..24).map(move |hour| (day, hour))) {
+            let (month, day) = (9 + day / 30, 1 + day % 30);
+            for object in 0..of_an_hour {
+                let name =
+                    format!("2026{month:02}{day:02}T{hour:02}{:02}00.000Z-r{object}.2-n5-r0", object % 60);
+                let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-{month:02}-{day:02}/{name}.jsonl");
+                world.put(&key, "what is in it is not read", NOW);
+            }
+        }
+        world.aws.act("operator", |services, _| services.s3.page = page);
+        // One after the other that were 60 times 24 cuts and as many lists of ledgers, or 96 pages.
+        world.faults(|_| Fault::Slow(Duration::from_millis(100), Box::new(Fault::Pass)));
+        let began = tokio::time::Instant::now();
+        let request = wish(json!({ "dryRun": true }));
+        let counted =
+            world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+        let took = began.elapsed().as_secs();
+        assert_eq!(counted.counts.sent, days * 24 * of_an_hour * 5);
+        assert!(took <= at_most, "{days} days with {of_an_hour} objects an hour took {took} s");
+    }
+}
+
+/// Objects that somebody else named lie in no hour, and are cut for their whole day.
+#[tokio::test(start_paused = true)]
+async fn a_day_that_holds_much_may_hold_names_without_a_time() {
+    for stranger in ["0", "20261031T12", "20261031T1230-not-a-time", "zzz"] {
+        let world = World::new();
+        for object in 0..1100 {
+            let hour = object % 24;
+            let key = format!(
+                "{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour:02}0000.000Z-{object}.2-n1-r0.jsonl"
+            );
+            world.put(&key, "what is in it is not read", NOW);
+        }
+        for of_stranger in 0..3 {
+            let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/{stranger}-{of_stranger}.jsonl");
+            world.put(&key, &line(&plain(&of_stranger.to_string())), NOW);
+        }
+        let request = wish(json!({ "dryRun": true }));
+        let counted =
+            world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+        assert_eq!((counted.counts.sent, counted.units), (1103, 25), "{stranger}");
+    }
+}
+
 /// A crash of the function archived a letter twice, in objects of two units.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
