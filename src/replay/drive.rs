@@ -85,8 +85,6 @@ impl<'r> Drive<'r> {
         let state = &mut begun.state;
         let was_stopped = state.status == Status::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
-        state.taken_up = replay.kept.now().await?;
-        state.holder = token();
         state.round = None;
         // Whoever stopped it while it waited to be judged did not judge it.
         let settles = state.not_before.is_some();
@@ -128,10 +126,23 @@ impl<'r> Drive<'r> {
     }
 
     async fn run(&self) -> Result<(), ReplayError> {
+        let mut work = pin!(self.go_through());
+        // A unit may take long, and a stage be over before anybody looks: whoever stops the replay need not wait.
+        tokio::select! {
+            ended = &mut work => ended,
+            error = self.keep_looking() => {
+                // What is under way comes to its end.
+                self.switch.turn_off();
+                work.await.and(Err(error))
+            }
+        }
+    }
+
+    async fn go_through(&self) -> Result<(), ReplayError> {
         let mut next = self.next().await?;
         loop {
             next = match next {
-                Next::Wait if self.settle().await? => self.judged().await?,
+                Next::Wait if self.settle().await => self.judged().await?,
                 Next::Wait | Next::End => return Ok(()),
                 Next::Send => match self.send_stage().await? {
                     Sent::Interrupted => return Ok(()),
@@ -218,14 +229,7 @@ impl<'r> Drive<'r> {
         let work = |part| bench.part(&self.units, part, note);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
         let (mut failed, mut is_through) = (None, true);
-        // A unit may take long, and whoever stops the replay need not wait for its end.
-        let mut looking = pin!(self.keep_looking());
-        loop {
-            let worked = tokio::select! {
-                worked = work.next() => worked,
-                error = &mut looking, if failed.is_none() => Some(Err(error)),
-            };
-            let Some(worked) = worked else { break };
+        while let Some(worked) = work.next().await {
             match worked {
                 Ok(part_is_through) => is_through &= part_is_through,
                 // The others come to the end of their units.

@@ -10,7 +10,7 @@ use super::control::NAP;
 use super::drive::Drive;
 use super::error::ReplayError;
 use super::ramp::{Stage, StageResult};
-use super::state::Counts;
+use super::state::{Counts, Status};
 use crate::archive::{Found as Walked, Object, Selection};
 
 /// How long letters may wait at least that were sent in the last step, also where steps do not settle.
@@ -21,22 +21,16 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 impl Drive<'_> {
     /// Waits until a step can be judged; whether it came to that.
-    pub(super) async fn settle(&self) -> Result<bool, ReplayError> {
+    pub(super) async fn settle(&self) -> bool {
         let time_is_over = || {
             let not_before = self.with(|progress| progress.state.not_before);
             not_before.is_none_or(|then| self.replay.kept.clock.now() >= then)
         };
-        let over = async {
-            while !self.is_stopped() && !time_is_over() {
-                sleep(NAP).await;
-            }
-        };
-        tokio::select! {
-            () = over => {}
-            error = self.keep_looking() => return Err(error),
+        while !self.is_stopped() && !time_is_over() {
+            sleep(NAP).await;
         }
         // Whoever stops it has the last word: it is judged when it goes on.
-        Ok(!self.is_stopped())
+        !self.is_stopped()
     }
 
     /// Judges a stage, and begins the next; whether the replay goes on.
@@ -65,6 +59,10 @@ impl Drive<'_> {
             // Nothing is left to be kept back after the last.
             next.and_then(|_| result.failed(stage.step, progress.state.request.threshold))
         });
+        if self.with(|progress| progress.state.status == Status::Stopped) {
+            // The same.
+            return Ok(false);
+        }
         if let Some(why) = failed {
             self.with(|progress| {
                 progress.state.not_before = None;

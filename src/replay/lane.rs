@@ -17,7 +17,7 @@ use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::request::Request;
 use super::state::{Counts, State, Status};
-use super::store::{Condition, Found};
+use super::store::Condition;
 use super::unit::Unit;
 use super::version::Versioned;
 use super::worker::{End, Worked};
@@ -120,8 +120,8 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<Option<LaneDone>, ReplayError> {
-        let Found { document: state, .. } = self.kept.found(&lane.id).await?;
-        if !lane.is_of(&state) {
+        let state = self.kept.found(&lane.id).await?.document;
+        if self.is_over(lane, &state).await? {
             return Ok(None);
         }
         let units = self.units(&lane.id).await?;
@@ -206,10 +206,15 @@ impl Replay {
         loop {
             sleep(LOOK).await;
             let state = self.kept.found(&lane.id).await?.document;
-            if !lane.is_of(&state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some() {
+            if self.is_over(lane, &state).await? {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether the round of a lane is over, or somebody has stopped the replay.
+    async fn is_over(&self, lane: &Lane, state: &State) -> Result<bool, ReplayError> {
+        Ok(!lane.is_of(state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some())
     }
 }
 

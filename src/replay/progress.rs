@@ -16,7 +16,8 @@ const SAVE: Duration = Duration::from_secs(2);
 /// Longer settles no step.
 const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 
-/// What came of units that are not behind a replay with all before them: the object `<id>/rounds/<number>/units.json`.
+/// What came of units that are not behind a replay with all before them: the object
+/// `<id>/rounds/<number>/units-<turn>.json`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Units {
     version: u8,
@@ -35,8 +36,9 @@ impl Versioned for Units {
 }
 
 impl Units {
-    pub(super) fn key(id: &str, round: u32) -> String {
-        format!("{id}/rounds/{round:06}/units.json")
+    /// The key of those that a turn tells at the end of a round. `by` is a name that no other turn has.
+    pub(super) fn key(id: &str, round: u32, by: &str) -> String {
+        format!("{id}/rounds/{round:06}/units-{by}.json")
     }
 
     pub(super) fn new() -> Self {
@@ -91,6 +93,10 @@ impl Progress {
     pub(super) fn note(&mut self, unit: u64, worked: Worked, at: Timestamp) {
         let Worked { counts, sent, end } = worked;
         self.lately.push_back((at, sent));
+        if unit < self.state.place.units {
+            // Told once more.
+            return;
+        }
         self.units.partly.remove(&unit);
         if end == End::Done {
             self.units.ahead.insert(unit, counts);

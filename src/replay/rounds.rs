@@ -22,18 +22,19 @@ use super::drive::{Begun, Drive, Next, Sent};
 use super::error::ReplayError;
 use super::lane::{Lane, LaneDone};
 use super::letters::Source;
-use super::parts::{Job, Replay};
+use super::parts::{Job, Replay, token};
 use super::progress::Units;
 use super::request::Wish;
 use super::state::{Round, State, Status};
 use super::store::{AT_ONCE, Condition, Found};
 use super::worker::{End, Worked};
+use crate::failure::{Failure, FailureClass};
 use crate::policy::Policy;
 
 /// Rounds in a row of which nothing may come.
 const PATIENCE: u32 = 3;
 
-/// Turns of one execution that may meet, before the replay counts as taken up by somebody else; and the wait between.
+/// How often turns of one execution may meet, and the wait between.
 const TURNS_THAT_MEET: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -140,7 +141,7 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<Turn, ReplayError> {
         let mut begun = None;
-        for _ in 1..TURNS_THAT_MEET {
+        for _ in 0..TURNS_THAT_MEET {
             let turn = Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await;
             let Err(ReplayError::TakenUp(_)) = turn else { return turn };
             // The same execution has it still: its turn was tried again while the first, which nobody listens to, is at work.
@@ -149,7 +150,8 @@ impl Replay {
             }
             sleep(PAUSE).await;
         }
-        Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await
+        let met = Failure::ours(FailureClass::Transient, "TurnsMeet");
+        Err(ReplayError::failed(format!("the next turn of {}", of.id), met))
     }
 
     /// Goes on, unless somebody writes meanwhile how the replay stands. `begun` is how many rounds had begun before.
@@ -331,12 +333,11 @@ impl Replay {
     /// Writes down which units are behind the replay, but not with all before them.
     async fn keep_known(&self, drive: &Drive<'_>, round: u32) -> Result<(), ReplayError> {
         let (id, units) = drive.with(|progress| (progress.state.id.clone(), progress.units().clone()));
-        let key = Units::key(&id, round);
-        // A turn that was repeated may have been here before.
-        let there = self.kept.store.read::<Units>(&key).await?.map(|found| found.etag);
-        let written = self.kept.store.write(&key, &units, Condition::of(there.as_deref())).await?;
+        // Another turn, which may find only later that it is over, writes one of its own.
+        let key = Units::key(&id, round, &token());
+        let written = self.kept.store.write(&key, &units, Condition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(id))?;
-        drive.with(|progress| progress.state.place.known = Some(round));
+        drive.with(|progress| progress.state.place.known = Some(key));
         Ok(())
     }
 

@@ -95,6 +95,8 @@ impl Replay {
         let line = |unit| serde_json::to_string(unit).map(|line| line + "\n");
         let text: Result<String, _> = plan.units.iter().map(line).collect();
         let text = text.map_err(|_| ReplayError::Broken(state.id.clone()))?;
+        // As soon as it can be seen it can be stopped.
+        self.take(&mut state).await?;
         let key = format!("{}/units.jsonl", state.id);
         let taken = || ReplayError::TakenUp(state.id.clone());
         self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
@@ -147,7 +149,14 @@ impl Replay {
             }
         }
         let known = self.known(&state).await?;
+        self.take(&mut state).await?;
         Ok(Begun { state, etag, units, known, job, given })
+    }
+
+    /// Notes that a replay is taken up by somebody new.
+    async fn take(&self, state: &mut State) -> Result<(), ReplayError> {
+        (state.taken_up, state.holder) = (self.kept.now().await?, token());
+        Ok(())
     }
 
     /// The units of a replay.
@@ -160,10 +169,9 @@ impl Replay {
 
     /// What is known of units that are not behind a replay with all before them, where a state machine has noted it.
     pub(super) async fn known(&self, state: &State) -> Result<Option<Units>, ReplayError> {
-        let Some(round) = state.place.known else { return Ok(None) };
-        let key = Units::key(&state.id, round);
-        let found = self.kept.store.read::<Units>(&key).await?;
-        found.map(|found| Some(found.document)).ok_or(ReplayError::Broken(key))
+        let Some(key) = &state.place.known else { return Ok(None) };
+        let found = self.kept.store.read::<Units>(key).await?;
+        found.map(|found| Some(found.document)).ok_or_else(|| ReplayError::Broken(key.clone()))
     }
 
     /// Plans a replay that begins. With `keep` the cut of its units is written down, as it must be before anything is sent.

@@ -116,9 +116,10 @@ pub struct Place {
     /// Rounds that a state machine has begun.
     #[serde(default, skip_serializing_if = "is_no_round")]
     pub rounds: u32,
-    /// The round whose object tells of units that are behind it but not in `units`; none after it went on in one process.
+    /// The key, below `replays/`, of what tells of units that are behind it but not in `units`; none after it went on in one
+    /// process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub known: Option<u32>,
+    pub known: Option<String>,
 }
 
 /// How a replay stands.

@@ -7,7 +7,7 @@
 //! | `replays/<id>/stop.json` | that it must stop |
 //! | `replays/<id>/rounds/<number>.jsonl` | the lanes of a round, a line each |
 //! | `replays/<id>/rounds/<number>/<lane>.json` | what came of a lane |
-//! | `replays/<id>/rounds/<number>/units.json` | units that are behind it, but not with all before them |
+//! | `replays/<id>/rounds/<number>/units-<turn>.json` | units that are behind it, but not with all before them |
 //! | `replays/queues/queue=<name>/hour=<hour>/cuts.json` | the cut of that hour |
 //! | `replays/queues/queue=<name>/hour=<hour>/<number>.json` | the ledger of a unit |
 //!

@@ -215,9 +215,18 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
         replay.round = lane.round,
         replay.lane = lane.lane,
         replay.sent = sent,
-        detail = trouble,
         "replay's lane"
     );
+    if let Some(detail) = trouble {
+        tracing::warn!(
+            request_id,
+            replay.id = lane.id,
+            replay.round = lane.round,
+            replay.lane = lane.lane,
+            detail,
+            "trouble of a replay's lane"
+        );
+    }
 }
 
 /// A replay waits for another.

@@ -96,6 +96,51 @@ async fn somebody_elsewhere_can_stop_it_and_says_why() {
     assert_eq!(world.numbers(), numbers(0..1000));
 }
 
+/// Slices of a large last step that are through in less time than there is between two looks.
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_heard_however_short_the_slices_are() {
+    let world = World::with_letters(2000);
+    let request = wish(json!({ "rate": 100, "ramp": [5, 100], "settleSeconds": 1 }));
+    let (replay, operator) = (world.replay(), Operator::default());
+    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let stopping = async {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let other = world.replay();
+        let id = other.kept().all().await.unwrap()[0].id.clone();
+        other.kept().stop(&id, None).await.unwrap().counts.sent
+    };
+    let (stopped, sent) = tokio::join!(running, stopping);
+    let stopped = stopped.unwrap();
+    assert_eq!(stopped.status, Status::Stopped);
+    assert!(stopped.counts.sent <= sent + 300, "{sent} {:?}", stopped.counts);
+}
+
+/// A replay can be stopped as soon as it can be seen.
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_heard_that_comes_before_the_first_letter() {
+    let world = World::with_letters(1000);
+    world.faults(|call| {
+        let is_state = call.operation == "PutObject" && call.target.ends_with("replay.json");
+        let is_second = is_state && call.parameter("if-match").is_some();
+        let is_slow = is_second || (call.operation == "ListObjectsV2" && &*call.caller != "jo");
+        if is_slow { Fault::Slow(Duration::from_secs(2), Box::new(Fault::Pass)) } else { Fault::Pass }
+    });
+    let request = wish(json!({ "rate": 10, "ramp": [100] }));
+    let (replay, operator) = (world.replay(), Operator::default());
+    let stopping = async {
+        let other = world.replay_by(&Caller::new("jo"));
+        let id = loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if let Some(state) = other.kept().all().await.unwrap().first() {
+                break state.id.clone();
+            }
+        };
+        other.kept().stop(&id, None).await.unwrap();
+    };
+    let (stopped, ()) = tokio::join!(replay.begin(&request, &Source::Archive, None, &operator), stopping);
+    assert_eq!(stopped.unwrap().status, Status::Stopped);
+}
+
 /// A replay that is over is read by no other: what it knows stands with the letters.
 #[tokio::test(start_paused = true)]
 async fn what_a_replay_costs_does_not_grow_with_those_before_it() {

@@ -336,6 +336,20 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
+/// Lambda throttles, and Step Functions tries a lane again for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_begins_after_the_stop_sends_nothing() {
+    let world = hours(2);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    world.replay().kept().stop(&turn.id, None).await.unwrap();
+    machine.send(&turn).await;
+    assert_eq!(world.bodies().len(), 0);
+    let turn = machine.next(&turn).await.unwrap();
+    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
+}
+
 /// What it has sent is on its way, and nobody has noted it.
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_function_dies_is_not_taken_for_letters_that_wait_too_long() {

@@ -495,7 +495,7 @@ fn is_ledger(call: &Call) -> bool {
 fn site(call: &Call) -> Site {
     let is_new = call.parameter("if-none-match").is_some();
     if call.target.starts_with(CONTROL) && call.target.contains("/rounds/") {
-        let is_of_units = call.target.ends_with("/units.json");
+        let is_of_units = call.target.contains("/units-");
         return match call.operation.as_str() {
             "GetObject" if is_of_units => Site::GetKnown,
             "GetObject" => Site::GetLane,

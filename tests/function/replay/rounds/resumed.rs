@@ -81,6 +81,61 @@ async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
     }
 }
 
+/// Nobody else writes how the replay stands, so somebody should look into it.
+#[tokio::test(start_paused = true)]
+async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
+    let world = hours(2);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    machine.send(&turn).await;
+    world.faults(|call| {
+        let is_state = call.operation == "PutObject" && call.target.ends_with("replay.json");
+        let refused = sim::Error::new(412, "PreconditionFailed", "It was written since.");
+        if is_state { Fault::Refuse(refused) } else { Fault::Pass }
+    });
+    let met = machine.next(&turn).await;
+    assert!(matches!(met, Err(ReplayError::Failed { .. })), "{met:?}");
+}
+
+/// A turn that is slow finds that it is over only when it writes how the replay stands.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
+    let world = hours(6);
+    let machine = Machine { time: Duration::from_secs(20), ..Machine::new(&world, 3) };
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 15 }))));
+    let turn = world.replay().first_turn(&begin, 3, None, &Operator::default()).await.unwrap();
+    machine.send(&turn).await;
+    world.faults(|call| {
+        let is_old =
+            &*call.caller == "old" && call.target.contains("/rounds/") && call.target.contains("/units");
+        if is_old { Fault::Slow(Duration::from_secs(5), Box::new(Fault::Pass)) } else { Fault::Pass }
+    });
+    let (replay, of) = (
+        world.replay_by(&Caller::new("old")),
+        Resumption { id: turn.id.clone(), holder: turn.holder.clone() },
+    );
+    let operator = Operator::default();
+    let old = replay.next_turn(&of, 3, None, &operator);
+    let new = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let resume = Wish::Resume(resume(&turn.id));
+        world.replay().first_turn(&resume, 3, None, &Operator::default()).await.unwrap()
+    };
+    let (old, new) = tokio::join!(old, new);
+    assert_eq!(old, Err(ReplayError::TakenUp(turn.id.clone())));
+    world.no_faults();
+    let written = world.calls("PutObject").into_iter().filter(|call| call.target.contains("/units"));
+    let (of_old, others): (Vec<_>, Vec<_>) = written.partition(|call| &*call.caller == "old");
+    assert!(!of_old.is_empty() && !others.is_empty());
+    for call in of_old {
+        assert!(others.iter().all(|other| other.target != call.target), "both wrote {}", call.target);
+    }
+    let done = Machine::new(&world, 3).go_on(new).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
+    assert_eq!(world.numbers(), numbers(0..600));
+}
+
 /// Whoever goes on has mended something.
 #[tokio::test(start_paused = true)]
 async fn executions_that_ended_before_their_lanes_began_do_not_count() {
