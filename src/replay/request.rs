@@ -12,6 +12,10 @@ use crate::policy::ArchiveReason;
 /// A step's end in per cent of the selection, step by step.
 pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
 
+/// The longest request, bytes: Step Functions hands it on in an input of 256 KiB, with how the replay stands.
+/// <https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html>
+const MAX_BYTES: usize = 128 * 1024;
+
 /// Which letters of the archive. What is absent or empty is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -255,7 +259,10 @@ impl Request {
         let selection = self.select.selection(None).err().unwrap_or_default();
         let pace = self.check_pace().err().unwrap_or_default();
         let to = to.map(str::to_owned);
-        let faults: Vec<_> = selection.into_iter().chain(to).chain(ramp).chain(pace).collect();
+        let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
+        let size =
+            (bytes > MAX_BYTES).then(|| format!("must be at most {MAX_BYTES} bytes long, and is {bytes}"));
+        let faults: Vec<_> = selection.into_iter().chain(to).chain(size).chain(ramp).chain(pace).collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 

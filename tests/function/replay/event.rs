@@ -124,6 +124,11 @@ async fn what_cannot_be_is_refused_and_says_why() {
                 "subscriptions: {TOPIC:?} is not the ARN of a subscription; subscriptions: \"x\" is not"
             ),
         ),
+        (
+            &ACTIVE,
+            &json!({ "select": { "topics": vec!["t".repeat(100); 2000] } }),
+            "must be at most 131072 bytes long, and is 20",
+        ),
         (&ACTIVE, &json!({ "resume": "x", "select": {} }), "unknown field `select`, expected one of"),
     ] {
         let (answer, sent) = with(settings, json!({ "replay": request })).await;
