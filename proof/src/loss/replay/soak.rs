@@ -42,6 +42,9 @@ const PATIENCE_PER_LETTER: Duration = Duration::from_millis(50);
 /// Violations that are told of a soak.
 const MOST_TOLD: usize = 5;
 
+/// With so many letters a worker is killed, whatever the seed.
+const MANY: usize = 1_000;
+
 /// What is soaked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Soak {
@@ -138,6 +141,10 @@ impl Soak {
         }
         let (faults, calls) = (world.by_chance(), world.calls());
         drop(state);
+        // Or it would prove no more than a run in fine weather.
+        if faults.is_empty() || (kills(&faults) == 0 && self.letters >= MANY) {
+            verdict.violations.push("no fault was made, or no worker killed".to_owned());
+        }
         Soaked { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
     }
 
@@ -173,6 +180,10 @@ impl Soak {
     }
 }
 
+fn kills(faults: &BTreeMap<Fault, usize>) -> usize {
+    [Fault::KillBefore, Fault::KillAfter].iter().filter_map(|fault| faults.get(fault)).sum()
+}
+
 /// A clock that goes with the machine's and can be moved on, so that nobody waits for a dead worker's claim.
 fn own_clock() -> Clock {
     let clock = Clock::manual(Clock::real().now());
@@ -200,8 +211,7 @@ pub fn table(all: &[Soaked]) -> String {
         let name = soaked.soak.name();
         let name = name.trim_start_matches("replay, soak").trim_start_matches([',', ':', ' ']);
         let faults: usize = soaked.faults.values().sum();
-        let kills: usize =
-            [Fault::KillBefore, Fault::KillAfter].iter().filter_map(|fault| soaked.faults.get(fault)).sum();
+        let kills = kills(&soaked.faults);
         let _ = writeln!(
             text,
             "| {name} | {} | {lost} | {duplicates} | {faults} | {kills} | {} | {} |",
