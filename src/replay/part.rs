@@ -23,7 +23,7 @@ impl Bench<'_> {
         if self.control.stop() {
             return Ok(false);
         }
-        let mut met = self.met_in(&units[task.unit]).await?;
+        let mut met = self.met_near(&units[task.unit]).await?;
         let mut read = self.read(&units[task.unit]).await?;
         loop {
             let Some(unit_read) = read else { return Ok(false) };
@@ -55,7 +55,7 @@ impl Bench<'_> {
             }
             let Some(next) = next else { return Ok(true) };
             if !units[next.unit].is_near(unit) {
-                met = self.met_in(&units[next.unit]).await?;
+                met = self.met_near(&units[next.unit]).await?;
             }
             (task, read) = (next, next_read?);
         }

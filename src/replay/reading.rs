@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::SignedDuration;
 use tokio::time::{Instant, sleep};
 
@@ -146,24 +146,23 @@ impl Bench<'_> {
         Ok(records)
     }
 
-    /// Reads what is known of the letters of a whole hour, whichever replay it was: a letter that was archived twice may
-    /// have been sent as it lies in another unit.
-    pub(super) async fn met_in(&self, hour: &Unit) -> Result<Met, ReplayError> {
-        let folder = Unit::folder(&hour.queue, &hour.hour);
+    /// Reads what is known of the letters of an hour around a unit, whichever replay it was: a letter that was archived twice
+    /// may have been sent as it lies in another unit. The nearest come first, and no more are read than are remembered.
+    pub(super) async fn met_near(&self, unit: &Unit) -> Result<Met, ReplayError> {
         let store = &self.replay.kept.store;
-        let keys = store.list(&folder, None).await?.into_iter();
-        let keys = keys.filter_map(|key| Some((Unit::number_of(&key)?, key)));
-        let mut ledgers =
-            stream::iter(keys)
-                .map(|(number, key)| async move {
-                    Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
-                })
-                .buffered(AT_ONCE);
+        let keys = store.list(&Unit::folder(&unit.queue, &unit.hour), None).await?.into_iter();
+        let mut keys: Vec<_> = keys.filter_map(|key| Some((Unit::number_of(&key)?, key))).collect();
+        keys.sort_unstable_by_key(|(number, _)| number.abs_diff(unit.number));
+        let read = |(number, key): (_, String)| async move {
+            Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
+        };
+        let mut ledgers = stream::iter(keys).map(read).buffered(AT_ONCE);
         let mut met = Met::new(self.replay.workers);
-        while let Some(ledger) = ledgers.next().await {
-            if let (number, Some(found)) = ledger? {
-                met.add(number, true, found.document.sent(self.own_only()).copied());
-            }
+        while !met.is_full()
+            && let Some((number, found)) = ledgers.try_next().await?
+        {
+            let sent = found.iter().flat_map(|found| found.document.sent(self.own_only()));
+            met.add(number, true, sent.copied());
         }
         Ok(met)
     }

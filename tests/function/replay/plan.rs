@@ -172,6 +172,27 @@ async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
     assert_eq!(world.sent().len(), 1700);
 }
 
+/// A dense hour has tens of thousands of ledgers, and each worker asks for them whenever it begins.
+#[tokio::test(start_paused = true)]
+async fn of_a_dense_hour_no_more_ledgers_are_read_than_are_remembered() {
+    let world = World { workers: 250_000 / 600, ..World::new() };
+    let objects = |objects: std::ops::Range<usize>| {
+        for object in objects {
+            let lines = (0..1000).map(|n| line(&plain(&(object * 1000 + n).to_string())));
+            world.put(&indexed(&format!("{object:02}"), 1000), &lines.collect::<String>(), NOW);
+        }
+    };
+    objects(0..20);
+    let request = json!({ "ramp": [100], "rate": 100_000, "threshold": 100 });
+    assert_eq!(world.run(request.clone()).await.unwrap().counts.sent, 20_000);
+    let _ = world.aws.take_journal();
+    objects(20..21);
+    let done = world.run(request).await.unwrap();
+    assert_eq!((done.counts.sent, done.counts.already_replayed), (1000, 20_000));
+    let read = world.calls("GetObject").iter().filter(|call| call.target.contains("/queues/")).count();
+    assert!(read < 60, "{read} ledgers were read");
+}
+
 /// Also where one replay sent the one of them, and another selects the other.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected_first() {
