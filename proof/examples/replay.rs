@@ -49,6 +49,10 @@ const HOURS: usize = 120;
 const COUNTED: usize = 10_000_000;
 const OBJECTS: usize = 100_000;
 
+/// The same of the archive that is only planned, a thousand letters a unit.
+const PLANNED: usize = 50_000_000;
+const PLANNED_OBJECTS: usize = 500_000;
+
 const LATENCY: Duration = Duration::from_millis(10);
 const BUCKET: &str = "graveyard";
 const QUEUE: &str = "orders-dlq";
@@ -103,6 +107,7 @@ fn main() {
     }
     let (took, requests) = dry_run();
     writeln!(text, "\nA dry run of {COUNTED} letters in {OBJECTS} objects by the index: {took:.1} s, {requests} requests.").unwrap();
+    text.push_str(&plan(&function));
     println!("{text}");
     if let Some(path) = argument("--write") {
         let page = std::fs::read_to_string(&path).unwrap();
@@ -111,12 +116,10 @@ fn main() {
     }
 }
 
-/// A replay by a state machine, each of whose lanes has a process of the replay function.
-fn processes(function: &Path, an_object: usize, workers: usize) -> String {
-    let aws = account(Clock::real(), LETTERS, an_object, 8, BYTES);
-    let door = aws.listen(&Caller::new("worker")).unwrap();
+/// A process of the replay function, in an account.
+fn start(function: &Path, url: &str) -> Sandbox {
     let variables = [
-        ("AWS_ENDPOINT_URL", door.url()),
+        ("AWS_ENDPOINT_URL", url.to_owned()),
         ("AWS_REGION", sim::REGION.to_owned()),
         ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
@@ -125,32 +128,71 @@ fn processes(function: &Path, an_object: usize, workers: usize) -> String {
         ("REDRIVE_POLICY", r#"{"default":{"target":"topic"}}"#.to_owned()),
     ];
     let variables: Vec<_> = variables.map(|(name, value)| (name.to_owned(), value)).into();
-    let mut sandboxes: Vec<_> =
-        (0..workers).map(|_| Sandbox::start(function, &variables, Stdio::null())).collect();
-    let call = |sandbox: &mut Sandbox, event: Value| -> Value {
-        match sandbox.invoke(event.to_string(), TIME) {
-            Ended::Answer(text, _) => serde_json::from_str(&text).unwrap(),
-            ended => panic!("{ended:?}"),
-        }
-    };
+    Sandbox::start(function, &variables, Stdio::null())
+}
+
+/// Returns what an invocation of it answers.
+fn call(sandbox: &mut Sandbox, event: &Value) -> Value {
+    match sandbox.invoke(event.to_string(), TIME) {
+        Ended::Answer(text, _) => serde_json::from_str(&text).unwrap(),
+        ended => panic!("{ended:?}"),
+    }
+}
+
+/// The lanes of a turn.
+fn lanes(aws: &Aws, key: &str) -> Vec<Value> {
+    aws.act("bench", |it, _| {
+        let text = String::from_utf8(it.s3.objects(BUCKET).unwrap()[key].bytes.clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    })
+}
+
+/// How long the first turn of a large replay takes, and what that and a lane of it hold in memory.
+fn plan(function: &Path) -> String {
+    let aws = account(Clock::real(), PLANNED, PLANNED / PLANNED_OBJECTS, 24, 0);
+    let door = aws.listen(&Caller::new("worker")).unwrap();
+    let (mut of_turn, mut of_lane) = (start(function, &door.url()), start(function, &door.url()));
+    let began = Instant::now();
+    let turn = call(
+        &mut of_turn,
+        &json!({ "turn": { "begin": { "all": true, "rate": 100_000 }, "workers": 100, "by": "bench" } }),
+    );
+    let took = began.elapsed().as_secs_f64();
+    let replay = &turn["replay"];
+    assert_eq!((&replay["letters"], &turn["next"]), (&json!(PLANNED), &json!("send")));
+    let lane = lanes(&aws, turn["key"].as_str().unwrap()).remove(0);
+    let began = Instant::now();
+    call(&mut of_lane, &json!({ "lane": lane }));
+    let took_lane = began.elapsed().as_secs_f64();
+    let memory = |sandbox: &Sandbox| sandbox.memory("VmHWM").unwrap() / 1024 / 1024;
+    format!(
+        "\nThe plan of {PLANNED} letters in {PLANNED_OBJECTS} objects, {} units: the first turn {took:.1} s and {} MB, a lane \
+         of it whose objects are empty {took_lane:.1} s and {} MB.\n",
+        replay["units"],
+        memory(&of_turn),
+        memory(&of_lane)
+    )
+}
+
+/// A replay by a state machine, each of whose lanes has a process of the replay function.
+fn processes(function: &Path, an_object: usize, workers: usize) -> String {
+    let aws = account(Clock::real(), LETTERS, an_object, 8, BYTES);
+    let door = aws.listen(&Caller::new("worker")).unwrap();
+    let mut sandboxes: Vec<_> = (0..workers).map(|_| start(function, &door.url())).collect();
     let wish = json!({ "all": true, "ramp": [100], "rate": 1_000_000, "threshold": 100, "settleSeconds": 0 });
     let _ = aws.take_journal();
     let began = Instant::now();
     let mut turn =
-        call(&mut sandboxes[0], json!({ "turn": { "begin": wish, "workers": workers, "by": "bench" } }));
+        call(&mut sandboxes[0], &json!({ "turn": { "begin": wish, "workers": workers, "by": "bench" } }));
     while turn["next"] == "send" {
-        let lanes = aws.act("bench", |it, _| {
-            let objects = it.s3.objects(BUCKET).unwrap();
-            String::from_utf8(objects[turn["key"].as_str().unwrap()].bytes.clone()).unwrap()
-        });
+        let lanes = lanes(&aws, turn["key"].as_str().unwrap());
         std::thread::scope(|scope| {
-            for (lane, sandbox) in lanes.lines().zip(&mut sandboxes) {
-                let lane: Value = serde_json::from_str(lane).unwrap();
-                scope.spawn(move || call(sandbox, json!({ "lane": lane })));
+            for (lane, sandbox) in lanes.into_iter().zip(&mut sandboxes) {
+                scope.spawn(move || call(sandbox, &json!({ "lane": lane })));
             }
         });
         let next = json!({ "id": turn["id"], "holder": turn["holder"], "workers": workers });
-        turn = call(&mut sandboxes[0], json!({ "turn": next }));
+        turn = call(&mut sandboxes[0], &json!({ "turn": next }));
     }
     let took = began.elapsed().as_secs_f64();
     assert_eq!(
@@ -181,11 +223,8 @@ fn calls_alone(workers: usize) -> (Duration, Duration) {
         let (began, mut rounds) = (tokio::time::Instant::now(), Duration::ZERO);
         let mut turn = replay.first_turn(&wish, workers, None, &Nobody).await.unwrap();
         while turn.next == TurnKind::Send {
-            let lanes: Vec<Lane> = aws.act("bench", |it, _| {
-                let objects = it.s3.objects(BUCKET).unwrap();
-                let text = String::from_utf8(objects[&turn.key].bytes.clone()).unwrap();
-                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-            });
+            let lanes = lanes(&aws, &turn.key).into_iter().map(serde_json::from_value);
+            let lanes: Vec<Lane> = lanes.map(Result::unwrap).collect();
             let round_began = tokio::time::Instant::now();
             join_all(lanes.iter().map(|lane| replay.lane(lane, None, &Nobody))).await;
             rounds += round_began.elapsed();
