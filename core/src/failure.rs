@@ -165,6 +165,15 @@ impl Failure {
         }
     }
 
+    /// Whether AWS refused for lack of permissions.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.class == FailureClass::ActionRequired
+            && ["AccessDenied", "Forbidden", "Http403", "AuthorizationError"]
+                .iter()
+                .any(|code| self.code.contains(code))
+    }
+
     /// A failure that no service reported.
     #[must_use]
     pub fn ours(class: FailureClass, code: &str) -> Self {

@@ -13,6 +13,7 @@ use aws_sdk_s3::config::{ProvideCredentials, Region};
 use crate::args;
 use crate::console::{Console, Failed};
 use sns_redrive::clients::{self, Clients, https};
+use sns_redrive::failure::{Failure, FailureClass};
 
 /// An operator waits longer than a function may.
 const ATTEMPTS: u32 = 5;
@@ -77,10 +78,11 @@ async fn given_or_read(args: &args::Connection, console: &Console) -> Result<(Sd
 }
 
 /// Asks AWS who the caller is: its ARN, or why nobody knows.
-pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure> {
     let answer = sts.get_caller_identity().send().await;
-    let answer = answer.map_err(|error| clients::failure_of_call(&error).code)?;
-    answer.arn().map(str::to_owned).ok_or_else(|| "no ARN in the answer".to_owned())
+    let answer = answer.map_err(|error| clients::failure_of_call(&error))?;
+    let none = || Failure::ours(FailureClass::Transient, "no ARN in the answer");
+    answer.arn().map(str::to_owned).ok_or_else(none)
 }
 
 /// The SDK's configuration, and whether buckets are a part of the path.

@@ -67,10 +67,10 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
             }
             let (code, name) = match failed {
                 Failed::Input(_) => (2, "input"),
-                Failed::Work(_) | Failed::Output(_) => (1, "failed"),
                 Failed::Stopped(_) => (4, "stopped"),
                 Failed::Busy(_) => (5, "busy"),
-                Failed::Denied(_) => (6, "denied"),
+                Failed::Denied(_) if cli.command.is_of_replays() => (6, "denied"),
+                Failed::Work(_) | Failed::Denied(_) | Failed::Output(_) => (1, "failed"),
             };
             if cli.json {
                 // A script reads this in the place of what it asked for.

@@ -23,7 +23,15 @@ pub struct Stack {
 struct Named {
     name: String,
     /// The outputs, or why they could not be read. Only who needs one is told.
-    outputs: Result<BTreeMap<String, String>, String>,
+    outputs: Result<BTreeMap<String, String>, Unread>,
+}
+
+/// Why a stack could not be read.
+#[derive(Debug)]
+struct Unread {
+    why: String,
+    /// Whether AWS refused for lack of permissions.
+    is_denied: bool,
 }
 
 impl Stack {
@@ -33,7 +41,7 @@ impl Stack {
         let Some(name) = connection.stack.clone().or_else(of_variable) else { return Self::default() };
         let outputs = match aws::formation(connection, console).await {
             Ok(formation) => describe(&formation, &name).await,
-            Err(failed) => Err(failed.to_string()),
+            Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
         Self { named: Some(Named { name, outputs }) }
     }
@@ -49,7 +57,10 @@ impl Stack {
     /// The stack cannot be read.
     pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
         let Some(Named { outputs, .. }) = &self.named else { return Ok(None) };
-        let outputs = outputs.as_ref().map_err(|why| Failed::Work(why.clone()))?;
+        let failed = |Unread { why, is_denied }: &Unread| {
+            if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
+        };
+        let outputs = outputs.as_ref().map_err(failed)?;
         Ok(outputs.get(output).filter(|value| !value.is_empty()).cloned())
     }
 
@@ -72,12 +83,14 @@ impl Stack {
 async fn describe(
     formation: &aws_sdk_cloudformation::Client,
     name: &str,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, Unread> {
     let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
         // It says which stack there is not.
         let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
-        let code = failure_of_call(&error).code;
-        format!("reading the stack {name} failed (cloudformation:DescribeStacks): {code}{said}")
+        let failure = failure_of_call(&error);
+        let code = &failure.code;
+        let why = format!("reading the stack {name} failed (cloudformation:DescribeStacks): {code}{said}");
+        Unread { why, is_denied: failure.is_denied() }
     })?;
     let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
     Ok(outputs.filter_map(|it| Some((it.output_key()?.to_owned(), it.output_value()?.to_owned()))).collect())

@@ -65,10 +65,6 @@ impl ReplayError {
     /// Whether AWS refused for lack of permissions.
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        let Self::Failed { failure, .. } = self else { return false };
-        failure.class == FailureClass::ActionRequired
-            && ["AccessDenied", "Forbidden", "Http403", "AuthorizationError"]
-                .iter()
-                .any(|code| failure.code.contains(code))
+        matches!(self, Self::Failed { failure, .. } if failure.is_denied())
     }
 }

@@ -95,6 +95,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it tells by its exit code what AWS denies from what fails.
+    pub(crate) fn is_of_replays(&self) -> bool {
+        matches!(self, Self::Replay(_) | Self::Replays(_))
+    }
+
     /// The connection of a command; none where it calls nobody.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         Some(match self {

@@ -54,7 +54,8 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
         return Ok(Signed { by: by.clone(), checked: false });
     }
     let by = aws::caller(sts).await;
-    let by = by.map_err(|why| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME")))?;
+    let failed = |why: &str| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME"));
+    let by = by.map_err(|failure| failed(&failure.code))?;
     Ok(Signed { by, checked: true })
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::desk::{self, Asked};
 use super::waiting::{letter, lines, list};
 use super::{Ran, World, records, redrivectl_in};
-use support::{Account, Post, REQUEUE};
+use support::{Account, Fault, Post, REQUEUE};
 
 /// The outputs of a stack of `template.yaml`, as far as the tool reads them.
 pub(crate) const OUTPUTS: [(&str, &str); 3] = [
@@ -185,4 +185,36 @@ async fn a_state_machine_replays_what_it_can_and_else_this_terminal() {
         ran.code == 0 && ran.err.is_empty(),
         "an order for this terminal asks for no state machine: {ran:?}"
     );
+}
+
+#[tokio::test]
+async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_denied() {
+    let cloud = archive();
+    cloud.script(|call| if call.operation == "GetCallerIdentity" { Fault::Denied } else { Fault::Pass });
+    let run = async |denies_stack: bool, args: &[&str]| {
+        let config = desk::before(&cloud, move |asked| {
+            let error = "<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>";
+            let denied = (403, format!("<ErrorResponse>{error}</ErrorResponse>"));
+            if denies_stack && asked.is_of("cloudformation") {
+                Some(denied)
+            } else {
+                formation(asked, &OUTPUTS)
+            }
+        });
+        let args = [args, &["--stack", "orders", "--json"]].concat();
+        let ran = redrivectl_in(World { config: Some(config), ..World::default() }, &args).await;
+        let error: Value = serde_json::from_str(&ran.out).unwrap();
+        (ran.code, error["kind"].as_str().unwrap().to_owned(), error["error"].as_str().unwrap().to_owned())
+    };
+    let stack = "reading the stack orders failed (cloudformation:DescribeStacks): AccessDenied: no";
+    let account = "asking AWS for the account (sts:GetCallerIdentity) failed: AccessDenied (action_required)";
+    for (denies_stack, args, code, kind, why) in [
+        (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),
+        (true, &["replays"], 6, "denied", stack),
+        (false, &["replay", "--all"], 6, "denied", account),
+        // The others do not tell it apart.
+        (true, &["waiting"], 1, "failed", stack),
+    ] {
+        assert_eq!(run(denies_stack, args).await, (code, kind.to_owned(), why.to_owned()), "{args:?}");
+    }
 }
