@@ -388,6 +388,10 @@ def permit_replays(deployment):
         (["sqs:GetQueueAttributes"], deployment.queue_arn),
         (["cloudformation:DescribeStacks"], f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{deployment.name}/*"),
         (["states:StartExecution"], f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{deployment.name}-replay"),
+        (
+            ["states:GetExecutionHistory"],
+            f"arn:aws:states:{REGION}:{ACCOUNT}:execution:{deployment.name}-replay:*",
+        ),
     ]
     statements = [{"Effect": "Allow", "Action": actions, "Resource": on} for actions, on in permissions]
     deployment.stack.client("iam").put_user_policy(

@@ -15,6 +15,7 @@ mod console;
 mod control;
 mod doctor;
 mod explain;
+mod follow;
 mod install;
 mod machine;
 mod orders;

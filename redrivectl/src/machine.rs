@@ -1,22 +1,55 @@
 //! The state machine of `operations.yaml`, which replays what a terminal would take long for.
 
+use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
-use serde_json::json;
+use aws_sdk_sfn::types::HistoryEvent;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
-use sns_redrive::replay::Wish;
+use sns_redrive::replay::{ErrorKind, State, Wish};
 
-/// Has the state machine of a stack replay. Returns the ARN of its execution; none where there is no such state machine.
+/// Events of an execution that are looked through for its last turn, from the latest. A turn and the round or the wait
+/// after it are fifteen at most; each try of a turn that fails adds four.
+const EVENTS: i32 = 100;
+
+/// An execution of the state machine: one replay, or a part of one.
+pub(crate) struct Execution {
+    states: Client,
+    pub(crate) arn: String,
+}
+
+/// How an execution stands.
+pub(crate) struct Standing {
+    /// How its replay stood after its last turn; none before the first one is over.
+    pub(crate) replay: Option<State>,
+    /// How it has ended; none while it runs.
+    pub(crate) end: Option<End>,
+}
+
+/// How an execution has ended.
+pub(crate) enum End {
+    /// By itself: the replay is done, or has stopped.
+    Through,
+    /// Others are at work on the same letters, or on the same replay.
+    Busy(String),
+    /// By an error of the replay function, or of Step Functions.
+    Failed(ErrorKind, String),
+    /// Somebody has ended it, or its time was over.
+    CutOff(&'static str),
+}
+
+/// Has the state machine of a stack replay. Returns its execution; none where there is no such state machine.
 pub(crate) async fn start(
     stack: &str,
     wish: &Wish,
     connection: &args::Connection,
     console: &Console,
-) -> Result<Option<String>, Failed> {
+) -> Result<Option<Execution>, Failed> {
     let (states, sts, region) = aws::states_and_sts(connection, console).await?;
     let caller = aws::caller(&sts).await;
     let caller =
@@ -27,7 +60,7 @@ pub(crate) async fn start(
     let input = json!({ "replay": wish }).to_string();
     let started = states.start_execution().state_machine_arn(&machine).input(input).send().await;
     match started {
-        Ok(started) => Ok(Some(started.execution_arn().to_owned())),
+        Ok(started) => Ok(Some(Execution { states, arn: started.execution_arn })),
         Err(error) if error.code() == Some("StateMachineDoesNotExist") => Ok(None),
         Err(error) => Err(failed(&format!("starting {machine}"), &failure_of_call(&error))),
     }
@@ -36,4 +69,69 @@ pub(crate) async fn start(
 fn failed(what: &str, failure: &Failure) -> Failed {
     let why = format!("{what} failed: {} ({})", failure.code, failure.class.name());
     if failure.is_denied() { Failed::Denied(why) } else { Failed::Work(why) }
+}
+
+impl Execution {
+    /// Looks how it stands, by the latest of its events.
+    /// <https://docs.aws.amazon.com/step-functions/latest/apireference/API_GetExecutionHistory.html>
+    ///
+    /// # Errors
+    ///
+    /// The call failed, or a newer version of the replay function has answered.
+    pub(crate) async fn look(&self) -> Result<Standing, Failed> {
+        let asked = self.states.get_execution_history().execution_arn(&self.arn);
+        let asked = asked.reverse_order(true).max_results(EVENTS);
+        let history = asked.send().await.map_err(|error| {
+            let what = format!("reading how {} stands (states:GetExecutionHistory)", self.arn);
+            failed(&what, &failure_of_call(&error))
+        })?;
+        let events = history.events();
+        let mut standing = Standing { replay: None, end: events.first().and_then(end_of) };
+        let outputs = events.iter().filter_map(|event| event.state_exited_event_details()?.output());
+        for answer in outputs.filter_map(|output| serde_json::from_str::<Value>(output).ok()) {
+            if let Some(replay) = answer.get("replay") {
+                standing.replay = Some(State::from_json(replay, &self.arn)?);
+                break;
+            }
+            let because = answer.get("because").and_then(Value::as_str).unwrap_or_default();
+            if matches!(standing.end, Some(End::Through)) && answer["status"] == "busy" {
+                standing.end = Some(End::Busy(because.to_owned()));
+            }
+        }
+        Ok(standing)
+    }
+}
+
+/// The end of an execution, if its last event tells it.
+fn end_of(last: &HistoryEvent) -> Option<End> {
+    use aws_sdk_sfn::types::HistoryEventType::{
+        ExecutionAborted, ExecutionFailed, ExecutionSucceeded, ExecutionTimedOut,
+    };
+    Some(match last.r#type() {
+        ExecutionSucceeded => End::Through,
+        ExecutionAborted => End::CutOff("was aborted"),
+        ExecutionTimedOut => End::CutOff("has timed out"),
+        ExecutionFailed => {
+            let details = last.execution_failed_event_details();
+            let error = details.and_then(|details| details.error()).unwrap_or_default();
+            let cause = details.and_then(|details| details.cause()).unwrap_or_default();
+            End::Failed(ErrorKind::named(error), format!("the execution failed: {}", said(error, cause)))
+        }
+        _ => return None,
+    })
+}
+
+/// What an execution says of its failure. The cause that Lambda gives is JSON.
+/// <https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html>
+fn said(error: &str, cause: &str) -> String {
+    #[derive(Deserialize)]
+    struct Cause {
+        #[serde(rename = "errorMessage")]
+        message: String,
+    }
+    match serde_json::from_str::<Cause>(cause) {
+        Ok(Cause { message }) => message,
+        Err(_) if cause.is_empty() => error.to_owned(),
+        Err(_) => format!("{error}: {cause}"),
+    }
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::archive::{Shown, read_shown, select};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
-use crate::machine;
+use crate::follow;
+use crate::machine::{self, Execution};
 use crate::place::{self, Place};
 use crate::successors::{self, Letters};
 use crate::text::{count, harmless, table, utc};
@@ -28,11 +31,20 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let stack = console.stack.name().filter(|_| !args.is_for_terminal()).map(str::to_owned);
+    if stack.is_none() && args.detach {
+        return bad(
+            "--detach needs a state machine: give --stack, and no option that has this terminal replay",
+        );
+    }
     if let Some(stack) = stack
         && let Some(execution) = start(&stack, args, console).await?
     {
-        told(&stack, &execution, as_json, console)?;
-        return Ok(Finished::Whole);
+        let state = if args.detach {
+            follow::begin(&execution, as_json, console).await?
+        } else {
+            Some(follow::to_its_end(&execution, as_json, console).await?)
+        };
+        return told(state.as_ref(), &execution.arn, args.detach, as_json, console);
     }
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
@@ -94,7 +106,7 @@ pub(super) async fn run(
 }
 
 /// Has the state machine of a stack replay; none where the stack has none, which is told.
-async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<String>, Failed> {
+async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<Execution>, Failed> {
     let wish = wish(args, console)?;
     if let Wish::Begin(request) = &wish {
         let clients = aws::clients(&args.connection, console).await?;
@@ -102,21 +114,46 @@ async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Resul
     }
     let execution = machine::start(stack, &wish, &args.connection, console).await?;
     if execution.is_none() {
-        writeln!(console.err, "redrivectl: there is no state machine {stack}-replay: this terminal replays")?;
+        let none = format!("there is no state machine {stack}-replay");
+        if args.detach {
+            return bad(&format!("{none}, which --detach needs: nothing was done"));
+        }
+        writeln!(console.err, "redrivectl: {none}: this terminal replays")?;
     }
     Ok(execution)
 }
 
-/// Says which execution replays, and how to follow it.
-fn told(stack: &str, execution: &str, as_json: bool, console: &mut Console) -> std::io::Result<()> {
-    if as_json {
-        return writeln!(console.out, "{}", serde_json::json!({ "executionArn": execution }));
+/// Says how the replay of a state machine stands; with `detach` it goes on.
+fn told(
+    state: Option<&State>,
+    execution: &str,
+    detach: bool,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    if as_json && detach {
+        let id = state.map(|state| &state.id);
+        writeln!(console.out, "{}", json!({ "executionArn": execution, "id": id }))?;
+    } else if as_json {
+        let mut state = json!(state);
+        state["executionArn"] = execution.into();
+        writeln!(console.out, "{state}")?;
+    } else if let Some(state) = state {
+        let id = harmless(&state.id);
+        if detach {
+            writeln!(
+                console.out,
+                "Replay {id}: it goes on by the state machine.\n{}\nTo see how it stands: redrivectl replays show {id}\n\
+                 To stop it: redrivectl replays stop {id}",
+                table(&[vec!["  execution".to_owned(), harmless(execution)]], &[])
+            )?;
+        } else {
+            write!(console.out, "{}", summary(state, &[("execution", harmless(execution))]))?;
+        }
+    } else {
+        writeln!(console.out, "The state machine replays: {}", harmless(execution))?;
     }
-    writeln!(
-        console.out,
-        "The state machine {stack}-replay replays: {execution}\n\n\
-         To follow it: redrivectl replays\nTo stop it: redrivectl replays stop ID"
-    )
+    Ok(state.filter(|_| !detach).map_or(Finished::Whole, finished))
 }
 
 fn bad<T>(problem: &str) -> Result<T, Failed> {

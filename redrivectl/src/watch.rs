@@ -89,6 +89,15 @@ impl<'a> Watch<'a> {
         self.stop()
     }
 
+    /// Says something that stays, above the line.
+    pub(crate) fn say(&self, line: &str) {
+        self.bar.suspend(|| {
+            let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
+            // A replay goes on, also where nobody listens.
+            let _ = writeln!(err, "redrivectl: {line}");
+        });
+    }
+
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,11 +173,7 @@ impl Control for Watch<'_> {
     }
 
     fn left_out(&self, at: &At, why: &str) {
-        self.bar.suspend(|| {
-            let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
-            // A replay goes on, also where nobody listens.
-            let _ = writeln!(err, "redrivectl: {}: {}", harmless(&at.to_string()), harmless(why));
-        });
+        self.say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
     }
 }
 

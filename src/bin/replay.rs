@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
 use sns_redrive::clock::Clock;
 use sns_redrive::replay_function::{Event, ReplayFunction};
 use sns_redrive::start::start;
@@ -18,7 +18,12 @@ async fn main() -> Result<(), Error> {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();
-            Ok::<_, Error>(function.answer(event, &context.request_id, context.deadline).await?)
+            let answer = function.answer(event, &context.request_id, context.deadline).await;
+            // Whoever follows a state machine goes by the type.
+            answer.map_err(|error| Diagnostic {
+                error_type: error.kind().name().to_owned(),
+                error_message: error.to_string(),
+            })
         }
     }))
     .await

@@ -39,7 +39,47 @@ pub enum ReplayError {
     },
 }
 
+/// The kinds of errors, by which callers tell apart what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The wish makes no sense, or nothing works on the letters.
+    Request,
+    /// Permissions are missing.
+    Denied,
+    /// Anything else.
+    Failed,
+}
+
+impl ErrorKind {
+    /// The type that the replay function gives its error, and Step Functions hands on.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "ReplayRequest",
+            Self::Denied => "ReplayDenied",
+            Self::Failed => "ReplayFailed",
+        }
+    }
+
+    /// Returns the kind of this name; any other error failed, too.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let kinds = [Self::Request, Self::Denied];
+        kinds.into_iter().find(|kind| kind.name() == name).unwrap_or(Self::Failed)
+    }
+}
+
 impl ReplayError {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Request(_) => ErrorKind::Request,
+            error if error.is_denied() => ErrorKind::Denied,
+            _ => ErrorKind::Failed,
+        }
+    }
+
     pub(super) fn failed(what: impl Into<String>, failure: Failure) -> Self {
         Self::Failed { what: what.into(), failure }
     }

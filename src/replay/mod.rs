@@ -81,7 +81,7 @@ mod version;
 mod worker;
 
 pub use control::Control;
-pub use error::ReplayError;
+pub use error::{ErrorKind, ReplayError};
 pub use kept::Replays;
 pub use lane::{Lane, LaneDone};
 pub use letter::{At, NotReplayable};

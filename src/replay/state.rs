@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::error::ReplayError;
 use super::ramp::{Stage, budget, stages};
 use super::request::Request;
-use super::version::Versioned;
+use super::version::{self, Versioned};
 use crate::arn::Arn;
 
 /// How a replay stands: the object `replays/<id>/replay.json`.
@@ -199,6 +200,15 @@ impl Status {
 }
 
 impl State {
+    /// Reads one as a state machine hands it on; `whose` is what it says it of.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Newer`] where a newer version wrote it, [`ReplayError::Broken`] where it is none.
+    pub fn from_json(json: &serde_json::Value, whose: &str) -> Result<Self, ReplayError> {
+        version::read(&json.to_string()).map_err(|unusable| unusable.of(whose.to_owned()))
+    }
+
     /// Whether letters are left that it would send.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {

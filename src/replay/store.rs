@@ -23,7 +23,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::error::ReplayError;
-use super::version::{self, Unusable, Versioned};
+use super::version::{self, Versioned};
 use crate::archive::folder;
 use crate::clients::{ServerTime, failure_of_call};
 use crate::failure::{Failure, FailureClass};
@@ -98,8 +98,7 @@ impl Store {
         let key = || format!("s3://{}/{}{key}", self.bucket, self.root);
         match version::read(&text) {
             Ok(document) => Ok(Some(Found { document, etag, age })),
-            Err(Unusable::Newer) => Err(ReplayError::Newer(key())),
-            Err(Unusable::Broken) => Err(ReplayError::Broken(key())),
+            Err(unusable) => Err(unusable.of(key())),
         }
     }
 

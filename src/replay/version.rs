@@ -2,6 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
+use super::error::ReplayError;
+
 /// A document with the version of its format.
 pub(super) trait Versioned: DeserializeOwned {
     /// The version that is written, and the newest that is read.
@@ -18,6 +20,16 @@ pub(super) enum Unusable {
     Newer,
     /// It is none of these documents.
     Broken,
+}
+
+impl Unusable {
+    /// The error about a document of this name.
+    pub(super) fn of(self, name: String) -> ReplayError {
+        match self {
+            Self::Newer => ReplayError::Newer(name),
+            Self::Broken => ReplayError::Broken(name),
+        }
+    }
 }
 
 /// Reads a document.

@@ -132,11 +132,12 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
     wish = ["replay", "--all", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]
-    started = redrivectl(deployment, *wish, "--stack", deployment.name, "--json")
+    started = redrivectl(deployment, *wish, "--stack", deployment.name, "--detach", "--json")
     assert started.returncode == 0, started.stderr
-    execution = json.loads(started.stdout)["executionArn"]
+    execution, begun_id = (json.loads(started.stdout)[field] for field in ("executionArn", "id"))
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
     [state] = replays(deployment)
+    assert state["id"] == begun_id
     stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
     assert stopped.returncode == 0, stopped.stderr
     status, output = operations.ended(execution, within=40)
@@ -150,8 +151,13 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     for word in (execution, "billing is mended", "stopped in step 1 of 1"):
         assert word in shown.stdout, shown.stdout
 
-    status, output = operations.ended(operations.execute({"resume": state["id"], "rate": 10_000}))
-    assert (status, output["replay"]["status"], output["replay"]["counts"]) == ("SUCCEEDED", "done", {"sent": 400})
+    resumed = redrivectl(
+        deployment, "replay", "--resume", state["id"], "--rate", "10000", "--stack", deployment.name, "--json"
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    done = json.loads(resumed.stdout)
+    assert (done["id"], done["status"], done["counts"]) == (begun_id, "done", {"sent": 400})
+    assert done["executionArn"] != execution
     arrived = Copies(billing).wait_for(400, within=60)
     wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
     arrived.take()
@@ -206,8 +212,9 @@ def test_replays_go_by_the_mode_and_the_policy_that_the_other_stack_has_by_then(
     name, wish = deployment.outputs["FunctionArn"], {"all": True, "ramp": [100]}
     ok, said = operations.invoke(replay=wish)
     assert (ok, f"REDRIVE_MODE of {name} is observe: only dryRun" in json.dumps(said)) == (False, True), said
-    status, _ = operations.ended(operations.execute(wish))
-    assert (status, kept(deployment), in_requeue(deployment)) == ("FAILED", {}, 0)
+    refused = redrivectl(deployment, "replay", "--all", "--stack", deployment.name)
+    assert (refused.returncode, "is observe: only dryRun" in refused.stderr) == (2, True), refused.stderr
+    assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
     # By the index alone a dry run knows of no target; by the origin it reads the letters.
     status, output = operations.ended(operations.execute({"select": {"origins": ["sns"]}, "dryRun": True}))
     counts = {"notReplayable": {"noTarget": 20}}

@@ -56,6 +56,9 @@ pub(crate) struct Replay {
     /// Begin a new replay without asking, also where one of the same letters is not at its end
     #[arg(long)]
     pub(crate) new: bool,
+    /// Have the state machine of --stack replay, and end as soon as the replay has an id
+    #[arg(long)]
+    pub(crate) detach: bool,
     /// The reason, which is kept with the replay
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,

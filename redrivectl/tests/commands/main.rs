@@ -6,6 +6,7 @@ mod desk;
 mod doctor;
 mod explain;
 mod install;
+mod machine;
 mod orders;
 mod plan;
 mod records;

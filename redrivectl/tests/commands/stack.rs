@@ -118,7 +118,7 @@ async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
 }
 
 /// An archive of one letter.
-fn archive() -> Account {
+pub(crate) fn archive() -> Account {
     let cloud = Account::new();
     let mut record = records::record(&support::letter(&Post::envelope("1")));
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
@@ -142,49 +142,6 @@ async fn a_terminal_replays_with_what_the_stack_says() {
     let dry = ["replay", "--all", "--dry-run", "--json"];
     let state = run(&cloud, &OUTPUTS, world, &dry).await.json();
     assert_eq!((&state["letters"], &state["status"]), (&json!(1), &json!("dryRun")));
-}
-
-#[tokio::test]
-async fn a_state_machine_replays_what_it_can_and_else_this_terminal() {
-    let cloud = archive();
-    let replay = async |exists: bool, args: &[&str]| {
-        let config = desk::before(&cloud, move |asked| {
-            if !asked.is_of("states") {
-                return formation(asked, &OUTPUTS);
-            }
-            let machine: Value = serde_json::from_str(asked.body).unwrap();
-            assert_eq!(
-                machine["stateMachineArn"],
-                "arn:aws:states:eu-central-1:123456789012:stateMachine:orders-replay"
-            );
-            Some(if exists {
-                (200, json!({ "executionArn": "arn:execution", "startDate": 1.0 }).to_string())
-            } else {
-                (400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string())
-            })
-        });
-        let all = ["replay", "--all", "--settle", "0", "--ramp", "100", "--stack", "orders"];
-        redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
-    };
-    let started = replay(true, &[]).await.text();
-    assert!(started.starts_with("The state machine orders-replay replays: arn:execution\n"), "{started}");
-    // Each of these a state machine has of its own, or cannot have.
-    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://graveyard/none"]]
-    {
-        let ran = replay(true, here).await;
-        assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
-    }
-    let ran = replay(false, &[]).await;
-    let said = "redrivectl: there is no state machine orders-replay: this terminal replays\n";
-    assert!(
-        ran.code == 0 && ran.err.starts_with(said) && ran.out.contains("sent      1 letter\n"),
-        "{ran:?}"
-    );
-    let ran = replay(false, &["--by", "jo"]).await;
-    assert!(
-        ran.code == 0 && ran.err.is_empty(),
-        "an order for this terminal asks for no state machine: {ran:?}"
-    );
 }
 
 #[tokio::test]

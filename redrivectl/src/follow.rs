@@ -1,0 +1,143 @@
+//! A replay that the state machine drives, followed from a terminal: with its progress, and to the same end as one that the
+//! terminal drives.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::console::{Console, Failed};
+use crate::machine::{End, Execution};
+use crate::text::harmless;
+use crate::watch::Watch;
+use sns_redrive::replay::{Control, ErrorKind, State};
+
+/// Between two looks how the execution stands.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Between two looks whether it is interrupted.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Follows a replay until it has an id. None where nobody here may read it.
+///
+/// # Errors
+///
+/// It ended before, or nobody waits any more.
+pub(crate) async fn begin(
+    execution: &Execution,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Option<State>, Failed> {
+    let interrupted = (console.interrupts)()?;
+    match follow(execution, true, as_json, &interrupted, console).await {
+        Err(Failed::Denied(why)) => {
+            writeln!(console.err, "redrivectl: nobody can say here which replay it is: {}", harmless(&why))?;
+            Ok(None)
+        }
+        followed => followed.map(Some),
+    }
+}
+
+/// Follows a replay to its end.
+///
+/// # Errors
+///
+/// It has failed, others are at work, or nobody can or will wait any longer.
+pub(crate) async fn to_its_end(
+    execution: &Execution,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<State, Failed> {
+    let interrupted = (console.interrupts)()?;
+    follow(execution, false, as_json, &interrupted, console).await
+}
+
+/// Follows a replay, to its end or until it has an id.
+async fn follow(
+    execution: &Execution,
+    until_begun: bool,
+    as_json: bool,
+    interrupted: &AtomicBool,
+    console: &mut Console,
+) -> Result<State, Failed> {
+    let watch = Watch::new(console, as_json, Arc::default());
+    let followed = tokio::select! {
+        followed = look_until(execution, until_begun, as_json, interrupted, &watch) => followed,
+        never = watch.keep_showing() => match never {},
+    };
+    watch.end();
+    followed
+}
+
+async fn look_until(
+    execution: &Execution,
+    until_begun: bool,
+    as_json: bool,
+    interrupted: &AtomicBool,
+    watch: &Watch<'_>,
+) -> Result<State, Failed> {
+    let mut known: Option<State> = None;
+    loop {
+        let standing = execution.look().await.map_err(|failed| goes_on(failed, known.as_ref()))?;
+        if let Some(state) = standing.replay {
+            if known.is_none() && !as_json && !until_begun {
+                let id = harmless(&state.id);
+                watch.say(&format!("the state machine replays {id}; redrivectl replays stop {id} stops it"));
+            }
+            watch.progress(&state);
+            known = Some(state);
+        }
+        if let Some(end) = standing.end {
+            return ended(end, known, &execution.arn);
+        }
+        if let (Some(state), true) = (&known, until_begun) {
+            return Ok(state.clone());
+        }
+        let mut slept = Duration::ZERO;
+        while slept < LOOK {
+            if interrupted.load(Ordering::Relaxed) {
+                let why = Failed::Stopped("interrupted".to_owned());
+                return Err(goes_on(why, known.as_ref()));
+            }
+            sleep(NAP).await;
+            slept += NAP;
+        }
+    }
+}
+
+/// How a replay stands whose execution has ended.
+fn ended(end: End, known: Option<State>, execution: &str) -> Result<State, Failed> {
+    let next = match &known {
+        Some(state) => format!("\nto go on: redrivectl replay --resume {}", state.id),
+        None => String::new(),
+    };
+    match (end, known) {
+        (End::Through, Some(state)) => Ok(state),
+        (End::Through, None) => Err(Failed::Work(format!("{execution} ended, and does not say how"))),
+        (End::Busy(because), _) => Err(Failed::Busy(because)),
+        (End::CutOff(how), _) => Err(Failed::Stopped(format!("{execution} {how}{next}"))),
+        (End::Failed(kind, why), _) => {
+            let has_begun = !next.is_empty();
+            let why = format!("{why}{next}");
+            Err(match kind {
+                ErrorKind::Request if !has_begun => Failed::Input(vec![why]),
+                ErrorKind::Denied => Failed::Denied(why),
+                ErrorKind::Request | ErrorKind::Failed => Failed::Work(why),
+            })
+        }
+    }
+}
+
+/// An error of whoever looks, which is none of the replay.
+fn goes_on(failed: Failed, known: Option<&State>) -> Failed {
+    let id = known.map_or("ID".to_owned(), |state| state.id.clone());
+    let more = format!("\nthe replay goes on: redrivectl replays show {id}, redrivectl replays stop {id}");
+    match failed {
+        Failed::Stopped(why) => Failed::Stopped(why + &more),
+        Failed::Denied(why) => Failed::Denied(why + &more),
+        Failed::Work(why) => Failed::Work(why + &more),
+        other => other,
+    }
+}

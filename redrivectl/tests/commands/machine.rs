@@ -1,0 +1,258 @@
+//! `replay --stack` where a state machine replays: what is told of it, and how it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use serde_json::{Value, json};
+
+use super::desk;
+use super::stack::{OUTPUTS, archive, formation};
+use super::{Ran, World, redrivectl, redrivectl_in};
+use support::Account;
+
+const ID: &str = "20261101T120000Z-0a1b2c";
+const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:orders-replay:e1";
+const NEWER: &str =
+    "was written by a newer version of this software, and was left as it is: use that version";
+
+/// The answers to looks at the history of an execution, one after the other; the last one stays.
+type Looks = Vec<(u16, Value)>;
+
+/// An account where the state machine of `orders` is there, and its execution goes on like this.
+fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>) {
+    let looked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&looked);
+    let config = desk::before(cloud, move |asked| {
+        if !asked.is_of("states") {
+            return formation(asked, &OUTPUTS);
+        }
+        let body: Value = serde_json::from_str(asked.body).unwrap();
+        if let Some(machine) = body.get("stateMachineArn") {
+            assert_eq!(*machine, "arn:aws:states:eu-central-1:123456789012:stateMachine:orders-replay");
+            return Some((200, json!({ "executionArn": ARN, "startDate": 1.0 }).to_string()));
+        }
+        assert_eq!((&body["executionArn"], &body["reverseOrder"]), (&json!(ARN), &json!(true)));
+        let look = count.fetch_add(1, Ordering::Relaxed);
+        let (status, answer) = &looks[look.min(looks.len() - 1)];
+        Some((*status, answer.to_string()))
+    });
+    (config, looked)
+}
+
+/// An execution with these events, the latest first.
+fn history(events: &[Value]) -> (u16, Value) {
+    let event = |(number, event): (usize, &Value)| {
+        let mut event = event.clone();
+        (event["id"], event["timestamp"]) = (json!(100 - number), json!(1.0));
+        event
+    };
+    (200, json!({ "events": events.iter().enumerate().map(event).collect::<Vec<_>>() }))
+}
+
+fn exited(kind: &str, output: &Value) -> Value {
+    let details = json!({ "name": "Turn", "output": output.to_string() });
+    json!({ "type": format!("{kind}StateExited"), "stateExitedEventDetails": details })
+}
+
+/// A turn that answers how a replay of a thousand letters stands.
+fn turn(status: &str, counts: &Value) -> Value {
+    exited("Task", &json!({ "next": "send", "id": ID, "replay": state(status, counts) }))
+}
+
+fn state(status: &str, counts: &Value) -> Value {
+    let at = "2026-11-01T12:00:00Z";
+    let mut state = json!({
+        "version": 1, "id": ID, "request": { "all": true }, "by": ARN, "began": at, "takenUp": at, "holder": "h",
+        "cutOff": at, "status": status, "letters": 1000, "exact": true, "units": 1, "counts": counts, "step": 1,
+        "steps": 2, "place": { "units": 0, "counts": {}, "stage": 0, "stepBegan": at, "sentBefore": 0,
+        "refusedBefore": 0, "waitingBefore": 0 },
+    });
+    if status == "stopped" {
+        state["because"] = "jo stopped it".into();
+    }
+    state
+}
+
+fn entered() -> Value {
+    json!({ "type": "TaskStateEntered", "stateEnteredEventDetails": { "name": "Turn", "input": "{}" } })
+}
+
+fn succeeded() -> Value {
+    json!({ "type": "ExecutionSucceeded", "executionSucceededEventDetails": { "output": "{}" } })
+}
+
+fn failed(error: &str, message: &str) -> Value {
+    let cause = json!({ "errorType": error, "errorMessage": message }).to_string();
+    json!({ "type": "ExecutionFailed", "executionFailedEventDetails": { "error": error, "cause": cause } })
+}
+
+/// `replay --all --stack orders` and what follows.
+async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
+    let (config, looked) = desk(&archive(), looks);
+    let args = [&["replay", "--all", "--stack", "orders"], args].concat();
+    let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
+    (ran, looked.load(Ordering::Relaxed))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
+    let looks = || {
+        let settling = turn("settling", &json!({ "sent": 10 }));
+        vec![
+            history(&[entered()]),
+            history(&[entered(), settling.clone()]),
+            history(&[settling]),
+            // The latest turn counts, which two states have handed on.
+            history(&[
+                succeeded(),
+                exited("Succeed", &json!({ "replay": state("done", &json!({ "sent": 1000 })) })),
+                turn("done", &json!({ "sent": 1000 })),
+                turn("running", &json!({ "sent": 10 })),
+            ]),
+        ]
+    };
+    let named =
+        format!("redrivectl: the state machine replays {ID}; redrivectl replays stop {ID} stops it\n");
+    let (ran, looked) = replay(World::default(), looks(), &[]).await;
+    assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
+    assert_eq!(
+        ran.out,
+        format!(
+            "Replay {ID}: done.\n  selected   1,000 letters, archived before 2026-11-01 12:00:00 UTC\n  \
+             sent       1,000 letters\n  execution  {ARN}\n"
+        )
+    );
+    let (ran, _) = replay(World::default(), looks(), &["--json"]).await;
+    let told = ran.json();
+    assert_eq!(
+        (&told["id"], &told["status"], &told["counts"]["sent"], &told["executionArn"]),
+        (&json!(ID), &json!("done"), &json!(1000), &json!(ARN))
+    );
+    let (ran, _) = replay(World { lines: true, ticks: true, ..World::default() }, looks(), &[]).await;
+    let lines = "redrivectl: 10 of 1,000 letters, 0:00:39 left, step 1 of 2\n";
+    assert!(ran.err.starts_with(&named), "{}", ran.err);
+    assert!(ran.err.contains("redrivectl: 10 of 1,000 letters, "), "{lines}{}", ran.err);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
+    let ended = |replay: Value| history(&[succeeded(), replay]);
+    let running = turn("running", &json!({ "sent": 10 }));
+    let busy = exited("Task", &json!({ "next": "end", "status": "busy", "because": "other is at work" }));
+    let go_on = format!("to go on: redrivectl replay --resume {ID}");
+    let arn_aborted = format!("{ARN} was aborted");
+    for (look, code, kind, said) in [
+        (ended(turn("done", &json!({ "sent": 9, "unreadable": 1 }))), 3, "", "unreadable"),
+        (ended(turn("stopped", &json!({ "sent": 9 }))), 4, "", "jo stopped it"),
+        (ended(busy.clone()), 5, "busy", "other is at work"),
+        (history(&[succeeded(), busy, running.clone()]), 5, "busy", "other is at work"),
+        (history(&[failed("ReplayDenied", "no right")]), 6, "denied", "the execution failed: no right"),
+        (history(&[failed("ReplayRequest", "bad wish")]), 2, "input", "the execution failed: bad wish"),
+        (history(&[failed("ReplayFailed", "SlowDown")]), 1, "failed", "the execution failed: SlowDown"),
+        (history(&[failed("Lambda.Unknown", "died")]), 1, "failed", "the execution failed: died"),
+        // What was begun is there, whatever its function says then.
+        (history(&[failed("ReplayRequest", "observes"), running.clone()]), 1, "failed", &go_on),
+        (history(&[json!({ "type": "ExecutionAborted" })]), 4, "stopped", &arn_aborted),
+        (history(&[json!({ "type": "ExecutionTimedOut" }), running.clone()]), 4, "stopped", &go_on),
+        ((400, json!({ "__type": "AccessDeniedException", "message": "no" })), 6, "denied", "replay goes on"),
+        ((400, json!({ "__type": "ExecutionDoesNotExist", "message": "no" })), 1, "failed", "replay goes on"),
+    ] {
+        let (ran, _) = replay(World::default(), vec![look.clone()], &["--json"]).await;
+        let told: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((ran.code, told["kind"].as_str().unwrap_or_default()), (code, kind), "{look:?}: {ran:?}");
+        assert!(ran.out.contains(said), "{look:?}: {ran:?}");
+        let (ran, _) = replay(World::default(), vec![look], &[]).await;
+        assert_eq!(ran.code, code);
+        assert!(format!("{}{}", ran.out, ran.err).contains(said), "{ran:?}");
+    }
+    let newer = exited("Task", &json!({ "replay": { "version": 2, "id": ID } }));
+    let (ran, _) = replay(World::default(), vec![history(&[newer])], &[]).await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with(&format!("redrivectl: {ARN} {NEWER}\n")), "{}", ran.err);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let world = World { interrupted: Arc::clone(&interrupted), ..World::default() };
+    let looks = vec![history(&[entered(), turn("running", &json!({ "sent": 10 }))])];
+    let presses = async {
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        interrupted.store(true, Ordering::Relaxed);
+    };
+    let ((ran, looked), ()) = tokio::join!(replay(world, looks, &[]), presses);
+    let said = format!(
+        "redrivectl: the state machine replays {ID}; redrivectl replays stop {ID} stops it\nredrivectl: interrupted\n\
+         redrivectl: the replay goes on: redrivectl replays show {ID}, redrivectl replays stop {ID}\n"
+    );
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str(), looked), (4, "", said.as_str(), 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_detaches_is_told_the_id_and_goes() {
+    let looks = || {
+        vec![
+            history(&[entered()]),
+            history(&[entered(), turn("running", &json!({ "sent": 0 }))]),
+            history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))]),
+        ]
+    };
+    let (ran, looked) = replay(World::default(), looks(), &["--detach"]).await;
+    let said = format!(
+        "Replay {ID}: it goes on by the state machine.\n  execution  {ARN}\n\n\
+         To see how it stands: redrivectl replays show {ID}\nTo stop it: redrivectl replays stop {ID}\n"
+    );
+    assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
+    let (ran, _) = replay(World::default(), looks(), &["--detach", "--json"]).await;
+    assert_eq!(ran.json(), json!({ "executionArn": ARN, "id": ID }));
+    // A wish that is refused is not begun.
+    let refused = vec![history(&[failed("ReplayRequest", "bad wish")])];
+    assert_eq!(replay(World::default(), refused, &["--detach"]).await.0.code, 2);
+    // Who may start a replay need not be allowed to look at it.
+    let denied = vec![(400, json!({ "__type": "AccessDeniedException", "message": "no" }))];
+    let (ran, _) = replay(World::default(), denied, &["--detach", "--json"]).await;
+    assert_eq!((ran.code, ran.out), (0, format!("{}\n", json!({ "executionArn": ARN, "id": null }))));
+    assert!(ran.err.contains("states:GetExecutionHistory"), "{}", ran.err);
+    let ran = redrivectl(&["replay", "--all", "--detach"]).await;
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("redrivectl: --detach needs a state machine: give --stack"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes() {
+    let cloud = archive();
+    let replay = async |exists: bool, args: &[&str]| {
+        let config = desk::before(&cloud, move |asked| {
+            if !asked.is_of("states") {
+                return formation(asked, &OUTPUTS);
+            }
+            assert!(!exists, "nobody asks for it");
+            Some((400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string()))
+        });
+        let all = ["replay", "--all", "--settle", "0", "--ramp", "100", "--stack", "orders"];
+        redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
+    };
+    // Each of these a state machine has of its own, or cannot have.
+    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://graveyard/none"]]
+    {
+        let ran = replay(true, here).await;
+        assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
+    }
+    let none = "redrivectl: there is no state machine orders-replay";
+    let ran = replay(false, &["--detach"]).await;
+    assert_eq!((ran.code, ran.err), (2, format!("{none}, which --detach needs: nothing was done\n")));
+    let ran = replay(false, &[]).await;
+    assert!(
+        ran.code == 0
+            && ran.err.starts_with(&format!("{none}: this terminal replays\n"))
+            && ran.out.contains("sent      1 letter\n"),
+        "{ran:?}"
+    );
+    let ran = replay(false, &["--by", "jo"]).await;
+    assert!(
+        ran.code == 0 && ran.err.is_empty(),
+        "an order for this terminal asks for no state machine: {ran:?}"
+    );
+}
