@@ -22,7 +22,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the SDK is built without, since the function does not need it either.
 const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
-                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
+                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\". Then leave \
+                       --profile out, which would win over them, and give --region";
 
 /// The clients by the console's configuration, else by environment, profile and options, in the AWS CLI's order.
 ///

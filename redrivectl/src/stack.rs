@@ -22,8 +22,15 @@ pub struct Stack {
 #[derive(Debug)]
 struct Named {
     name: String,
-    /// The outputs, or why they could not be read. Only who needs one is told.
-    outputs: Result<BTreeMap<String, String>, Unread>,
+    /// What was read, or why it could not be. Only who needs an output is told.
+    described: Result<Described, Unread>,
+}
+
+/// Outputs and parameters.
+#[derive(Debug)]
+struct Described {
+    outputs: BTreeMap<String, String>,
+    parameters: BTreeMap<String, String>,
 }
 
 /// Why a stack could not be read.
@@ -39,11 +46,11 @@ impl Stack {
     pub(crate) async fn read(connection: &args::Connection, console: &Console) -> Self {
         let of_variable = || (console.variable)(STACK).filter(|name| !name.is_empty());
         let Some(name) = connection.stack.clone().or_else(of_variable) else { return Self::default() };
-        let outputs = match aws::formation(connection, console).await {
+        let described = match aws::formation(connection, console).await {
             Ok(formation) => describe(&formation, &name).await,
             Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
-        Self { named: Some(Named { name, outputs }) }
+        Self { named: Some(Named { name, described }) }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -56,12 +63,17 @@ impl Stack {
     ///
     /// The stack cannot be read.
     pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
-        let Some(Named { outputs, .. }) = &self.named else { return Ok(None) };
+        let Some(Named { described, .. }) = &self.named else { return Ok(None) };
         let failed = |Unread { why, is_denied }: &Unread| {
             if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
         };
-        let outputs = outputs.as_ref().map_err(failed)?;
-        Ok(outputs.get(output).filter(|value| !value.is_empty()).cloned())
+        let described = described.as_ref().map_err(failed)?;
+        Ok(described.outputs.get(output).filter(|value| !value.is_empty()).cloned())
+    }
+
+    /// Returns the value of a parameter; none where no stack is named, or where it has no such parameter.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.named.as_ref()?.described.as_ref().ok()?.parameters.get(name).map(String::as_str)
     }
 
     /// The same for an output that must be there, where a stack is named. `instead` is what else would do.
@@ -80,10 +92,7 @@ impl Stack {
     }
 }
 
-async fn describe(
-    formation: &aws_sdk_cloudformation::Client,
-    name: &str,
-) -> Result<BTreeMap<String, String>, Unread> {
+async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Described, Unread> {
     let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
         // It says which stack there is not.
         let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
@@ -93,5 +102,10 @@ async fn describe(
         Unread { why, is_denied: failure.is_denied() }
     })?;
     let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
-    Ok(outputs.filter_map(|it| Some((it.output_key()?.to_owned(), it.output_value()?.to_owned()))).collect())
+    let parameters = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::parameters);
+    let pair = |key: Option<&str>, value: Option<&str>| Some((key?.to_owned(), value?.to_owned()));
+    Ok(Described {
+        outputs: outputs.filter_map(|it| pair(it.output_key(), it.output_value())).collect(),
+        parameters: parameters.filter_map(|it| pair(it.parameter_key(), it.parameter_value())).collect(),
+    })
 }

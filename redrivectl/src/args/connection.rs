@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::text::quoted;
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
@@ -17,4 +19,17 @@ pub(crate) struct Connection {
     /// Use this region
     #[arg(long, value_name = "REGION")]
     pub(crate) region: Option<String>,
+}
+
+impl Connection {
+    /// The options that reach the same account and region by the AWS CLI, with a space before each.
+    pub(crate) fn of_aws_cli(&self) -> String {
+        let given = [
+            ("--endpoint-url", &self.endpoint_url),
+            ("--profile", &self.profile),
+            ("--region", &self.region),
+        ];
+        let given = given.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
+        given.fold(String::new(), |options, (option, value)| format!("{options} {option} {}", quoted(value)))
+    }
 }

@@ -1,5 +1,7 @@
 //! The policy of a queue or a bucket, as far as the doctor understands it. What it does not understand is never a yes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 /// What a policy comes to.
@@ -54,19 +56,18 @@ impl Policy {
         }
     }
 
-    /// Whether a statement, other than one about TLS, may deny something to somebody of the account.
-    pub(crate) fn may_deny(&self) -> bool {
-        self.denials() > 0
-    }
-
-    /// How many statements deny something, other than about TLS.
-    pub(crate) fn denials(&self) -> usize {
+    /// Whether a statement may deny something to a role: it is not about TLS, and does not leave the role out of who may not
+    /// send.
+    pub(crate) fn may_deny(&self, role: &str) -> bool {
         let is_tls = |statement: &Value| {
             let tls = json!({ "Bool": { "aws:SecureTransport": "false" } });
             let other = json!({ "Bool": { "aws:SecureTransport": false } });
             statement["Condition"] == tls || statement["Condition"] == other
         };
-        self.statements.iter().filter(|statement| statement["Effect"] == "Deny" && !is_tls(statement)).count()
+        let leaves_out =
+            |statement: &Value| left_out(statement).is_some_and(|names| names.contains(&role.to_owned()));
+        let denials = self.statements.iter().filter(|statement| statement["Effect"] == "Deny");
+        denials.into_iter().any(|statement| !is_tls(statement) && !leaves_out(statement))
     }
 
     /// Whether a statement may allow something to a role.
@@ -77,24 +78,35 @@ impl Policy {
         })
     }
 
-    /// The principals that a denial of sending leaves out; none where there is no such denial.
-    pub(crate) fn senders(&self) -> Option<Vec<String>> {
-        self.statements.iter().find_map(|statement| {
-            let is_all = statement["Principal"] == "*" || statement["Principal"]["AWS"] == "*";
-            let is_sending = texts(&statement["Action"]).any(|action| is_action(action, "sqs:SendMessage"));
-            if statement["Effect"] != "Deny" || !is_all || !is_sending {
-                return None;
-            }
-            let conditions = statement["Condition"].as_object()?;
-            // Another condition beside it would make the denial narrower.
-            let (operator, keys) = conditions.iter().next().filter(|_| conditions.len() == 1)?;
-            let (key, names) = keys.as_object().filter(|keys| keys.len() == 1)?.iter().next()?;
-            let leaves_out = ["ArnNotLike", "ArnNotEquals", "StringNotLike", "StringNotEquals"]
-                .contains(&operator.as_str());
-            (leaves_out && key.eq_ignore_ascii_case("aws:PrincipalArn"))
-                .then(|| texts(names).map(str::to_owned).collect())
-        })
+    /// The principals that every denial of sending to a queue leaves out; none where there is no such denial.
+    pub(crate) fn senders(&self, queue: &str) -> Option<Vec<String>> {
+        let here = |statement: &&Value| texts(&statement["Resource"]).any(|it| is_like(it, queue));
+        let denials: Vec<_> = self.statements.iter().filter(here).filter_map(left_out).collect();
+        let is_left_out = |name: &String| {
+            denials
+                .iter()
+                .all(|others| others.iter().any(|pattern| pattern == name || is_like(pattern, name)))
+        };
+        let names: BTreeSet<_> = denials.iter().flatten().filter(|name| is_left_out(name)).cloned().collect();
+        (!denials.is_empty()).then(|| names.into_iter().collect())
     }
+}
+
+/// The principals that a statement leaves out, where it denies sending to all others.
+fn left_out(statement: &Value) -> Option<Vec<String>> {
+    let is_all = statement["Principal"] == "*" || statement["Principal"]["AWS"] == "*";
+    let is_sending = texts(&statement["Action"]).any(|action| is_action(action, "sqs:SendMessage"));
+    if statement["Effect"] != "Deny" || !is_all || !is_sending {
+        return None;
+    }
+    let conditions = statement["Condition"].as_object()?;
+    // Another condition beside it would make the denial narrower.
+    let (operator, keys) = conditions.iter().next().filter(|_| conditions.len() == 1)?;
+    let (key, names) = keys.as_object().filter(|keys| keys.len() == 1)?.iter().next()?;
+    let leaves_out =
+        ["ArnNotLike", "ArnNotEquals", "StringNotLike", "StringNotEquals"].contains(&operator.as_str());
+    (leaves_out && key.eq_ignore_ascii_case("aws:PrincipalArn"))
+        .then(|| texts(names).map(str::to_owned).collect())
 }
 
 fn or(one: Access, other: Access) -> Access {
@@ -143,15 +155,38 @@ fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Acces
         _ => return Access::Unclear,
     };
     let mut wanted = texts(values);
-    let holds = match operator {
-        "ArnEquals" | "ArnLike" | "StringLike" => wanted.any(|it| is_like(it, value)),
-        "StringEquals" => wanted.any(|it| it == value),
-        "Bool" => values.as_bool().map_or_else(|| wanted.any(|it| it == value), |it| it.to_string() == value),
-        "ArnNotEquals" | "ArnNotLike" | "StringNotLike" => !wanted.any(|it| is_like(it, value)),
-        "StringNotEquals" => !wanted.any(|it| it == value),
-        _ => return Access::Unclear,
+    let is = |holds: bool| if holds { Access::Yes } else { Access::No };
+    match operator {
+        "ArnEquals" | "ArnLike" => is_arn_like(wanted, value),
+        "ArnNotEquals" | "ArnNotLike" => match is_arn_like(wanted, value) {
+            Access::Yes => Access::No,
+            Access::No => Access::Yes,
+            Access::Unclear => Access::Unclear,
+        },
+        "StringLike" => is(wanted.any(|it| is_like(it, value))),
+        "StringNotLike" => is(!wanted.any(|it| is_like(it, value))),
+        "StringEquals" => is(wanted.any(|it| it == value)),
+        "StringNotEquals" => is(!wanted.any(|it| it == value)),
+        "Bool" => {
+            is(values.as_bool().map_or_else(|| wanted.any(|it| it == value), |it| it.to_string() == value))
+        }
+        _ => Access::Unclear,
+    }
+}
+
+/// Whether an ARN is like one of these patterns. AWS compares each of the six parts by itself, and no wildcard goes beyond a
+/// part; what a pattern of fewer parts comes to is not written.
+/// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>
+fn is_arn_like<'a>(patterns: impl Iterator<Item = &'a str>, arn: &str) -> Access {
+    let parts = |arn| <[&str; 6]>::try_from(str::splitn(arn, 6, ':').collect::<Vec<_>>()).ok();
+    let one = |pattern| match (parts(pattern), parts(arn)) {
+        (Some(pattern), Some(arn)) => {
+            let is_like = pattern.iter().zip(arn).all(|(pattern, part)| is_like(pattern, part));
+            if is_like { Access::Yes } else { Access::No }
+        }
+        _ => Access::Unclear,
     };
-    if holds { Access::Yes } else { Access::No }
+    patterns.map(one).fold(Access::No, or)
 }
 
 /// The texts of a value that is one or a list of them.
@@ -212,6 +247,10 @@ mod tests {
             (json!({ "StringEquals": { "aws:SourceAccount": "210987654321" } }), Access::No),
             (json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } }), Access::Unclear),
             (json!({ "Bool": { "aws:SecureTransport": "true" } }), Access::Yes),
+            (json!({ "ArnLike": { "aws:SourceArn": "arn:aws:sns:*:*" } }), Access::Unclear),
+            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:s*:orders", TOPIC] } }), Access::Yes),
+            (json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:s*:orders" } }), Access::Unclear),
+            (json!({ "StringLike": { "aws:SourceArn": "arn:aws:s*:orders" } }), Access::Yes),
         ] {
             assert_eq!(lets(&json!([allow(&condition)])), access, "{condition}");
         }
@@ -235,7 +274,7 @@ mod tests {
         let senders = |condition: Value| {
             let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
                                "Resource": QUEUE, "Condition": condition });
-            Policy::of(&json!({ "Statement": [deny] }).to_string()).senders()
+            Policy::of(&json!({ "Statement": [deny] }).to_string()).senders(QUEUE)
         };
         let function = "arn:aws:iam::123456789012:role/function";
         let named = json!({ "aws:PrincipalArn": function });
@@ -243,5 +282,22 @@ mod tests {
         let narrower = json!({ "ArnNotLike": named, "StringEquals": { "aws:PrincipalAccount": "1" } });
         assert_eq!(senders(narrower), None);
         assert_eq!(senders(json!({})), None);
+    }
+
+    #[test]
+    fn a_sender_is_left_out_by_every_denial_of_the_queue() {
+        let deny = |resource: &str, but: &[&str]| {
+            json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": resource,
+                    "Condition": { "ArnNotLike": { "aws:PrincipalArn": but } } })
+        };
+        let senders =
+            |statements: &[Value]| Policy::of(&json!({ "Statement": statements }).to_string()).senders(QUEUE);
+        let [all, one, other] =
+            ["role/*", "role/one", "role/other"].map(|it| format!("arn:aws:iam::123456789012:{it}"));
+        assert_eq!(senders(&[deny("arn:aws:sqs:eu-central-1:123456789012:bills-dlq", &[&one])]), None);
+        let both = [deny(QUEUE, &[&one, &other]), deny("*", &[&other])];
+        assert_eq!(senders(&both), Some(vec![other.clone()]));
+        let by_pattern = [deny(QUEUE, &[&all]), deny(QUEUE, &[&one])];
+        assert_eq!(senders(&by_pattern), Some(vec![one]));
     }
 }

@@ -53,6 +53,17 @@ pub(crate) struct Finding {
     pub(crate) mend: Option<String>,
 }
 
+impl Finding {
+    /// The finding with these options behind its command, where that is one of the AWS CLI.
+    pub(super) fn with(mut self, options: &str) -> Self {
+        self.mend = self.mend.map(|mend| {
+            let is_of_aws_cli = mend.starts_with("aws ");
+            if is_of_aws_cli { mend + options } else { mend }
+        });
+        self
+    }
+}
+
 /// All findings, in the order in which they are found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);
@@ -84,8 +95,7 @@ impl Findings {
             Err(untold) => untold,
         };
         let finding = format!("Nobody can say {what}: {} failed ({}).", untold.call, untold.why);
-        let mend = if untold.is_denied() { format!("give yourself {}", untold.call) } else { String::new() };
-        self.add(Severity::CannotTell, check, about, finding, mend);
+        self.add(Severity::CannotTell, check, about, finding, untold.mend());
         None
     }
 

@@ -29,8 +29,8 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let setup = read::setup(args, console).await?;
-    let findings = checks::check(&setup);
-    let number = |severity| findings.iter().filter(|it| it.severity == severity).count() as u64;
+    let options = args.connection.of_aws_cli();
+    let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options)).collect();
     let subscriptions = setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64;
     if as_json {
         let answer = json!({
@@ -53,13 +53,16 @@ pub(super) async fn run(
             sum(&findings)
         )?;
     }
-    Ok(Finished::of(number(Severity::Error)))
+    Ok(Finished::of(number(&findings, Severity::Error)))
+}
+
+fn number(findings: &[Finding], severity: Severity) -> u64 {
+    findings.iter().filter(|it| it.severity == severity).count() as u64
 }
 
 /// How many findings of each kind there are.
 fn sum(findings: &[Finding]) -> String {
-    let number = |severity| findings.iter().filter(|it| it.severity == severity).count() as u64;
-    let parts = Severity::ALL.map(|severity| (severity, number(severity)));
+    let parts = Severity::ALL.map(|severity| (severity, number(findings, severity)));
     let parts = parts.into_iter().filter(|(_, number)| *number > 0);
     let parts = parts.map(|(severity, number)| match severity {
         Severity::CannotTell => format!("{number} that it cannot tell"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use sns_redrive::arn::Arn;
+use sns_redrive::failure::is_denial;
 use sns_redrive::policy::Order;
 use sns_redrive::settings::{BadSettings, Settings};
 
@@ -23,7 +24,12 @@ pub(crate) struct Untold {
 impl Untold {
     /// Whether a permission is missing.
     pub(crate) fn is_denied(&self) -> bool {
-        ["AccessDenied", "AuthorizationError", "403"].iter().any(|denied| self.why.contains(denied))
+        is_denial(&self.why)
+    }
+
+    /// What mends it: the permission, where it is missing.
+    pub(crate) fn mend(&self) -> String {
+        if self.is_denied() { format!("give yourself {}", self.call) } else { String::new() }
     }
 }
 
@@ -31,16 +37,19 @@ impl Untold {
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) now: Timestamp,
-    /// Whether the outputs of the stack could be read, where one is named.
-    pub(crate) stack: Told<()>,
-    /// The version of the template, where a stack is named.
-    pub(crate) template: Option<Told<Option<String>>>,
+    /// Why the stack that is named tells nothing of the function; none where it does, or where none is named.
+    pub(crate) stack: Told<Option<String>>,
+    /// The release of the stack, where one is named.
+    pub(crate) release: Option<Told<Release>>,
     pub(crate) function: Function,
     pub(crate) mappings: Told<Vec<Mapping>>,
     /// The dead-letter queues.
     pub(crate) queues: Vec<Queue>,
     pub(crate) requeue: Option<Queue>,
-    /// Subscriptions that name one of the queues, whose topic has one that does, or that deliver into one of the queues.
+    /// Queues that the stack made once and that feed no function any more; none without a stack.
+    pub(crate) left_behind: Option<Told<Vec<Queue>>>,
+    /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the queues, or that
+    /// deliver into one of all these.
     pub(crate) subscriptions: Told<Subscriptions>,
     /// None where it is no bucket.
     pub(crate) archive: Option<Bucket>,
@@ -53,6 +62,15 @@ pub(crate) struct Setup {
     pub(crate) waiting: Option<Told<Vec<Waiting>>>,
     /// What the function's role must be allowed.
     pub(crate) grants: Told<Vec<Grant>>,
+}
+
+/// What a stack tells of its release.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Release {
+    /// The version of its template.
+    pub(crate) template: Option<String>,
+    /// The folder of its code, where that is not the one that its template names.
+    pub(crate) code_prefix: Option<String>,
 }
 
 #[derive(Debug)]
@@ -95,7 +113,7 @@ pub(crate) struct Mapping {
     pub(crate) window: i32,
     /// Whether single letters of a batch are reported.
     pub(crate) is_partial: bool,
-    pub(crate) filters: usize,
+    pub(crate) filters: Told<usize>,
     pub(crate) concurrency: Option<i32>,
     pub(crate) is_provisioned: bool,
 }
@@ -141,6 +159,13 @@ pub(crate) struct Subscription {
     pub(crate) filter: Option<String>,
 }
 
+impl Subscription {
+    /// Whether it names this queue for its dead letters.
+    pub(crate) fn names(&self, queue: &Queue) -> bool {
+        self.dead_letters.as_deref() == Some(queue.arn.as_str())
+    }
+}
+
 /// A prefix of a bucket, and how the bucket is set.
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
@@ -149,8 +174,9 @@ pub(crate) struct Bucket {
     /// The default encryption.
     pub(crate) encryption: Told<Option<Encryption>>,
     pub(crate) is_versioned: Told<bool>,
+    /// Whether it blocks public access itself. The account may do so for all its buckets.
     pub(crate) is_private: Told<bool>,
-    pub(crate) lifecycle: Told<Vec<Expiry>>,
+    pub(crate) lifecycle: Told<Vec<LifecycleRule>>,
 }
 
 /// How a bucket encrypts what comes without a wish of its own.
@@ -161,15 +187,23 @@ pub(crate) struct Encryption {
     pub(crate) key: Option<String>,
 }
 
-/// A lifecycle rule that is in force and ends objects.
+/// One thing that a lifecycle rule in force does to objects.
 #[derive(Debug, Clone)]
-pub(crate) struct Expiry {
+pub(crate) struct LifecycleRule {
     pub(crate) id: String,
     pub(crate) prefix: String,
     /// Whether it looks at more than the key.
     pub(crate) is_narrower: bool,
-    /// None where it is a date.
-    pub(crate) days: Option<i32>,
+    pub(crate) effect: Effect,
+}
+
+/// What becomes of the objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// They end after so many days; none where it is at a date.
+    Ends(Option<i32>),
+    /// They go to this storage class, out of which nobody reads them before they are restored.
+    Freezes(String),
 }
 
 /// A letter that waits hidden in a dead-letter queue.

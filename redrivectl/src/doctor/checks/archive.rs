@@ -1,7 +1,7 @@
 //! The buckets of the archive and of the control prefix.
 
 use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Bucket, Expiry, Setup};
+use crate::doctor::setup::{Bucket, Effect, LifecycleRule, Setup};
 use sns_redrive::settings::ArchiveAt;
 
 /// Days below which somebody who is on holiday finds nothing left to replay.
@@ -67,12 +67,15 @@ fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
     }
     if let Some(false) = findings.told("archive-public", name, "whether it can be public", &bucket.is_private)
     {
-        let finding = format!("Its public access is not blocked. {holds}");
+        let finding = format!(
+            "It does not block public access itself. {holds} Whether the account blocks it for all its buckets nobody here \
+             can say."
+        );
         let mend = format!(
             "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
              BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
         );
-        findings.add(Severity::Warning, "archive-public", name, finding, mend);
+        findings.add(Severity::CannotTell, "archive-public", name, finding, mend);
     }
 }
 
@@ -81,12 +84,24 @@ fn see(bucket: &Bucket) -> String {
 }
 
 /// When archived letters end.
-fn letters(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
+fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let name = bucket.name.as_str();
     let archive =
         if bucket.prefix.is_empty() { "queue=".to_owned() } else { format!("{}/queue=", bucket.prefix) };
     for rule in rules.iter().filter(|rule| touches(rule, &archive)) {
-        let Some(days) = rule.days else {
+        let days = match &rule.effect {
+            Effect::Ends(days) => *days,
+            Effect::Freezes(class) => {
+                let finding = format!(
+                    "Its lifecycle rule {} moves archived letters to {class}: no replay reads one before somebody has restored \
+                     its object, which takes hours.",
+                    rule.id
+                );
+                findings.add(Severity::Warning, "archive-frozen", name, finding, see(bucket));
+                continue;
+            }
+        };
+        let Some(days) = days else {
             let finding = format!("Its lifecycle rule {} ends archived letters at a date.", rule.id);
             findings.add(Severity::Warning, "archive-lifecycle", name, finding, see(bucket));
             continue;
@@ -97,8 +112,8 @@ fn letters(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
     }
 }
 
-/// When what lies below the control prefix ends.
-fn control(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
+/// When what lies below the control prefix ends, or cannot be read any more.
+fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let (name, control) = (bucket.name.as_str(), bucket.prefix.as_str());
     for (check, key, meaning) in [
         (
@@ -109,24 +124,39 @@ fn control(bucket: &Bucket, rules: &[Expiry], findings: &mut Findings) {
         ("archive-orders-expire", format!("{control}/orders.json"), "then letters that are held go on"),
     ] {
         for rule in rules.iter().filter(|rule| touches(rule, &key)) {
-            let finding = format!("Its lifecycle rule {} ends what lies below {key}: {meaning}.", rule.id);
-            findings.add(Severity::Error, check, name, finding, see(bucket));
+            let id = &rule.id;
+            let (severity, check, finding) = match &rule.effect {
+                Effect::Ends(_) => (
+                    Severity::Error,
+                    check,
+                    format!("Its lifecycle rule {id} ends what lies below {key}: {meaning}."),
+                ),
+                Effect::Freezes(class) => {
+                    let finding = format!(
+                        "Its lifecycle rule {id} moves what lies below {key} to {class}, where nobody reads it: orders are not \
+                         heard then, and replays do not go on. By default S3 moves nothing below 128 KB."
+                    );
+                    (Severity::Warning, "archive-frozen", finding)
+                }
+            };
+            findings.add(severity, check, name, finding, see(bucket));
         }
     }
     let waiting = format!("{control}/waiting/");
-    if !rules.iter().any(|rule| covers(rule, &waiting) && !rule.is_narrower) {
+    let ends = |rule: &LifecycleRule| matches!(rule.effect, Effect::Ends(_)) && !rule.is_narrower;
+    if !rules.iter().any(|rule| covers(rule, &waiting) && ends(rule)) {
         let finding =
             format!("No lifecycle rule ends the list of waiting letters, {waiting}: it grows, and costs.");
         findings.add(Severity::Note, "archive-waiting-list", name, finding, see(bucket));
     }
 }
 
-/// Whether a rule ends all that has a key beginning so.
-fn covers(rule: &Expiry, key: &str) -> bool {
+/// Whether a rule is about all that has a key beginning so.
+fn covers(rule: &LifecycleRule, key: &str) -> bool {
     key.starts_with(&rule.prefix)
 }
 
-/// Whether a rule ends anything that has a key beginning so.
-fn touches(rule: &Expiry, key: &str) -> bool {
+/// Whether a rule is about anything that has a key beginning so.
+fn touches(rule: &LifecycleRule, key: &str) -> bool {
     covers(rule, key) || rule.prefix.starts_with(key)
 }

@@ -1,5 +1,9 @@
 //! The function, and its settings.
 
+use std::cmp::Ordering;
+
+use semver::Version;
+
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Function, Setup};
 use sns_redrive::batch::Mode;
@@ -52,7 +56,16 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             format!("aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow");
         findings.add(Severity::Error, "function-recursion", name, finding, mend);
     }
-    findings.told("stack", name, "which queues its stack has", &setup.stack);
+    if let Some(Some(why)) = findings.told("stack", name, "which queues its stack has", &setup.stack) {
+        let finding = format!("{why}: which queues the stack of this function has, nobody can say.");
+        findings.add(
+            Severity::CannotTell,
+            "stack",
+            name,
+            finding,
+            "give --stack NAME of its own stack, or none",
+        );
+    }
     reserved(function, findings);
     settings(function, findings);
     version(setup, findings);
@@ -101,31 +114,47 @@ fn settings(function: &Function, findings: &mut Findings) {
 
 /// Whether the stack is of an earlier release than this tool.
 fn version(setup: &Setup, findings: &mut Findings) {
-    let tool = env!("CARGO_PKG_VERSION");
     let name = setup.function.name.as_str();
-    let Some(told) = &setup.template else {
+    let Some(told) = &setup.release else {
         let finding = "Without a stack nobody can say of which release its code is.";
         return findings.add(Severity::CannotTell, "function-version", name, finding, "give --stack NAME");
     };
-    let Some(template) = findings.told("function-version", name, "of which release the stack is", told)
-    else {
+    let Some(release) = findings.told("function-version", name, "of which release the stack is", told) else {
         return;
     };
-    let Some(template) = template else {
-        let finding =
-            "Its template names no release: nobody can say whether its code is older than this tool.";
-        return findings.add(Severity::CannotTell, "function-version", name, finding, "");
-    };
-    if numbers(template) < numbers(tool) {
-        let finding =
-            format!("Its template is of {template}, and this tool of {tool}: what is new it does not know.");
-        findings.add(Severity::Warning, "function-version", name, finding, "deploy the release of this tool");
-    } else if template != tool {
-        let finding = format!("Its template is of {template}, which is newer than this tool, of {tool}.");
-        findings.add(Severity::Note, "function-version", name, finding, "take the tool of that release");
+    let template = release.template.as_deref();
+    compare(name, "template", template, "Its template names no release", findings);
+    if let Some(prefix) = &release.code_prefix {
+        let version = prefix.trim_end_matches('/').rsplit('/').next();
+        let unnamed = format!("Its code lies in {prefix}, which is not the folder of its template");
+        compare(name, "code", version, &unnamed, findings);
     }
 }
 
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
+/// Compares the version of a part of the stack with that of this tool. `unnamed` is said where it is none.
+fn compare(name: &str, part: &str, version: Option<&str>, unnamed: &str, findings: &mut Findings) {
+    let tool = env!("CARGO_PKG_VERSION");
+    let parse = |version: &str| Version::parse(version).ok();
+    let Some((version, this)) = version.and_then(parse).zip(parse(tool)) else {
+        let finding = format!("{unnamed}: nobody can say whether its code is older than this tool.");
+        return findings.add(Severity::CannotTell, "function-version", name, finding, "");
+    };
+    let (severity, finding, mend) = match version.cmp_precedence(&this) {
+        Ordering::Less => (
+            Severity::Warning,
+            format!("Its {part} is of {version}, and this tool of {tool}: what is new it does not know."),
+            if part == "code" {
+                "deploy with CodePrefix, the folder of this release: docs/guide/deploying.md#updates"
+            } else {
+                "deploy the release of this tool"
+            },
+        ),
+        Ordering::Greater => (
+            Severity::Note,
+            format!("Its {part} is of {version}, which is newer than this tool, of {tool}."),
+            "take the tool of that release",
+        ),
+        Ordering::Equal => return,
+    };
+    findings.add(severity, "function-version", name, finding, mend);
 }

@@ -24,7 +24,7 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
         .own_policy
         .as_ref()
         .map(|told| told.as_ref().map(|text| Policy::of(text.as_deref().unwrap_or(""))));
-    let mend = mend(action);
+    let mend = mend(action, for_what);
     match (decision, own) {
         (Decision::Unclear(why), _) => {
             let finding =
@@ -66,11 +66,9 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
                 "The function's role may {action}, {for_what}, but its own policy could not be read: {} failed ({}).",
                 untold.call, untold.why
             );
-            let mend =
-                if untold.is_denied() { format!("give yourself {}", untold.call) } else { String::new() };
-            findings.add(Severity::CannotTell, CHECK, resource, finding, mend);
+            findings.add(Severity::CannotTell, CHECK, resource, finding, untold.mend());
         }
-        (Decision::Allowed, Some(Ok(own))) if own.may_deny() && !leaves_out(&own, role) => {
+        (Decision::Allowed, Some(Ok(own))) if own.may_deny(role) => {
             let finding = format!(
                 "The function's role may {action}, {for_what}, but its own policy denies something to somebody, with \
                  conditions that this tool does not know."
@@ -82,9 +80,11 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
 }
 
 /// Where the template grants an action.
-fn mend(action: &str) -> &'static str {
+fn mend(action: &str, for_what: &str) -> &'static str {
     match action {
-        "sqs:SendMessage" => "name it in the stack's parameter TargetQueueArns",
+        "sqs:SendMessage" if for_what.starts_with("to redeliver") => {
+            "name it in the stack's parameter TargetQueueArns"
+        }
         "lambda:InvokeFunction" => "name it in the stack's parameter TargetFunctionArns",
         "firehose:PutRecordBatch" => "name it in the stack's parameter TargetStreamArns",
         "sns:ListSubscriptions" => "the stack's parameter DiscoverSubscription",
@@ -94,10 +94,4 @@ fn mend(action: &str) -> &'static str {
         }
         _ => "deploy the stack as its template has it, or take the denial out",
     }
-}
-
-/// Whether the denial of a policy is the requeue's, which leaves the role out.
-fn leaves_out(policy: &Policy, role: &str) -> bool {
-    policy.denials() <= 1
-        && policy.senders().is_some_and(|senders| senders.iter().any(|sender| sender == role))
 }

@@ -34,6 +34,8 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
     let about = format!("the mapping of {}", queue.arn.resource());
     let update =
         |change: &str| format!("aws lambda update-event-source-mapping --uuid {} {change}", mapping.uuid);
+    let filters =
+        findings.told("mapping-filters", &about, "whether it has filters", &mapping.filters).copied();
     let mut add = |severity, check, finding: String, mend: String| {
         findings.add(severity, check, &about, finding, mend);
     };
@@ -43,7 +45,7 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
         let mend = update("--function-response-types ReportBatchItemFailures");
         add(Severity::Error, "mapping-partial-answers", finding.to_owned(), mend);
     }
-    if mapping.filters > 0 {
+    if filters.is_some_and(|filters| filters > 0) {
         let finding = "It has filters. Lambda deletes what they filter out: such letters are lost.";
         add(
             Severity::Error,

@@ -9,6 +9,7 @@
 //! | `archive` | the bucket of the archive |
 //! | `function` | the function and its settings |
 //! | `orders` | orders that are forgotten, letters that expire soon |
+//! | `policy` | the redrive policy's origins and allowed targets |
 //! | `grants` | whether the function's role reaches what it must |
 
 mod archive;
@@ -16,6 +17,7 @@ mod function;
 mod grants;
 mod mappings;
 mod orders;
+mod policy;
 mod queues;
 mod requeue;
 mod subscriptions;
@@ -38,6 +40,7 @@ pub(super) fn check(setup: &Setup) -> Vec<Finding> {
         queues::check,
         requeue::check,
         subscriptions::check,
+        policy::check,
         grants::check,
         archive::check,
         orders::check,

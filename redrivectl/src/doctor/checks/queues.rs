@@ -4,7 +4,7 @@ use super::LONGEST_RETENTION;
 use crate::doctor::access::{Access, Policy, Sender};
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Queue, Setup};
-use crate::text::brief;
+use crate::text::{brief, count};
 use sns_redrive::arn::Arn;
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
@@ -29,6 +29,34 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         }
         key(queue, findings);
         let_in(setup, queue, findings);
+    }
+    left_behind(setup, findings);
+}
+
+/// Queues that the stack made, and that feed no function any more.
+fn left_behind(setup: &Setup, findings: &mut Findings) {
+    const CHECK: &str = "queue-left-behind";
+    let what = "whether the stack left a queue behind that has letters";
+    let Some(told) = &setup.left_behind else { return };
+    for queue in findings.told(CHECK, &setup.function.name, what, told).into_iter().flatten() {
+        let name = queue.arn.resource();
+        if findings.told(CHECK, name, "how many letters lie in it", &queue.attributes).is_none() {
+            continue;
+        }
+        let counts = ["", "NotVisible", "Delayed"].map(|of| format!("ApproximateNumberOfMessages{of}"));
+        let letters: u64 = counts.iter().filter_map(|count| queue.number(count)).sum();
+        if letters == 0 {
+            let finding = "The stack left it behind, and it seems empty. No mapping feeds a function from it: what still comes \
+                           there expires.";
+            findings.add(Severity::Note, CHECK, name, finding, "docs/runbook.md#take-the-stack-down");
+        } else {
+            let finding = format!(
+                "The stack left it behind with about {}, and no mapping feeds a function from it: they wait until they expire.",
+                count(letters, "letter")
+            );
+            let mend = "docs/runbook.md#change-requeue-or-existingdeadletterqueuearn";
+            findings.add(Severity::Error, CHECK, name, finding, mend);
+        }
     }
 }
 
@@ -112,18 +140,16 @@ fn key(queue: &Queue, findings: &mut Findings) {
 /// Whether SNS may write dead letters of each topic.
 fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
     let Ok(subscriptions) = &setup.subscriptions else { return };
-    let names = subscriptions.all.iter().filter(|it| it.dead_letters.as_deref() == Some(queue.arn.as_str()));
+    let names = subscriptions.all.iter().filter(|it| it.names(queue));
     let topics: std::collections::BTreeSet<_> = names.map(|it| it.topic.as_str()).collect();
     let policy = Policy::of(queue.attribute("Policy").unwrap_or_default());
-    let (name, arn) = (queue.arn.resource(), queue.arn.as_str());
+    let name = queue.arn.resource();
     for topic in topics {
-        let account = topic.parse::<Arn>().map(|topic| topic.account().to_owned()).unwrap_or_default();
-        let sender = Sender { service: "sns.amazonaws.com", source: topic, account: &account };
         let look = format!(
             "aws sqs get-queue-attributes --queue-url {} --attribute-names Policy",
             queue.arn.queue_url()
         );
-        match policy.lets(sender, "sqs:SendMessage", arn) {
+        match lets_sns_in(&policy, topic, queue) {
             Access::Yes => {}
             Access::No => findings.add(
                 Severity::Error,
@@ -143,4 +169,11 @@ fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
             ),
         }
     }
+}
+
+/// Whether the policy of a queue lets SNS write what it gives up on, of this topic.
+pub(super) fn lets_sns_in(policy: &Policy, topic: &str, queue: &Queue) -> Access {
+    let account = topic.parse::<Arn>().map(|topic| topic.account().to_owned()).unwrap_or_default();
+    let sender = Sender { service: "sns.amazonaws.com", source: topic, account: &account };
+    policy.lets(sender, "sqs:SendMessage", queue.arn.as_str())
 }

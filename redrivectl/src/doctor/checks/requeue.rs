@@ -3,7 +3,7 @@
 use super::queues::times;
 use crate::doctor::access::Policy;
 use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::Setup;
+use crate::doctor::setup::{Queue, Setup};
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let Some(queue) = &setup.requeue else {
@@ -49,13 +49,14 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         );
         findings.add(Severity::Warning, "requeue-moves", name, finding, mend);
     }
-    senders(setup, queue.attribute("Policy").unwrap_or_default(), name, findings);
+    senders(setup, queue, findings);
 }
 
 /// Who else may send there.
-fn senders(setup: &Setup, policy: &str, name: &str, findings: &mut Findings) {
+fn senders(setup: &Setup, queue: &Queue, findings: &mut Findings) {
+    let (name, policy) = (queue.arn.resource(), queue.attribute("Policy").unwrap_or_default());
     let see = "the policy in docs/security.md#who-can-write-to-the-requeue";
-    let Some(senders) = Policy::of(policy).senders() else {
+    let Some(senders) = Policy::of(policy).senders(queue.arn.as_str()) else {
         let finding = "Its policy denies sending to nobody: whoever has sqs:SendMessage in this account may put a letter \
                        here that goes wherever the function's role may send.";
         return findings.add(Severity::Warning, "requeue-senders", name, finding, see);

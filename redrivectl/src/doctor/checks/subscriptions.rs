@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::doctor::access::Access;
+use super::queues::lets_sns_in;
+use crate::doctor::access::{Access, Policy};
 use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Queue, Setup, Subscription, Subscriptions};
+use crate::doctor::setup::{Queue, Setup, Subscription, Subscriptions, Untold};
 use crate::text::count;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::MARK_ATTRIBUTE;
-use sns_redrive::policy::{Action, Policy, Rule, SubscriptionSpec, TargetSpec};
+use sns_redrive::policy::{Action, Policy as RedrivePolicy, Rule, SubscriptionSpec, TargetSpec};
 
 /// Protocols over which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
@@ -20,16 +21,11 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         return;
     };
     for queue in &setup.queues {
-        let arn = queue.arn.as_str();
-        let named = subscriptions.all.iter().filter(|it| it.dead_letters.as_deref() == Some(arn));
-        let named: Vec<_> = named.collect();
+        let named: Vec<_> = subscriptions.all.iter().filter(|it| it.names(queue)).collect();
         if named.is_empty() && subscriptions.unread.is_empty() {
             let finding =
                 "No subscription of this account and region names it: it gets no dead letters of SNS.";
-            let mend = format!(
-                "aws sns set-subscription-attributes --subscription-arn ARN --attribute-name RedrivePolicy \
-                 --attribute-value '{{\"deadLetterTargetArn\":\"{arn}\"}}'"
-            );
+            let mend = set_dead_letters("ARN", queue.arn.as_str());
             findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, mend);
         }
         raw(setup, queue, &named, subscriptions, findings);
@@ -38,6 +34,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         }
     }
     into_own(setup, subscriptions, findings);
+    of_requeue(setup, subscriptions, findings);
     without_queue(setup, subscriptions, findings);
     unknown(setup, subscriptions, findings);
 }
@@ -112,7 +109,7 @@ fn raw(
 
 /// Whether something is so of the letters of a policy. All that no rule matches fall under the default; which of them another
 /// rule matches only the letters can say. A rule that archives or holds sends nothing.
-fn by_rules(policy: &Policy, is_so: impl Fn(&Rule) -> Access) -> Access {
+fn by_rules(policy: &RedrivePolicy, is_so: impl Fn(&Rule) -> Access) -> Access {
     let of = |rule: &Rule| if rule.action == Action::Redrive { is_so(rule) } else { Access::No };
     match of(policy.default_rule()) {
         Access::No if policy.all_rules().any(|rule| of(rule) != Access::No) => Access::Unclear,
@@ -183,21 +180,45 @@ fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Finding
     }
 }
 
+/// Subscriptions that name the requeue for their dead letters.
+fn of_requeue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+    let Some(requeue) = &setup.requeue else { return };
+    let policy = Policy::of(requeue.attribute("Policy").unwrap_or_default());
+    for Subscription { arn, topic, .. } in subscriptions.all.iter().filter(|it| it.names(requeue)) {
+        let finding = match lets_sns_in(&policy, topic, requeue) {
+            Access::Yes => {
+                "It names the requeue for its dead letters, whose policy lets SNS in: what its publishers write there as a \
+                 mark is believed."
+            }
+            _ => {
+                "It names the requeue for its dead letters, where only the function and replays may write: what SNS gives up \
+                 on is lost."
+            }
+        };
+        let mend = match setup.queues.as_slice() {
+            [queue] => set_dead_letters(arn, queue.arn.as_str()),
+            _ => "name the dead-letter queue in its RedrivePolicy".to_owned(),
+        };
+        findings.add(Severity::Error, "subscription-requeue", arn, finding, mend);
+    }
+}
+
+/// The command that names a queue for the dead letters of a subscription.
+fn set_dead_letters(subscription: &str, queue: &str) -> String {
+    format!(
+        "aws sns set-subscription-attributes --subscription-arn {subscription} --attribute-name RedrivePolicy \
+         --attribute-value '{{\"deadLetterTargetArn\":\"{queue}\"}}'"
+    )
+}
+
 /// Subscriptions of the same topics that name no dead-letter queue at all.
 fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
-    let names_own = |it: &Subscription| {
-        setup.queues.iter().any(|queue| it.dead_letters.as_deref() == Some(queue.arn.as_str()))
-    };
+    let names_own = |it: &Subscription| setup.queues.iter().any(|queue| it.names(queue));
     for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
         let arn = &subscription.arn;
         let other = subscriptions.all.iter().find(|it| it.topic == subscription.topic && names_own(it));
         let Some(queue) = other.map(|it| it.dead_letters.clone()) else { continue };
-        let mend = queue.map_or_else(String::new, |queue| {
-            format!(
-                "aws sns set-subscription-attributes --subscription-arn {arn} --attribute-name RedrivePolicy \
-                 --attribute-value '{{\"deadLetterTargetArn\":\"{queue}\"}}'"
-            )
-        });
+        let mend = queue.map_or_else(String::new, |queue| set_dead_letters(arn, &queue));
         let finding =
             "It names no dead-letter queue, and others of its topic do: what SNS gives up on is lost.";
         findings.add(Severity::Warning, "subscription-without-queue", arn, finding, mend);
@@ -208,13 +229,14 @@ fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Fi
 fn unknown(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     for (why, number) in &subscriptions.unread {
+        let untold = Untold { call: "sns:GetSubscriptionAttributes", why: why.clone() };
         let finding = format!(
-            "Nobody can say which queue {} of this account {}: sns:GetSubscriptionAttributes failed ({why}).",
+            "Nobody can say which queue {} of this account {}: {} failed ({why}).",
             count(*number, "subscription"),
-            if *number == 1 { "names" } else { "name" }
+            if *number == 1 { "names" } else { "name" },
+            untold.call
         );
-        let mend = "give yourself sns:GetSubscriptionAttributes";
-        findings.add(Severity::CannotTell, "subscriptions", name, finding, mend);
+        findings.add(Severity::CannotTell, "subscriptions", name, finding, untold.mend());
     }
     if subscriptions.pending > 0 {
         let finding =

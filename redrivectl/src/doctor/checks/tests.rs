@@ -8,8 +8,8 @@ use serde_json::json;
 use super::check;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
-    Bucket, Decision, Encryption, Expiry, Function, Grant, Mapping, Queue, Setup, Subscription,
-    Subscriptions, Told, Untold, Waiting,
+    Bucket, Decision, Effect, Encryption, Function, Grant, LifecycleRule, Mapping, Queue, Release, Setup,
+    Subscription, Subscriptions, Told, Untold, Waiting,
 };
 use sns_redrive::policy::{Order, Orders};
 use sns_redrive::settings::{BadSettings, Settings};
@@ -45,7 +45,7 @@ fn mapping(source: &str) -> Mapping {
         batch: 10,
         window: 0,
         is_partial: true,
-        filters: 0,
+        filters: Ok(0),
         concurrency: Some(2),
         is_provisioned: false,
     }
@@ -90,8 +90,12 @@ fn subscription(arn: &str) -> Subscription {
     }
 }
 
-fn expiry(id: &str, prefix: &str, days: i32) -> Expiry {
-    Expiry { id: id.to_owned(), prefix: prefix.to_owned(), is_narrower: false, days: Some(days) }
+fn rule(id: &str, prefix: &str, effect: Effect) -> LifecycleRule {
+    LifecycleRule { id: id.to_owned(), prefix: prefix.to_owned(), is_narrower: false, effect }
+}
+
+fn expiry(id: &str, prefix: &str, days: i32) -> LifecycleRule {
+    rule(id, prefix, Effect::Ends(Some(days)))
 }
 
 fn a_bucket(name: &str, prefix: &str) -> Bucket {
@@ -105,6 +109,10 @@ fn a_bucket(name: &str, prefix: &str) -> Bucket {
     }
 }
 
+fn release(template: Option<&str>, code_prefix: Option<&str>) -> Release {
+    Release { template: template.map(str::to_owned), code_prefix: code_prefix.map(str::to_owned) }
+}
+
 /// What the template makes, with one subscription.
 fn healthy() -> Setup {
     let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
@@ -112,8 +120,8 @@ fn healthy() -> Setup {
     let requeue = queue(REQUEUE, &[("Policy", denies_all_but(&[ROLE])), ("RedriveAllowPolicy", moves)]);
     Setup {
         now: now(),
-        stack: Ok(()),
-        template: Some(Ok(Some(env!("CARGO_PKG_VERSION").to_owned()))),
+        stack: Ok(None),
+        release: Some(Ok(release(Some(env!("CARGO_PKG_VERSION")), None))),
         function: Function {
             name: "orders".to_owned(),
             role: ROLE.to_owned(),
@@ -131,6 +139,7 @@ fn healthy() -> Setup {
         mappings: Ok(vec![mapping(DLQ), mapping(REQUEUE)]),
         queues: vec![queue(DLQ, &[("Policy", lets_sns_in(TOPIC))])],
         requeue: Some(Queue { tags: Some(Ok(tags)), ..requeue }),
+        left_behind: Some(Ok(Vec::new())),
         subscriptions: Ok(Subscriptions {
             all: vec![subscription(SUBSCRIPTION)],
             foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
@@ -224,7 +233,9 @@ fn mappings_are_looked_at() {
     let without_queues = found(|it| (it.queues, it.waiting) = (Vec::new(), None));
     assert_eq!(without_queues, [(Error, "mapping-missing")]);
     assert_eq!(first(|it| it.is_partial = false), [(Error, "mapping-partial-answers")]);
-    assert_eq!(first(|it| it.filters = 1), [(Error, "mapping-filters")]);
+    assert_eq!(first(|it| it.filters = Ok(1)), [(Error, "mapping-filters")]);
+    let encrypted = first(|it| it.filters = denied("lambda:GetEventSourceMapping"));
+    assert_eq!(encrypted, [(CannotTell, "mapping-filters")]);
     assert_eq!(first(|it| it.state = "Disabled".to_owned()), [(Error, "mapping-state")]);
     assert_eq!(first(|it| it.state = "Creating".to_owned()), [(Note, "mapping-state")]);
     assert_eq!(first(|it| it.concurrency = None), [(Warning, "mapping-concurrency")]);
@@ -252,6 +263,23 @@ fn queues_are_looked_at() {
 }
 
 #[test]
+fn a_queue_that_the_stack_left_behind_is_found() {
+    let left = |attributes: &[(&str, String)]| {
+        found(|it| it.left_behind = Some(Ok(vec![queue(&format!("{REQUEUE}-old"), attributes)])))
+    };
+    assert_eq!(left(&[("ApproximateNumberOfMessages", "0".to_owned())]), [(Note, "queue-left-behind")]);
+    for count in ["", "NotVisible", "Delayed"] {
+        let count = format!("ApproximateNumberOfMessages{count}");
+        assert_eq!(left(&[(&count, "3".to_owned())]), [(Error, "queue-left-behind")], "{count}");
+    }
+    let unread = Queue { attributes: denied("sqs:GetQueueAttributes"), ..queue(DLQ, &[]) };
+    assert_eq!(found(|it| it.left_behind = Some(Ok(vec![unread]))), [(CannotTell, "queue-left-behind")]);
+    let unlisted = found(|it| it.left_behind = Some(denied("sqs:ListQueues")));
+    assert_eq!(unlisted, [(CannotTell, "queue-left-behind")]);
+    assert_eq!(found(|it| it.left_behind = None), []);
+}
+
+#[test]
 fn the_requeue_is_looked_at() {
     let with = |name: &'static str, value: &str| found(|it| set(it.requeue.as_mut().unwrap(), name, value));
     assert_eq!(found(|it| it.requeue = None), [(Note, "requeue")]);
@@ -269,7 +297,9 @@ fn the_requeue_is_looked_at() {
     assert_eq!(tags(denied("sqs:ListQueueTags")), [(CannotTell, "requeue-tag")]);
     let fifo = found(|it| {
         let requeue = it.requeue.as_mut().unwrap();
-        requeue.arn = format!("{REQUEUE}.fifo").parse().unwrap();
+        let fifo = format!("{REQUEUE}.fifo");
+        set(requeue, "Policy", denies_all_but(&[ROLE]).replace(REQUEUE, &fifo));
+        requeue.arn = fifo.parse().unwrap();
         mappings(it)[1].source += ".fifo";
     });
     assert_eq!(fifo, [(Warning, "requeue-kind")]);
@@ -312,12 +342,18 @@ fn subscriptions_are_looked_at() {
         });
         assert_eq!(of_another_topic, [(Error, "subscription-endpoint")]);
     }
+    let of_requeue = found(|it| {
+        let topic = "arn:aws:sns:eu-central-1:123456789012:bills".to_owned();
+        let other = subscription("arn:aws:sns:eu-central-1:123456789012:bills:1");
+        all(it).push(Subscription { topic, dead_letters: Some(REQUEUE.to_owned()), ..other });
+    });
+    assert_eq!(of_requeue, [(Error, "subscription-requeue")]);
     let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
     assert_eq!(one(filter), [(Warning, "subscription-filter")]);
     assert_eq!(one(|it| it.filter = Some(r#"{"tenant":["gold"]}"#.to_owned())), []);
     let fifo = found(|it| {
         all(it)[0].topic += ".fifo";
-        set(&mut it.queues[0], "Policy", lets_sns_in("*"));
+        set(&mut it.queues[0], "Policy", lets_sns_in("arn:aws:sns:*:*:*"));
     });
     assert_eq!(fifo, [(Error, "subscription-kind")]);
 }
@@ -405,11 +441,33 @@ fn what_cannot_be_asked_of_subscriptions_is_told() {
 }
 
 #[test]
+fn who_was_not_denied_is_told_of_no_permission() {
+    for (why, is_denied) in [
+        ("AccessDeniedException", true),
+        ("AuthorizationError", true),
+        ("Http403", true),
+        ("Throttled", false),
+        ("Timeout", false),
+        ("1403 of the list could not be read", false),
+    ] {
+        let mut setup = healthy();
+        let untold = Untold { call: "sns:ListSubscriptionsByTopic", why: why.to_owned() };
+        let subscriptions = setup.subscriptions.as_mut().unwrap();
+        subscriptions.unread.insert(why.to_owned(), 1);
+        subscriptions.foreign.insert(TOPIC.to_owned(), Err(untold));
+        let findings = check(&setup);
+        let told =
+            findings.iter().filter(|it| it.mend.as_ref().is_some_and(|it| it.contains("give yourself sns:")));
+        assert_eq!((findings.len(), told.count()), (2, if is_denied { 2 } else { 0 }), "{why}");
+    }
+}
+
+#[test]
 fn the_archive_is_looked_at() {
     let of = |change: fn(&mut Bucket)| found(|it| in_bucket(it, change));
     assert_eq!(of(|it| it.encryption = Ok(None)), [(Warning, "archive-encryption")]);
     assert_eq!(of(|it| it.is_versioned = Ok(false)), [(Note, "archive-versions")]);
-    assert_eq!(of(|it| it.is_private = Ok(false)), [(Warning, "archive-public")]);
+    assert_eq!(of(|it| it.is_private = Ok(false)), [(CannotTell, "archive-public")]);
     assert_eq!(of(|it| it.lifecycle = Ok(Vec::new())), [(Note, "archive-waiting-list")]);
     assert_eq!(found(|it| it.conditional = Some(Ok(false))), [(Error, "archive-conditions")]);
     assert_eq!(found(|it| it.conditional = None), []);
@@ -432,21 +490,30 @@ fn the_archive_is_looked_at() {
 
 #[test]
 fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
-    let rule = |prefix: &'static str, days: i32| {
+    let ends = |prefix: &'static str, days: i32| {
         found(|it| {
             in_bucket(it, |bucket| {
                 bucket.lifecycle.as_mut().unwrap().push(expiry("rule", prefix, days));
             });
         })
     };
-    assert_eq!(rule("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
-    assert_eq!(rule("dead-letters/", 365), [(Note, "archive-lifecycle")]);
-    assert_eq!(rule("dead-letters/queue=orders-dlq/", 1), [(Warning, "archive-lifecycle")]);
-    assert_eq!(rule("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
-    assert_eq!(rule("dead-letters-control/replays/queues/", 365), [(Error, "archive-replays-expire")]);
-    assert_eq!(rule("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
-    assert_eq!(rule("something-else/", 1), []);
-    assert_eq!(rule("", 1).len(), 3, "a rule of the whole bucket ends all of it");
+    assert_eq!(ends("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
+    assert_eq!(ends("dead-letters/", 365), [(Note, "archive-lifecycle")]);
+    assert_eq!(ends("dead-letters/queue=orders-dlq/", 1), [(Warning, "archive-lifecycle")]);
+    assert_eq!(ends("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
+    assert_eq!(ends("dead-letters-control/replays/queues/", 365), [(Error, "archive-replays-expire")]);
+    assert_eq!(ends("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
+    assert_eq!(ends("something-else/", 1), []);
+    assert_eq!(ends("", 1).len(), 3, "a rule of the whole bucket ends all of it");
+    let frozen = |prefix: &'static str| {
+        found(|it| {
+            let freezes = rule("rule", prefix, Effect::Freezes("GLACIER".to_owned()));
+            in_bucket(it, |bucket| bucket.lifecycle.as_mut().unwrap().push(freezes.clone()));
+        })
+    };
+    assert_eq!(frozen("dead-letters/"), [(Warning, "archive-frozen")]);
+    assert_eq!(frozen("dead-letters-control/orders.json"), [(Warning, "archive-frozen")]);
+    assert_eq!(frozen("something-else/"), []);
     let of_one_day = found(|it| {
         let rules = vec![expiry("part", "dead-letters-control/waiting/letters/2026", 1)];
         it.control.as_mut().unwrap().lifecycle = Ok(rules);
@@ -468,7 +535,7 @@ fn a_control_prefix_in_another_bucket_is_looked_at_there() {
     let ends =
         |it: &mut Bucket| it.lifecycle.as_mut().unwrap().push(expiry("rule", "orders-control/replays/", 9));
     assert_eq!(there(ends), [(Error, "archive-replays-expire")]);
-    assert_eq!(there(|it| it.is_private = Ok(false)), [(Warning, "archive-public")]);
+    assert_eq!(there(|it| it.is_private = Ok(false)), [(CannotTell, "archive-public")]);
     let unread = |it: &mut Bucket| it.lifecycle = denied("s3:GetLifecycleConfiguration");
     assert_eq!(there(unread), [(CannotTell, "archive-lifecycle")]);
     let nowhere = found(|it| {
@@ -502,14 +569,38 @@ fn the_function_is_looked_at() {
     );
     assert_eq!(of(|it| it.settings = denied("kms:Decrypt")), [(CannotTell, "function-settings")]);
     assert_eq!(of(|it| it.has_policy_file = true), [(CannotTell, "function-policy")]);
-    let of_template = |template: Option<Told<Option<String>>>| found(|it| it.template = template);
-    assert_eq!(of_template(None), [(CannotTell, "function-version")]);
-    assert_eq!(of_template(Some(Ok(None))), [(CannotTell, "function-version")]);
-    assert_eq!(of_template(Some(Ok(Some("0.0.9".to_owned())))), [(Warning, "function-version")]);
-    assert_eq!(of_template(Some(Ok(Some("999.0.0".to_owned())))), [(Note, "function-version")]);
+    let other = found(|it| it.stack = Ok(Some("The stack bills is that of the function bills".to_owned())));
+    assert_eq!(other, [(CannotTell, "stack")]);
     assert_eq!(found(|it| it.stack = denied("cloudformation:DescribeStacks")), [(CannotTell, "stack")]);
-    let unknown = of_template(Some(denied("cloudformation:GetTemplateSummary")));
-    assert_eq!(unknown, [(CannotTell, "function-version")]);
+}
+
+#[test]
+fn the_release_of_template_and_code_is_compared_with_the_tool() {
+    let tool = env!("CARGO_PKG_VERSION");
+    let candidate = format!("{tool}-rc.1");
+    let of = |told: Option<Told<Release>>| found(|it| it.release = told);
+    assert_eq!(of(None), [(CannotTell, "function-version")]);
+    assert_eq!(of(Some(denied("cloudformation:GetTemplateSummary"))), [(CannotTell, "function-version")]);
+    for (template, severity) in [
+        (None, Some(CannotTell)),
+        (Some("some day"), Some(CannotTell)),
+        (Some("0.0.9"), Some(Warning)),
+        (Some(candidate.as_str()), Some(Warning)),
+        (Some(tool), None),
+        (Some("999.0.0"), Some(Note)),
+    ] {
+        let expected: Vec<_> = severity.into_iter().map(|severity| (severity, "function-version")).collect();
+        assert_eq!(of(Some(Ok(release(template, None)))), expected, "{template:?}");
+    }
+    let this = format!("code/{tool}/");
+    for (prefix, severity) in [
+        ("sns-redrive/0.0.9", Some(Warning)),
+        (this.as_str(), None),
+        ("sns-redrive/latest", Some(CannotTell)),
+    ] {
+        let expected: Vec<_> = severity.into_iter().map(|severity| (severity, "function-version")).collect();
+        assert_eq!(of(Some(Ok(release(Some(tool), Some(prefix))))), expected, "{prefix}");
+    }
 }
 
 #[test]
@@ -568,4 +659,33 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
     let unknown = Grant { decision: denied("iam:SimulatePrincipalPolicy"), ..grant(Decision::Allowed, None) };
     assert_eq!(with(unknown), [(CannotTell, "grant")]);
     assert_eq!(found(|it| it.grants = denied("iam:SimulatePrincipalPolicy")), [(CannotTell, "grant")]);
+}
+
+#[test]
+fn the_redrive_policy_is_looked_at() {
+    let with = |policy: &serde_json::Value, change: fn(&mut Setup)| {
+        found(|it| {
+            it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &policy.to_string())]));
+            change(it);
+        })
+    };
+    let alone = |it: &mut Setup| all(it)[0].is_raw = true;
+    let origins = |queue: &str| json!({ "origins": { queue: ["eventbridge"] }, "default": { "subscription": SUBSCRIPTION } });
+    assert_eq!(with(&origins(DLQ), |_| {}), [(CannotTell, "policy-origins")]);
+    assert_eq!(with(&origins(DLQ), alone), [(Warning, "policy-origins"), (CannotTell, "policy-origins")]);
+    assert_eq!(with(&origins(WORKER), alone), [], "another queue");
+    let mut narrow = origins("*");
+    narrow["default"]["allowTargets"] = json!([WORKER]);
+    assert_eq!(with(&narrow, |_| {}), [], "the grants are asked about it");
+    let allows = |target: &str| json!({ "default": { "allowTargets": [target] } });
+    assert_eq!(with(&allows(WORKER), |_| {}), []);
+    assert_eq!(with(&allows(TOPIC), |_| {}), [(Warning, "policy-allow-targets")]);
+    let web = |it: &mut Setup| {
+        let it = &mut all(it)[0];
+        ("https".clone_into(&mut it.protocol), "https://example.org/hook".clone_into(&mut it.endpoint));
+    };
+    assert_eq!(with(&allows("https://example.org/"), web), []);
+    let rule =
+        json!({ "name": "to", "match": { "origin": ["raw"] }, "target": TOPIC, "allowTargets": [WORKER] });
+    assert_eq!(with(&json!({ "rules": [rule] }), |_| {}), [(Error, "policy-allow-targets")]);
 }

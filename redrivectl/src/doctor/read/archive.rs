@@ -3,13 +3,18 @@
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{BucketVersioningStatus, ExpirationStatus, LifecycleRule};
+use aws_sdk_s3::types::{self, BucketVersioningStatus, ExpirationStatus, TransitionStorageClass};
 
 use super::untold;
 use crate::console::Console;
-use crate::doctor::setup::{Bucket, Encryption, Expiry, Told, Untold};
+use crate::doctor::setup::{Bucket, Effect, Encryption, LifecycleRule, Told, Untold};
 use sns_redrive::clients::is_condition;
 use sns_redrive::settings::{ArchiveAt, Settings};
+
+/// Storage classes whose objects are restored, in hours, before anybody reads them.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html>
+const FROZEN: [TransitionStorageClass; 2] =
+    [TransitionStorageClass::Glacier, TransitionStorageClass::DeepArchive];
 
 /// Reads the bucket of the archive, and that of the control prefix; none where there is none.
 pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bucket>, Option<Bucket>) {
@@ -71,7 +76,7 @@ async fn encryption(s3: &Client, name: &str) -> Told<Option<Encryption>> {
     let none = "ServerSideEncryptionConfigurationNotFoundError";
     let read = or_none("s3:GetEncryptionConfiguration", none, read)?;
     let rules = read.and_then(|read| read.server_side_encryption_configuration);
-    let default = |rule: &aws_sdk_s3::types::ServerSideEncryptionRule| {
+    let default = |rule: &types::ServerSideEncryptionRule| {
         let default = rule.apply_server_side_encryption_by_default()?;
         let algorithm = default.sse_algorithm().as_str().to_owned();
         Some(Encryption { algorithm, key: default.kms_master_key_id().map(str::to_owned) })
@@ -90,28 +95,35 @@ async fn private(s3: &Client, name: &str) -> Told<bool> {
     }))
 }
 
-async fn lifecycle(s3: &Client, name: &str) -> Told<Vec<Expiry>> {
+async fn lifecycle(s3: &Client, name: &str) -> Told<Vec<LifecycleRule>> {
     let read = s3.get_bucket_lifecycle_configuration().bucket(name).send().await;
     let read = or_none("s3:GetLifecycleConfiguration", "NoSuchLifecycleConfiguration", read)?;
     let rules = read.and_then(|read| read.rules).unwrap_or_default();
-    Ok(rules.iter().filter_map(expiry).collect())
+    Ok(rules.iter().flat_map(effects).collect())
 }
 
-/// A rule that is in force and ends objects; one that ends old versions only does not.
+/// What a rule does that is in force. What it does to old versions does not count.
 #[allow(deprecated, reason = "rules of old have their prefix there, and templates still write it so")]
-fn expiry(rule: &LifecycleRule) -> Option<Expiry> {
-    let expiration = rule.expiration().filter(|it| it.days().is_some() || it.date().is_some())?;
+fn effects(rule: &types::LifecycleRule) -> Vec<LifecycleRule> {
+    if *rule.status() != ExpirationStatus::Enabled {
+        return Vec::new();
+    }
     let filter = rule.filter();
     let and = filter.and_then(|filter| filter.and());
     let prefix = rule.prefix().or(filter.and_then(|it| it.prefix())).or(and.and_then(|it| it.prefix()));
     let sizes = filter
         .is_some_and(|it| it.object_size_greater_than().is_some() || it.object_size_less_than().is_some());
-    (*rule.status() == ExpirationStatus::Enabled).then(|| Expiry {
+    let does = |effect| LifecycleRule {
         id: rule.id().unwrap_or("(without a name)").to_owned(),
         prefix: prefix.unwrap_or_default().to_owned(),
         is_narrower: and.is_some() || sizes || filter.is_some_and(|it| it.tag().is_some()),
-        days: expiration.days(),
-    })
+        effect,
+    };
+    let ends = rule.expiration().filter(|it| it.days().is_some() || it.date().is_some());
+    let ends = ends.map(|it| does(Effect::Ends(it.days())));
+    let classes = rule.transitions().iter().filter_map(types::Transition::storage_class);
+    let freezes = classes.filter(|class| FROZEN.contains(class));
+    ends.into_iter().chain(freezes.map(|class| does(Effect::Freezes(class.as_str().to_owned())))).collect()
 }
 
 /// Writes an object twice on the condition that there is none, and removes it. Whether the second write was refused.
@@ -133,5 +145,29 @@ async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut Console) 
         Ok(_) => Ok(false),
         Err(error) if is_condition(&error) => Ok(true),
         Err(error) => Err(untold("s3:PutObject", &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_ends_and_moves_objects_does_both() {
+        let rule = |status: &str| {
+            let expiration = types::LifecycleExpiration::builder().days(90).build();
+            let moves =
+                |class: &str| types::Transition::builder().days(1).storage_class(class.into()).build();
+            let rule =
+                types::LifecycleRule::builder().id("cold").status(status.into()).expiration(expiration);
+            let rule = rule.transitions(moves("STANDARD_IA")).transitions(moves("DEEP_ARCHIVE"));
+            let filter = types::LifecycleRuleFilter::builder().prefix("dead-letters/").build();
+            effects(&rule.filter(filter).build().unwrap())
+        };
+        let does: Vec<_> = rule("Enabled").into_iter().map(|it| (it.prefix, it.effect)).collect();
+        let prefix = || "dead-letters/".to_owned();
+        let freezes = Effect::Freezes("DEEP_ARCHIVE".to_owned());
+        assert_eq!(does, [(prefix(), Effect::Ends(Some(90))), (prefix(), freezes)]);
+        assert!(rule("Disabled").is_empty());
     }
 }

@@ -1,14 +1,19 @@
 //! The function, its mappings, and the template of its stack.
 
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
-use aws_sdk_lambda::types::{FunctionResponseType, LogFormat, ScalingConfig};
+use aws_sdk_lambda::types::{
+    EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, LogFormat, ScalingConfig,
+};
 use serde_json::Value;
 
 use super::untold;
 use crate::console::Failed;
-use crate::doctor::setup::{Function, Mapping, Told, Untold};
+use crate::doctor::setup::{Function, Mapping, Release, Told, Untold};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::settings::Settings;
+
+/// The parameter of a released template that names the folder of the function's package.
+pub(super) const CODE_PREFIX: &str = "CodePrefix";
 
 /// Reads the function, and its ARN.
 pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<(Function, String), Failed> {
@@ -76,7 +81,7 @@ pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> Tol
             is_partial: mapping
                 .function_response_types()
                 .contains(&FunctionResponseType::ReportBatchItemFailures),
-            filters: mapping.filter_criteria().map_or(0, |it| it.filters().len()),
+            filters: filters(lambda, &mapping).await,
             concurrency: mapping.scaling_config().and_then(ScalingConfig::maximum_concurrency),
             is_provisioned: mapping.provisioned_poller_config().is_some(),
         });
@@ -84,16 +89,41 @@ pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> Tol
     Ok(mappings)
 }
 
-/// Reads the release of a stack's template, as its metadata has it.
-pub(super) async fn template(
+/// Counts the filters of a mapping. A list leaves out those that are encrypted with a key.
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_EventSourceMappingConfiguration.html>
+async fn filters(lambda: &aws_sdk_lambda::Client, listed: &EventSourceMappingConfiguration) -> Told<usize> {
+    let number = |criteria: Option<&FilterCriteria>| criteria.map_or(0, |it| it.filters().len());
+    if listed.kms_key_arn().is_none() || listed.filter_criteria().is_some() {
+        return Ok(number(listed.filter_criteria()));
+    }
+    let read = lambda.get_event_source_mapping().uuid(listed.uuid().unwrap_or_default()).send().await;
+    let read = read.map_err(|error| untold("lambda:GetEventSourceMapping", &error))?;
+    match read.filter_criteria_error() {
+        Some(error) => {
+            Err(Untold { call: "kms:Decrypt", why: error.error_code().unwrap_or("unknown").to_owned() })
+        }
+        None => Ok(number(read.filter_criteria())),
+    }
+}
+
+/// Reads the release of a stack: that of its template, and the folder of its code where the stack names another than the
+/// template. A deployment that leaves the parameter out keeps the folder that it had.
+/// <https://docs.aws.amazon.com/cli/latest/reference/cloudformation/deploy/>
+pub(super) async fn release(
     formation: &aws_sdk_cloudformation::Client,
     stack: &str,
-) -> Told<Option<String>> {
+    code_prefix: Option<&str>,
+) -> Told<Release> {
     let read = formation.get_template_summary().stack_name(stack).send().await.map_err(|error| Untold {
         call: "cloudformation:GetTemplateSummary",
         why: error.code().map_or_else(|| failure_of_call(&error).code, str::to_owned),
     })?;
     let metadata: Value = serde_json::from_str(read.metadata().unwrap_or_default()).unwrap_or_default();
     let version = &metadata["AWS::ServerlessRepo::Application"]["SemanticVersion"];
-    Ok(version.as_str().map(str::to_owned))
+    let declared = read.parameters().iter().find(|it| it.parameter_key() == Some(CODE_PREFIX));
+    let default = declared.and_then(|it| it.default_value());
+    Ok(Release {
+        template: version.as_str().map(str::to_owned),
+        code_prefix: code_prefix.filter(|given| Some(*given) != default).map(str::to_owned),
+    })
 }

@@ -79,15 +79,23 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
         let resource = format!("arn:{partition}:s3:::{bucket}/{key}");
         Need { resource, actions, for_what: for_what.to_owned(), own_policy, ..Need::default() }
     };
-    if let ArchiveAt::S3 { bucket, prefix } = &settings.archive {
-        let key = if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") };
-        needs.push(object(
-            bucket,
-            key,
-            &["s3:PutObject"],
-            "to archive letters",
-            Some(policy(clients, bucket).await),
-        ));
+    match &settings.archive {
+        ArchiveAt::S3 { bucket, prefix } => {
+            let key = if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") };
+            let own_policy = Some(policy(clients, bucket).await);
+            needs.push(object(bucket, key, &["s3:PutObject"], "to archive letters", own_policy));
+        }
+        ArchiveAt::Queue(arn) => {
+            let queue = queues::read(&clients.sqs, arn.clone(), false).await;
+            needs.extend(key_of_queue(&queue));
+            needs.push(Need {
+                resource: arn.to_string(),
+                actions: &["sqs:SendMessage"],
+                for_what: "to archive letters".to_owned(),
+                own_policy: Some(queue.attributes.map(|mut it| it.remove("Policy"))),
+                ..Need::default()
+            });
+        }
     }
     if let Some(control) = &settings.control {
         let own_policy = Some(policy(clients, &control.bucket).await);
@@ -123,13 +131,19 @@ async fn policy(clients: &Clients, bucket: &str) -> Told<Option<String>> {
     }
 }
 
+async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> Told<Option<String>> {
+    match lambda.get_policy().function_name(arn.as_str()).send().await {
+        Ok(read) => Ok(read.policy),
+        Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
+        Err(error) => Err(untold("lambda:GetPolicy", &error)),
+    }
+}
+
 /// The endpoints of the subscriptions that name the queues, and what the rules and the settings name. Web servers ask for no
 /// permission.
 async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
-    let own: Vec<_> = subscriptions
-        .filter(|it| setup.queues.iter().any(|queue| it.dead_letters.as_deref() == Some(queue.arn.as_str())))
-        .collect();
+    let own: Vec<_> = subscriptions.filter(|it| setup.queues.iter().any(|queue| it.names(queue))).collect();
     let topics = own.iter().map(|it| it.topic.as_str()).collect();
     let settings = setup.function.settings();
     let mut needs: Vec<_> = settings.into_iter().flat_map(sources).collect();
@@ -151,6 +165,7 @@ async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need>
                 needs.extend(id.and_then(|id| key(&id, &arn, format!("for the topic {}", arn.resource()))));
                 attributes.remove("Policy")
             })),
+            ArnKind::Function => Some(policy_of_function(&clients.lambda, &arn).await),
             _ => None,
         };
         needs.push(Need { resource: arn.to_string(), actions, for_what, own_policy, ..Need::default() });

@@ -10,13 +10,16 @@ mod subscriptions;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::setup::{Setup, Untold};
+use super::setup::{Setup, Told, Untold};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::settings::Settings;
+
+/// The output of a stack that names its function.
+const FUNCTION_NAME: &str = "FunctionName";
 
 /// Reads everything that the checks look at.
 ///
@@ -26,27 +29,27 @@ use sns_redrive::settings::Settings;
 pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<Setup, Failed> {
     let name = match &args.function {
         Some(name) => name.clone(),
-        None => console.stack.required("FunctionName", "--function")?.ok_or_else(|| {
+        None => console.stack.required(FUNCTION_NAME, "--function")?.ok_or_else(|| {
             Failed::Input(vec![
                 "which function? Give --stack NAME (or REDRIVE_STACK) or --function NAME".to_owned(),
             ])
         })?,
     };
     let (clients, iam) = aws::clients_and_iam(&args.connection, console).await?;
-    let template = match console.stack.name() {
-        Some(stack) => {
-            Some(function::template(&aws::formation(&args.connection, console).await?, stack).await)
-        }
-        None => None,
-    };
     let (function, arn) = function::read(&clients.lambda, &name).await?;
     let mappings = function::mappings(&clients.lambda, &name).await;
     let sources = mappings.iter().flatten().map(|mapping| mapping.source.as_str());
-    let (of_stack, stack) = match outputs(console) {
-        Ok(outputs) => (outputs, Ok(())),
-        Err(failed) => {
-            let call = "cloudformation:DescribeStacks";
-            (Outputs::default(), Err(Untold { call, why: failed.to_string() }))
+    let stack = other_than(&function.name, console);
+    let of_stack = match stack {
+        Ok(None) => outputs(console).unwrap_or_default(),
+        _ => Outputs::default(),
+    };
+    let release = match (console.stack.name(), &stack) {
+        (None, _) | (_, Ok(Some(_))) => None,
+        (_, Err(untold)) => Some(Err(untold.clone())),
+        (Some(name), Ok(None)) => {
+            let formation = aws::formation(&args.connection, console).await?;
+            Some(function::release(&formation, name, console.stack.parameter(function::CODE_PREFIX)).await)
         }
     };
     let (arns, requeue) = queues_of(function.settings(), sources, &of_stack);
@@ -57,6 +60,13 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     let requeue = match requeue {
         Some(arn) => Some(queues::read(&clients.sqs, arn, true).await),
         None => None,
+    };
+    let own: Vec<_> = queues.iter().chain(&requeue).map(|queue| &queue.arn).collect();
+    let left_behind = match (&stack, console.stack.name(), arn.parse()) {
+        (Ok(None), Some(stack), Ok(function)) => {
+            Some(queues::left_behind(&clients, stack, &function, &own).await)
+        }
+        _ => None,
     };
     let subscriptions = subscriptions::read(&clients.sns, &queues, requeue.as_ref(), console).await;
     let (archive, control) = archive::read(&clients.s3, function.settings()).await;
@@ -69,11 +79,12 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     let mut setup = Setup {
         now: console.clock.now(),
         stack,
-        template,
+        release,
         function,
         mappings,
         queues,
         requeue,
+        left_behind,
         subscriptions,
         archive,
         control,
@@ -91,6 +102,19 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
 struct Outputs {
     dead_letters: Option<String>,
     requeue: Option<String>,
+}
+
+/// Why the stack that is named is not that of this function; none where it is, or where none is named.
+fn other_than(function: &str, console: &Console) -> Told<Option<String>> {
+    let Some(stack) = console.stack.name() else { return Ok(None) };
+    let of = console.stack.output(FUNCTION_NAME);
+    let of =
+        of.map_err(|failed| Untold { call: "cloudformation:DescribeStacks", why: failed.to_string() })?;
+    Ok(match of {
+        Some(of) if of == function => None,
+        Some(of) => Some(format!("The stack {stack} is that of the function {of}")),
+        None => Some(format!("The stack {stack} has no output {FUNCTION_NAME}")),
+    })
 }
 
 fn outputs(console: &Console) -> Result<Outputs, Failed> {

@@ -109,7 +109,11 @@ pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<
         let arns: Vec<Arn> = match &rule.target {
             TargetSpec::Arn(arn) => vec![arn.clone()],
             TargetSpec::Topic => topics.iter().filter_map(|topic| topic.parse().ok()).collect(),
-            TargetSpec::Origin | TargetSpec::Subscription | TargetSpec::Source => Vec::new(),
+            // Letters name these, and go nowhere else.
+            TargetSpec::Origin | TargetSpec::Source => {
+                rule.allow_targets.iter().flatten().filter_map(|target| target.parse().ok()).collect()
+            }
+            TargetSpec::Subscription => Vec::new(),
         };
         for arn in arns {
             targets.entry(arn).or_insert_with(|| format!("to redeliver by the rule {}", rule.name));
@@ -124,7 +128,7 @@ pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<
 /// Rules that send letters to a queue which only the letter names.
 pub(super) fn sources(settings: &Settings) -> Vec<Need> {
     let rules = settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive);
-    let of_source = rules.filter(|rule| rule.target == TargetSpec::Source);
+    let of_source = rules.filter(|rule| rule.target == TargetSpec::Source && rule.allow_targets.is_none());
     let need = |name: &str| Need {
         resource: "source queues".to_owned(),
         actions: &["sqs:SendMessage"],
@@ -181,6 +185,13 @@ mod tests {
         assert_eq!(named(&to), set(&[NOTICES, WORKER]));
         assert_eq!(sources(&settings(r#"{"default":{"target":"source"}}"#)).len(), 1);
         assert!(sources(&settings("{}")).is_empty());
+        for target in ["origin", "source"] {
+            let allowed = format!(
+                r#"{{"default":{{"target":"{target}","allowTargets":["{WORKER}","https://example.org/"]}}}}"#
+            );
+            assert_eq!(named(&allowed), set(&[NOTICES, WORKER]));
+            assert!(sources(&settings(&allowed)).is_empty());
+        }
         assert_eq!(sending(&TOPIC.parse().unwrap()), Some(&["sns:Publish"][..]));
     }
 

@@ -3,8 +3,12 @@
 use aws_sdk_sqs::types::QueueAttributeName;
 
 use super::untold;
-use crate::doctor::setup::Queue;
+use crate::doctor::setup::{Queue, Told};
 use sns_redrive::arn::Arn;
+use sns_redrive::clients::Clients;
+
+/// The queues of a template, as `CloudFormation` names them: the stack, this, and what nobody can guess.
+const LOGICAL: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
 
 /// Reads the attributes of a queue, and its tags where somebody wants them.
 pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> Queue {
@@ -28,4 +32,31 @@ pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -
         None
     };
     Queue { arn, attributes, tags }
+}
+
+/// Reads the queues that a stack left behind: it made them, and they feed no function any more. `own` are those that it has
+/// now, `function` is the function's ARN.
+pub(super) async fn left_behind(
+    clients: &Clients,
+    stack: &str,
+    function: &Arn,
+    own: &[&Arn],
+) -> Told<Vec<Queue>> {
+    let mut left = Vec::new();
+    for logical in LOGICAL {
+        let listed = clients.sqs.list_queues().queue_name_prefix(format!("{stack}-{logical}-")).send().await;
+        let listed = listed.map_err(|error| untold("sqs:ListQueues", &error))?;
+        let names = listed.queue_urls().iter().filter_map(|url| url.rsplit('/').next());
+        let (partition, region, account) = (function.partition(), function.region(), function.account());
+        let arn = |name| format!("arn:{partition}:sqs:{region}:{account}:{name}").parse::<Arn>().ok();
+        for queue in names.filter_map(arn).filter(|queue| !own.contains(&queue)) {
+            let mapped =
+                clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str()).send().await;
+            let mapped = mapped.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
+            if mapped.event_source_mappings().is_empty() {
+                left.push(read(&clients.sqs, queue, false).await);
+            }
+        }
+    }
+    Ok(left)
 }

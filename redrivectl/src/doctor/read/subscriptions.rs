@@ -18,8 +18,8 @@ const AHEAD: usize = 2;
 /// A subscription that is not confirmed has this in the place of an ARN, one that is gone the other.
 const NO_ARN: [&str; 2] = ["PendingConfirmation", "Deleted"];
 
-/// Reads the subscriptions that name one of these queues, all others of their topics, and those that deliver into one of
-/// these queues or into the requeue.
+/// Reads the subscriptions that name one of these queues, all others of their topics, and those that name the requeue or
+/// deliver into it or into one of these queues.
 pub(super) async fn read(
     sns: &aws_sdk_sns::Client,
     queues: &[Queue],
@@ -56,19 +56,17 @@ pub(super) async fn read(
     drop(screen);
     let topics = kept(&mut all, queues, requeue);
     found.all = all;
-    found.foreign = foreign(sns, topics, &arns).await;
+    found.foreign = foreign(sns, topics, &arns.iter().map(String::as_str).collect()).await;
     Ok(found)
 }
 
 /// Keeps the subscriptions that matter, and returns the topics of those that name one of the queues.
 fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) -> BTreeSet<String> {
-    let is_own = |it: &&Subscription| {
-        it.dead_letters.as_ref().is_some_and(|named| queues.iter().any(|queue| queue.arn.as_str() == named))
-    };
+    let is_own = |it: &&Subscription| queues.iter().any(|queue| it.names(queue));
     let topics: BTreeSet<String> = all.iter().filter(is_own).map(|it| it.topic.clone()).collect();
     all.retain(|it| {
         let comes_in = queues.iter().chain(requeue).any(|queue| queue.arn.as_str() == it.endpoint);
-        comes_in || topics.contains(&it.topic)
+        comes_in || topics.contains(&it.topic) || requeue.is_some_and(|requeue| it.names(requeue))
     });
     topics
 }
@@ -94,7 +92,7 @@ async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
 async fn foreign(
     sns: &aws_sdk_sns::Client,
     topics: BTreeSet<String>,
-    own: &[String],
+    own: &BTreeSet<&str>,
 ) -> BTreeMap<String, Told<u64>> {
     let mut foreign = BTreeMap::new();
     for topic in topics {
@@ -104,7 +102,7 @@ async fn foreign(
             match (listed, &mut number) {
                 (Ok(listed), Ok(number)) => {
                     let arn = listed.subscription_arn().unwrap_or_default();
-                    *number += u64::from(!NO_ARN.contains(&arn) && !own.iter().any(|own| own == arn));
+                    *number += u64::from(!NO_ARN.contains(&arn) && !own.contains(arn));
                 }
                 (Err(error), _) => {
                     number = Err(untold("sns:ListSubscriptionsByTopic", &error));
@@ -145,10 +143,11 @@ mod tests {
             subscription("bills", "dlq", None),
             subscription("alarms", "requeue", None),
             subscription("others", "worker", Some("another")),
+            subscription("wrong", "worker", Some("requeue")),
         ];
         let topics = kept(&mut all, &queues, Some(&requeue));
         assert_eq!(topics, BTreeSet::from(["orders".to_owned()]));
         let arns: Vec<_> = all.iter().map(|it| it.arn.as_str()).collect();
-        assert_eq!(arns, ["orders:worker", "orders:audit", "bills:dlq", "alarms:requeue"]);
+        assert_eq!(arns, ["orders:worker", "orders:audit", "bills:dlq", "alarms:requeue", "wrong:worker"]);
     }
 }
