@@ -14,6 +14,9 @@ const ROLE: &str = "arn:aws:iam::123456789012:role/orders-function";
 
 const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "orders"), ("DeadLetterQueueArn", DLQ)];
 
+/// An answer in the place of another.
+type Otherwise = fn(&Asked<'_>) -> Option<(u16, String)>;
+
 /// What is set up before the account: the function, its mappings, and what its role may not do.
 #[derive(Clone)]
 struct Deployment {
@@ -21,6 +24,8 @@ struct Deployment {
     mappings: Value,
     recursion: &'static str,
     denied: &'static [&'static str],
+    /// What is answered otherwise than the template makes it.
+    otherwise: Otherwise,
 }
 
 impl Deployment {
@@ -44,10 +49,14 @@ impl Deployment {
             mappings: json!([mapping(DLQ), mapping(REQUEUE)]),
             recursion: "Allow",
             denied: &[],
+            otherwise: |_| None,
         }
     }
 
     fn answer(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
+        if let Some(answer) = (self.otherwise)(asked) {
+            return Some(answer);
+        }
         if asked.is_of("cloudformation") {
             return Some(summary(asked)).flatten().or_else(|| formation(asked, &OUTPUTS));
         }
@@ -59,9 +68,15 @@ impl Deployment {
         if asked.field("Action") == Some("ListSubscriptionsByTopic") {
             return Some((200, listing.to_owned()));
         }
+        if asked.is_of("sqs") && asked.body.contains("QueueNamePrefix") {
+            return Some((200, json!({}).to_string()));
+        }
         let path = asked.uri.split_once(".com/")?.1;
         let answer = if asked.is_of("lambda") {
             match path.split('?').next()? {
+                of_function if of_function.ends_with("/policy") => {
+                    return Some((404, json!({ "__type": "ResourceNotFoundException" }).to_string()));
+                }
                 "2015-03-31/functions/orders/configuration" => self.function.clone(),
                 "2019-09-30/functions/orders/concurrency" => json!({}),
                 "2024-08-31/functions/orders/recursion-config" => json!({ "RecursiveLoop": self.recursion }),
@@ -273,14 +288,29 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     let ran = redrivectl_in(world, &["doctor", "--function", "orders", "--json", "--write-test"]).await;
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     let findings = answer["findings"].as_array().unwrap();
-    let is_unknown = |it: &Value| it["severity"] == "cannotTell" || it["check"] == "mapping-missing";
-    assert!(findings.iter().all(is_unknown), "{findings:#?}");
+    let told: Vec<_> =
+        findings.iter().filter(|it| it["severity"] != "cannotTell").map(|it| &it["check"]).collect();
+    assert_eq!(told, [] as [&str; 0], "{findings:#?}");
     let permissions: BTreeSet<_> = findings
         .iter()
         .filter_map(|it| it["mend"].as_str()?.strip_prefix("give yourself "))
         .map(str::to_owned)
         .collect();
-    assert!(permissions.len() >= 11, "{permissions:?}");
+    let expected = [
+        "iam:SimulatePrincipalPolicy",
+        "lambda:GetFunctionConcurrency",
+        "lambda:GetFunctionRecursionConfig",
+        "lambda:ListEventSourceMappings",
+        "s3:GetBucketPublicAccessBlock",
+        "s3:GetBucketVersioning",
+        "s3:GetEncryptionConfiguration",
+        "s3:GetLifecycleConfiguration",
+        "s3:GetObject",
+        "s3:PutObject",
+        "sns:ListSubscriptions",
+        "sqs:GetQueueAttributes",
+    ];
+    assert_eq!(permissions, BTreeSet::from(expected.map(str::to_owned)));
     let manual =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
     let chapter = manual.split("### Permissions of the doctor").nth(1).unwrap();
@@ -332,4 +362,152 @@ async fn help_says_what_the_exit_codes_of_the_doctor_mean() {
     for line in ["  0  done: there is no error", "  1  there are errors", "  2  bad usage"] {
         assert!(help.contains(line), "{help}");
     }
+}
+
+/// The findings of a deployment, as JSON.
+async fn findings(cloud: &Account, deployment: Deployment, args: &[&str]) -> Vec<Value> {
+    let ran = doctor(cloud, deployment, &[args, &["--json"]].concat()).await;
+    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    answer["findings"].as_array().unwrap().clone()
+}
+
+fn checks(findings: &[Value]) -> Vec<(&str, &str)> {
+    findings.iter().map(|it| (it["severity"].as_str().unwrap(), it["check"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn the_stack_of_another_function_tells_nothing_of_this_one() {
+    let mut deployment = Deployment::new();
+    deployment.function["FunctionName"] = json!("bills");
+    deployment.function["Environment"]["Variables"]["REQUEUE_ARN"] = json!("");
+    deployment.mappings[0]["EventSourceArn"] = json!(WORKER);
+    deployment.mappings = json!([deployment.mappings[0]]);
+    let args = ["--function", "orders", "--stack", "orders"];
+    let found = findings(&account(), deployment.clone(), &args).await;
+    let of_stack: Vec<_> = found.iter().filter(|it| it["check"] == "stack").collect();
+    assert_eq!(of_stack.len(), 1, "{found:#?}");
+    assert!(
+        of_stack[0]["says"].as_str().unwrap().starts_with("The stack orders is that of the function orders:")
+    );
+    assert!(
+        !found.iter().any(|it| it["about"] == "orders-dlq" || it["check"] == "mapping-missing"),
+        "{found:#?}"
+    );
+    deployment.function["FunctionName"] = json!("orders");
+    let found = findings(&account(), deployment, &args).await;
+    assert!(checks(&found).contains(&("error", "mapping-missing")), "its own stack does: {found:#?}");
+}
+
+#[tokio::test]
+async fn filters_that_are_encrypted_are_asked_for() {
+    const ONE: &str = "event-source-mappings/0a1b2c3d";
+    let key = "arn:aws:kms:eu-central-1:123456789012:key/filters";
+    let mut deployment = Deployment::new();
+    deployment.mappings[0]["KMSKeyArn"] = json!(key);
+    let filter = |asked: &Asked<'_>| {
+        let filters = json!({ "UUID": "0a1b2c3d", "FilterCriteria": { "Filters": [{ "Pattern": "{}" }] } });
+        asked.uri.ends_with(ONE).then(|| (200, filters.to_string()))
+    };
+    let no_key = |asked: &Asked<'_>| {
+        let error = json!({ "ErrorCode": "KMSAccessDeniedException", "Message": "no" });
+        asked
+            .uri
+            .ends_with(ONE)
+            .then(|| (200, json!({ "UUID": "0a1b2c3d", "FilterCriteriaError": error }).to_string()))
+    };
+    let none = |asked: &Asked<'_>| {
+        asked.uri.ends_with(ONE).then(|| (200, json!({ "UUID": "0a1b2c3d" }).to_string()))
+    };
+    let cases: [(Otherwise, &[(&str, &str)]); 3] = [
+        (filter, &[("error", "mapping-filters")]),
+        (no_key, &[("cannotTell", "mapping-filters")]),
+        (none, &[]),
+    ];
+    for (otherwise, expected) in cases {
+        let deployment = Deployment { otherwise, ..deployment.clone() };
+        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        assert_eq!(checks(&found), expected, "{found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn code_that_an_update_of_the_stack_left_where_it_was_is_found() {
+    let described = |asked: &Asked<'_>| {
+        if !asked.is_of("cloudformation") {
+            return None;
+        }
+        let declared = "<Parameters><member><ParameterKey>CodePrefix</ParameterKey><DefaultValue>sns-redrive/9.9.9\
+                        </DefaultValue></member></Parameters><Metadata>";
+        let given = "<Parameters><member><ParameterKey>CodePrefix</ParameterKey><ParameterValue>sns-redrive/0.0.9\
+                     </ParameterValue></member></Parameters><Outputs>";
+        let (status, answer) = summary(asked).or_else(|| formation(asked, &OUTPUTS))?;
+        Some((status, answer.replace("<Metadata>", declared).replace("<Outputs>", given)))
+    };
+    let deployment = Deployment { otherwise: described, ..Deployment::new() };
+    let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+    assert_eq!(checks(&found), [("warning", "function-version")], "{found:#?}");
+    assert!(found[0]["says"].as_str().unwrap().starts_with("Its code is of 0.0.9"));
+}
+
+#[tokio::test]
+async fn an_archive_that_is_a_queue_is_asked_about_too() {
+    let archive = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
+    let cloud = account();
+    cloud.queue("orders-archive", &[("KmsMasterKeyId", "1234")]);
+    let mut deployment = Deployment::new();
+    deployment.function["Environment"]["Variables"]["ARCHIVE"] = json!(archive);
+    deployment.denied = &["orders-archive"];
+    let found = findings(&cloud, deployment, &["--stack", "orders"]).await;
+    let grants: Vec<_> = found.iter().filter(|it| it["check"] == "grant").collect();
+    let denied = grants.iter().find(|it| it["about"] == archive).unwrap();
+    assert_eq!(denied["severity"], "error");
+    assert!(!denied["mend"].as_str().unwrap().contains("TargetQueueArns"), "{denied}");
+    assert!(grants.iter().any(|it| it["about"].as_str().unwrap().ends_with("key/1234")), "{grants:#?}");
+}
+
+#[tokio::test]
+async fn the_own_policy_of_a_function_may_let_the_role_in() {
+    let lets = |asked: &Asked<'_>| {
+        let policy = json!({ "Statement": [{ "Effect": "Allow", "Principal": { "AWS": ROLE },
+                                             "Action": "lambda:InvokeFunction", "Resource": "*" }] });
+        let answer = json!({ "Policy": policy.to_string() }).to_string();
+        (asked.is_of("lambda") && asked.uri.ends_with("/policy")).then_some((200, answer))
+    };
+    let cases: [(Otherwise, &str); 2] = [(lets, "cannotTell"), (|_| None, "error")];
+    for (otherwise, severity) in cases {
+        let deployment = Deployment { denied: &["orders-notifier"], otherwise, ..Deployment::new() };
+        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        assert_eq!(checks(&found), [(severity, "grant")], "{found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
+    let left = |asked: &Asked<'_>| {
+        let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-RequeueQueue-old";
+        if asked.is_of("sqs") && asked.body.contains("orders-RequeueQueue-\"") {
+            return Some((200, json!({ "QueueUrls": [url] }).to_string()));
+        }
+        if asked.is_of("lambda") && asked.uri.contains("EventSourceArn=") {
+            return Some((200, json!({ "EventSourceMappings": [] }).to_string()));
+        }
+        let counts = json!({ "Attributes": { "ApproximateNumberOfMessagesNotVisible": "2" } });
+        asked.body.contains("orders-RequeueQueue-old").then(|| (200, counts.to_string()))
+    };
+    let deployment = Deployment { otherwise: left, ..Deployment::new() };
+    let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+    assert_eq!(checks(&found), [("error", "queue-left-behind")], "{found:#?}");
+    assert_eq!(found[0]["about"], "orders-RequeueQueue-old");
+}
+
+#[tokio::test]
+async fn commands_name_the_profile_and_the_region_that_were_given() {
+    let (cloud, deployment) = ill();
+    let args = ["--stack", "orders", "--profile", "the ops", "--region", "eu-central-1"];
+    let found = findings(&cloud, deployment, &args).await;
+    let mends = found.iter().filter_map(|it| it["mend"].as_str());
+    let (of_aws_cli, others): (Vec<_>, Vec<_>) = mends.partition(|mend| mend.starts_with("aws "));
+    let options = " --profile 'the ops' --region 'eu-central-1'";
+    assert!(of_aws_cli.len() > 3 && of_aws_cli.iter().all(|mend| mend.ends_with(options)), "{of_aws_cli:?}");
+    assert!(!others.is_empty() && others.iter().all(|mend| !mend.contains("--profile")), "{others:?}");
 }
