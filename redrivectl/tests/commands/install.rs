@@ -1,15 +1,28 @@
 //! Version, completion and manual pages.
 
+use std::path::Path;
+use std::process::Command;
+
 use super::redrivectl;
 
 #[tokio::test]
 async fn the_version_names_the_commit() {
     let said = redrivectl(&["--version"]).await.text();
     let said = said.trim_end().strip_prefix("redrivectl ").unwrap();
-    let (version, commit) = said.split_once(' ').unwrap_or((said, "(0123456789)"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let Some((version, commit)) = said.split_once(' ') else {
+        assert!(!root.join(".git").exists(), "{said}");
+        return assert_eq!(said, env!("CARGO_PKG_VERSION"));
+    };
     assert_eq!(version, env!("CARGO_PKG_VERSION"));
     let commit = commit.strip_prefix('(').and_then(|commit| commit.strip_suffix(')')).unwrap();
+    let commit = commit.strip_suffix("-dirty").unwrap_or(commit);
     assert!(commit.len() >= 9 && commit.chars().all(|letter| letter.is_ascii_hexdigit()), "{said}");
+    if root.join(".git").exists() && option_env!("COMMIT").is_none() {
+        let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output().unwrap();
+        let head = String::from_utf8(head.stdout).unwrap();
+        assert!(head.starts_with(commit), "it was built at another commit than {head}: {said}");
+    }
 }
 
 #[tokio::test]
