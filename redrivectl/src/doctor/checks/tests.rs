@@ -682,7 +682,8 @@ fn the_redrive_policy_is_looked_at() {
     assert_eq!(with(&allows(TOPIC), |_| {}), [(Warning, "policy-allow-targets")]);
     let web = |it: &mut Setup| {
         let it = &mut all(it)[0];
-        ("https".clone_into(&mut it.protocol), "https://example.org/hook".clone_into(&mut it.endpoint));
+        "https".clone_into(&mut it.protocol);
+        "https://example.org/hook".clone_into(&mut it.endpoint);
     };
     assert_eq!(with(&allows("https://example.org/"), web), []);
     let rule =
