@@ -162,6 +162,7 @@ def deploy_operations(deployment, admitted=True, **parameters):
     values = {"Stack": deployment.name, **{key: written(value) for key, value in parameters.items()}}
     template = expand(package_uri, values, "operations.yaml")
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
+    leave_out(template)
     outputs = create(stack, package_uri, name, template, values)
     if admitted:
         name_sessions(stack, deployment.outputs["RequeueArn"], outputs["ReplayRoleArn"])
@@ -418,14 +419,9 @@ def leave_out(template):
 
 
 def forget(template, name):
-    """Removes what refers to a resource that is not there: outputs, and its place on the dashboard."""
+    """Removes the outputs that refer to a resource that is not there."""
     refers = f'"{name}"'
     template["Outputs"] = {key: out for key, out in template["Outputs"].items() if refers not in json.dumps(out)}
-    for resource in template["Resources"].values():
-        if resource["Type"] == "AWS::CloudWatch::Dashboard":
-            values = resource["Properties"]["DashboardBody"]["Fn::Sub"][1]
-            separator, alarms = values["Alarms"]["Fn::Join"]
-            values["Alarms"]["Fn::Join"] = [separator, [a for a in alarms if f"{{{name}.Arn}}" not in json.dumps(a)]]
 
 
 def written(value):

@@ -76,9 +76,14 @@ class Resolver:
     def _sub(self, argument):
         text, more = (argument, {}) if isinstance(argument, str) else argument
         more = {name: self.resolve(value) for name, value in more.items()}
-        return re.sub(
-            r"\$\{([^}]+)\}", lambda found: str(more.get(found[1]) if found[1] in more else self.ref(found[1])), text
-        )
+
+        def value(found):
+            if found[1].startswith("!"):
+                # Not for CloudFormation: it hands on ${...}.
+                return f"${{{found[1][1:]}}}"
+            return str(more[found[1]] if found[1] in more else self.ref(found[1]))
+
+        return re.sub(r"\$\{([^}]+)\}", value, text)
 
     FUNCTIONS = {
         "Ref": ref,

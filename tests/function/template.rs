@@ -439,7 +439,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let alarms: Vec<_> =
         alarms.map(|(name, dimension)| (name.trim().trim_start_matches("MetricName: "), dimension)).collect();
     let of_queue = alarms.iter().filter(|(_, dimension)| *dimension == "Queue").map(|(name, _)| *name);
-    let searched = between(TEMPLATE, r#"MetricName=\""#, r#"\""#);
+    let searched = between(OPERATIONS, r#"{${MetricsNamespace},Queue} MetricName=\""#, r#"\""#);
     let watched: BTreeSet<_> = of_queue.chain(searched).collect();
     assert!(watched.len() > 20, "{watched:?}");
     assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
@@ -457,7 +457,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
 #[test]
 fn queries_name_fields_that_the_function_logs() {
     let source = include_str!("../../src/telemetry/letter.rs");
-    let (_, resources) = TEMPLATE.split_once("  OneLetterQuery:\n").unwrap();
+    let (_, resources) = OPERATIONS.split_once("  OneLetterQuery:\n").unwrap();
     let fields: BTreeSet<_> = resources.split('`').skip(1).step_by(2).collect();
     assert!(fields.len() > 5, "{fields:?}");
     for field in fields {

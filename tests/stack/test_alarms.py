@@ -402,12 +402,21 @@ def test_without_somebody_to_page_there_is_no_alarm_for_it():
     assert not resolver.holds(template["Resources"][PAGING]["Condition"])
 
 
+@pytest.mark.parametrize(
+    "parameters,alarms",
+    [({}, 19), ({"Orders": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
+    ids=["all", "without-orders", "without-requeue", "essential"],
+)
+def test_there_are_as_many_alarms_as_the_readme_says(parameters, alarms):
+    assert len(alarms_of_the_template(**parameters)) == alarms
+
+
 # --- what it costs
 
 
 # USD a month, list prices of us-east-1; docs/limits.md has the same.
 # https://aws.amazon.com/cloudwatch/pricing/ https://aws.amazon.com/sqs/pricing/
-METRIC, COMPOSITE_ALARM, DASHBOARD, A_MILLION_REQUESTS = 0.10, 0.50, 3.00, 0.40
+METRIC, COMPOSITE_ALARM, A_MILLION_REQUESTS = 0.10, 0.50, 0.40
 # Five pollers of an event source mapping, each a request every 20 seconds.
 POLLS = 5 * 3 * 60 * 24 * 30
 
@@ -426,7 +435,6 @@ def cost(**parameters):
     return round(
         METRIC * watched
         + COMPOSITE_ALARM * of[COMPOSITE]
-        + DASHBOARD * of["AWS::CloudWatch::Dashboard"]
         + A_MILLION_REQUESTS * POLLS * of["AWS::Lambda::EventSourceMapping"] / 1e6,
         2,
     )
@@ -444,7 +452,6 @@ PAGED = {"PageTopicArn": "arn:aws:sns:eu-central-1:123456789012:pages"}
         ("`Alarms=essential`, `PageTopicArn`", {"Alarms": "essential"} | PAGED, 4),
         ("`Requeue=fifo`", {"Requeue": "fifo"}, 4),
         ("`Requeue=none`", {"Requeue": "none"}, 4),
-        ("`Dashboard=true`", {"Dashboard": "true"}, 6),
     ],
 )
 def test_a_stack_costs_what_the_limits_say_while_nothing_happens(row, parameters, most):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -11,7 +12,7 @@ from world import policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.stack import wait_until
+from local.stack import REGION, wait_until
 from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
@@ -75,6 +76,29 @@ def test_keys_of_the_requeue_and_of_an_existing_bucket_are_both_granted():
 def test_log_group_has_a_name_that_lambda_gives_to_none():
     """Lambda leaves /aws/lambda/NAME where a function of that name has run, and a stack that makes it again fails."""
     assert resources()["ReplayFunctionLogs"]["LogGroupName"] == "/sns-redrive/stack"
+
+
+def test_there_is_a_dashboard_of_the_queues_that_are_named(world):
+    deployment, _, _ = with_operations(world, DashboardQueues=["orders-dlq", "orders-requeue"])
+    cloudwatch = world.stack.client("cloudwatch")
+    [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
+    assert name == f"{deployment.name}-{REGION}"
+    widgets = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])["widgets"]
+    texts = [
+        metric[0]["expression"] for w in widgets for metric in w["properties"].get("metrics", []) if len(metric) == 1
+    ]
+    assert len(texts) > 30
+    for text in texts:
+        assert '("orders-dlq" OR "orders-requeue")' in text
+    everything = json.dumps(widgets)
+    assert deployment.outputs["FunctionName"] in everything and deployment.outputs["LogGroupName"] in everything
+    # CloudWatch fills these in.
+    assert set(re.findall(r"\$\{[^}]*\}", everything)) == {"${PROP('Dim.QueueName')}"}
+
+
+def test_without_names_of_queues_there_is_no_dashboard():
+    template = template_as_written("operations.yaml")
+    assert not Resolver(template, {}).holds(template["Resources"]["Dashboard"]["Condition"])
 
 
 def test_replay_function_replays_what_fits_its_time(world):

@@ -1,4 +1,4 @@
-"""What template.yaml promises beyond the function: grants, modes, queues, shapes, the dashboard."""
+"""What template.yaml promises beyond the function: grants, modes, queues, shapes."""
 
 import json
 import re
@@ -597,25 +597,6 @@ def test_notices_do_not_go_to_a_topic_whose_dead_letters_are_handled(world):
         world.deploy(policy(retries=1, delay=1), topic, NoticeTopicArn=topic)
 
 
-@pytest.mark.parametrize(
-    "parameters,alarms",
-    [({}, 19), ({"Orders": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
-    ids=["all", "without-orders", "without-requeue", "essential"],
-)
-def test_dashboard_shows_the_alarms_that_exist(world, parameters, alarms):
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Dashboard="true", **parameters)
-
-    cloudwatch = world.stack.client("cloudwatch")
-    [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
-    widgets = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])["widgets"]
-    [shown] = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
-    existing = {a["AlarmArn"] for a in cloudwatch.describe_alarms(AlarmNamePrefix=world.prefix)["MetricAlarms"]}
-    assert len(existing) == alarms
-    assert set(shown) == existing
-    text = json.dumps(widgets)
-    assert deployment.queue_arn.rsplit(":", 1)[1] in text and "${" not in text
-
-
 def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
     given = dict(pair.split("=", 1) for pair in config["default"]["deploy"]["parameters"]["parameter_overrides"])
@@ -764,7 +745,7 @@ def waits_for(name, among, found=None):
         {"Orders": "off"},
         {"Requeue": "none"},
         {"ExistingDeadLetterQueueArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:dlq", "ExistingArchiveBucket": "own"},
-        {"PageTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:pages", "Dashboard": "true"},
+        {"PageTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:pages"},
     ],
     ids=str,
 )
