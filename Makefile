@@ -88,9 +88,10 @@ lint: $(VENV)/installed ## Formatting, clippy, the linters of the templates, the
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(VENV)/bin/cfn-lint template.yaml operations.yaml
+	$(VENV)/bin/cfn-lint template.yaml operations.yaml queues.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template operations.yaml
+	$(VENV)/bin/sam validate --lint --region eu-central-1 --template queues.yaml
 	$(VENV)/bin/ruff check --config local/ruff.toml local tests .ci
 	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests .ci
 	$(PYTHON) .ci/links.py

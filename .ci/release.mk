@@ -18,7 +18,7 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in targ
 	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \
 	done
 	$(PY) -m local.release --built $(BUILT) --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
-	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml
+	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/operations.yaml
 	cd $(DIST) && sha256sum --check --quiet SHA256SUMS

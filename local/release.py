@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import struct
 import subprocess
 import tarfile
@@ -20,6 +21,7 @@ FUNCTIONS = ["sns-redrive", "sns-redrive-replay"]
 TOOL = "redrivectl"
 # Each template with the function that it deploys.
 TEMPLATES = {"template.yaml": "sns-redrive", "operations.yaml": "sns-redrive-replay"}
+QUEUES = "queues.yaml"
 # What an ELF file says of its processor: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
 MACHINES = {"arm64": 183, "x86_64": 62}
 SUMS = "SHA256SUMS"
@@ -64,6 +66,8 @@ def main(arguments=None):
     prefix = options.prefix or f"sns-redrive/{version}"
     for name, function in TEMPLATES.items():
         (out / name).write_text(packaged((ROOT / name).read_text(), function, prefix, options.bucket))
+    # It has no function.
+    shutil.copyfile(ROOT / QUEUES, out / QUEUES)
     digests = digests_of(out)
     (out / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     (out / PROVENANCE).write_text(json.dumps(provenance(digests, options, version), indent=1) + "\n")

@@ -212,6 +212,7 @@ impl Metrics {
     /// The metrics that alarms watch, by function: those that have something to tell.
     fn of_function(&self) -> Vec<MetricDefinition<'static>> {
         let counts = [
+            ("LettersArrived", Some(self.letters_arrived)),
             ("LettersUndelivered", self.letters_undelivered),
             ("LettersNowhereToGo", self.letters_nowhere_to_go),
             ("ArchivedExpiring", Some(self.archived_expiring)),

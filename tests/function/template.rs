@@ -9,6 +9,7 @@ use sns_redrive::telemetry::{Run, summarise};
 const TEMPLATE: &str = include_str!("../../template.yaml");
 const README: &str = include_str!("../../README.md");
 const OPERATIONS: &str = include_str!("../../operations.yaml");
+const QUEUES: &str = include_str!("../../queues.yaml");
 const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 
 /// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
@@ -331,6 +332,21 @@ fn each_statement_allows_what_it_is_for() {
     }
 }
 
+/// What the function does with the first queue it does with every other.
+#[test]
+fn further_queues_are_granted_what_the_first_is() {
+    let (_, statements) = QUEUES.split_once("        Statement:\n").unwrap();
+    let found = grants(statements.split("\n\n").next().unwrap().lines().collect());
+    let first = &grants(role_policy())["DrainDeadLetterQueue"];
+    assert_eq!(
+        found,
+        BTreeMap::from([
+            ("DrainDeadLetterQueues", first.clone()),
+            ("UseKeysOfQueues", BTreeSet::from(["kms:Decrypt"])),
+        ])
+    );
+}
+
 #[test]
 fn every_statement_says_which_call_needs_it() {
     let lines = [role_policy(), replay_policy()].concat();
@@ -383,9 +399,10 @@ fn times_that_follow_from_the_timeout_do() {
 }
 
 #[test]
-fn both_mappings_take_partial_answers_and_filter_nothing() {
-    let mappings: Vec<_> = TEMPLATE.split("    Type: AWS::Lambda::EventSourceMapping\n").skip(1).collect();
-    assert_eq!(mappings.len(), 2);
+fn mappings_take_partial_answers_and_filter_nothing() {
+    let mappings = [TEMPLATE, QUEUES].map(|text| text.split("    Type: AWS::Lambda::EventSourceMapping\n"));
+    let mappings: Vec<_> = mappings.into_iter().flat_map(|parts| parts.skip(1)).collect();
+    assert_eq!(mappings.len(), 3);
     for mapping in mappings {
         let mapping = mapping.split("\n\n").next().unwrap();
         assert!(mapping.contains("FunctionResponseTypes: [ReportBatchItemFailures]"), "{mapping}");

@@ -117,6 +117,7 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
         f"redrivectl-{version}-linux-{arch}.tar.gz",
         "template.yaml",
         "operations.yaml",
+        "queues.yaml",
     }
     sums = dict(reversed(line.split("  ")) for line in (out / release.SUMS).read_text().splitlines())
     assert sums == {name: digest for name, digest in release.digests_of(out).items() if name in files}

@@ -1,0 +1,131 @@
+"""queues.yaml: further dead-letter queues for one function."""
+
+import collections
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+from test_alarms import A_MILLION_REQUESTS, METRIC, POLLS
+from test_template import mappings
+from world import arrived, outcome, policy
+
+from local.deploy import template_as_written
+from local.intrinsics import Resolver
+from local.metrics import ALARM, metrics_of, sources_of
+from local.queues import deploy_queues, expanded
+from local.sns import envelope
+from local.stack import ACCOUNT, REGION, ROOT, StackError, wait_until
+from local.subscribers import create_queue
+
+ARNS = [f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("orders-dlq", "bills-dlq")]
+
+
+def made(**parameters):
+    """The resources that these parameters make, resolved, by logical id."""
+    values = {"DeadLetterQueueArns": ",".join(ARNS)} | parameters
+    template = expanded(values)
+    names = collections.defaultdict(str)
+    resolver = Resolver(template, values, names=names, pseudo={"AWS::StackName": "more"})
+    return {name: resolver.resolve(resource) for name, resource in template["Resources"].items()}
+
+
+def test_letters_of_three_queues_are_retried_and_one_alarm_sums_them(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=3, delay=2, immediate=1), topic, queues=["orders", "bills", "mails"])
+    more = [create_queue(world.stack, world.name(f"{name}-dlq"), topic) for name in ("bills", "mails")]
+    deploy_queues(deployment, [arn for _, arn in more], MaximumConcurrency=3)
+    assert mappings(world, deployment).keys() == {
+        deployment.queue_arn,
+        deployment.outputs["RequeueArn"],
+        *(arn for _, arn in more),
+    }
+    sqs, letters = world.stack.client("sqs"), {}
+    queues = zip(("orders", "bills", "mails"), [(deployment.queue_url, deployment.queue_arn), *more], strict=True)
+    subscribers = {name: (world.subscribe(name, topic, arn), url) for name, (url, arn) in queues}
+    # Each fails at first, so that it has to be hidden in its queue.
+    for name, (subscriber, url) in subscribers.items():
+        subscriber.unplug()
+        body = envelope(topic, subscriber.subscription_arn, f"of {name}")
+        letters[name] = sqs.send_message(QueueUrl=url, MessageBody=body)["MessageId"], body
+    for letter, _ in letters.values():
+        assert outcome(deployment, letter, "deferred")["retry.number"] == 1
+    for subscriber, _ in subscribers.values():
+        subscriber.repair()
+    for name, (subscriber, _) in subscribers.items():
+        letter, body = letters[name]
+        assert [message["Body"] for message in arrived(subscriber)] == [body]
+        assert outcome(deployment, letter, "delivered")["retry.number"] > 1
+
+    def told():
+        """LettersArrived of the function and of each queue, as CloudWatch takes them out of the log."""
+        found = collections.Counter()
+        for line in deployment.log_lines():
+            if "_aws" in line:
+                for _, metric, dimensions, value, _ in metrics_of(line):
+                    if metric == "LettersArrived":
+                        found[json.dumps(dimensions)] += value
+        return found
+
+    [name] = [a["AlarmName"] for a in alarms_of(world, deployment) if a["MetricName"] == "LettersArrived"]
+    [alarm] = world.stack.client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": deployment.outputs["FunctionName"]}]
+    wait_until(lambda: told()[json.dumps(alarm["Dimensions"])] == 3, 10, "three letters in the alarm's metric")
+    by_queue = [count for dimensions, count in told().items() if "FunctionName" not in dimensions and count]
+    assert by_queue == [1, 1, 1]
+
+
+def alarms_of(world, deployment):
+    cloudwatch = world.stack.client("cloudwatch")
+    return cloudwatch.describe_alarms(AlarmNamePrefix=f"{deployment.name}-", MaxRecords=100)["MetricAlarms"]
+
+
+def test_function_with_a_fifo_requeue_takes_no_further_queues(world):
+    """Letters of standard queues have no group, so a FIFO requeue would refuse them."""
+    topic = world.topic()
+    _, own = create_queue(world.stack, world.name("dlq.fifo"), topic)
+    deployment = world.deploy(policy(retries=1, delay=1), topic, Requeue="fifo", ExistingDeadLetterQueueArn=own)
+    _, other = create_queue(world.stack, world.name("other"), topic)
+    with pytest.raises((ClientError, StackError), match="FunctionRoleName"):
+        deploy_queues(deployment, [other])
+
+
+def test_fifo_queues_are_refused_before_anything_is_made(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic())
+    with pytest.raises(ClientError, match="standard SQS queues"):
+        deploy_queues(deployment, [f"arn:aws:sqs:{REGION}:{ACCOUNT}:other.fifo"])
+
+
+def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
+    resources = made()
+    of = collections.Counter(resource["Type"] for resource in resources.values())
+    assert (of["AWS::Lambda::EventSourceMapping"], of[ALARM]) == (2, 4)
+    # A queue that is taken off the list leaves the others as they are.
+    kept = {name: resource for name, resource in resources.items() if "bills" in name}
+    assert len(kept) == 3 and kept.items() <= made(DeadLetterQueueArns=ARNS[1]).items()
+    names = {r["Properties"]["AlarmName"] for r in resources.values() if r["Type"] == ALARM}
+    assert names == {f"more-{what}-{name}" for what in ("silent", "in-flight") for name in ("orders-dlq", "bills-dlq")}
+    for resource in resources.values():
+        if resource["Type"] == ALARM:
+            watched = list(sources_of(resource["Properties"].get("Metrics", [])))
+            [dimension] = watched[0][2] if watched else resource["Properties"]["Dimensions"]
+            assert resource["Properties"]["AlarmName"].endswith(f"-{dimension['Value']}")
+
+
+def test_alarms_of_further_queues_are_those_of_the_first():
+    first = template_as_written()["Resources"]
+    resolver = Resolver(template_as_written(), {"TopicArns": "none", "ExistingDeadLetterQueueArn": ARNS[0]})
+    for what, name in (("SilentAlarm", "FunctionSilentAlarm"), ("InFlightAlarm", "InFlightAlarm")):
+        found = next(r["Properties"] for n, r in made().items() if n.startswith(what) and "orders" in n)
+        wanted = resolver.resolve(first[name]["Properties"])
+        own = {"AlarmName", "AlarmDescription", "AlarmActions", "OKActions"}
+        assert {k: str(v) for k, v in found.items() if k not in own} == {
+            k: str(v) for k, v in wanted.items() if k not in own
+        }
+
+
+def test_one_more_queue_costs_what_the_limits_say():
+    more = collections.Counter(r["Type"] for r in made().values())
+    more.subtract(r["Type"] for r in made(DeadLetterQueueArns=ARNS[0]).values())
+    # Each alarm watches one metric.
+    cost = METRIC * more[ALARM] + A_MILLION_REQUESTS * POLLS * more["AWS::Lambda::EventSourceMapping"] / 1e6
+    assert f"costs {cost:.2f} a month" in (ROOT / "docs" / "limits.md").read_text()
