@@ -201,6 +201,33 @@ fn the_readme_has_a_row_for_every_setting_with_its_default() {
     }
 }
 
+#[test]
+fn the_readme_has_a_row_for_every_parameter_of_a_template() {
+    let chapters = [
+        (TEMPLATE, "\n### With SAM\n", "\n#### Many dead-letter queues\n"),
+        (QUEUES, "\n#### Many dead-letter queues\n", "\n### With cargo-lambda\n"),
+        (OPERATIONS, "\n### Large replays\n", "\n## Logs and metrics\n"),
+    ];
+    for (template, begins, ends) in chapters {
+        let chapter = README.split_once(begins).and_then(|(_, rest)| rest.split_once(ends)).expect(begins).0;
+        let names = chapter.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        let names = names.flat_map(|names| names.split('`').skip(1).step_by(2));
+        // Fields of a replay have tables there too, and begin small.
+        let rows: BTreeSet<_> = names.filter(|name| name.starts_with(char::is_uppercase)).collect();
+        let parameters = template.split_once("\nParameters:\n").and_then(|(_, rest)| rest.split_once("\n\n"));
+        let names =
+            parameters.unwrap().0.lines().filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
+        let names: BTreeSet<_> = names.filter(|name| !name.starts_with(' ')).collect();
+        assert!(names.len() > 5, "{names:?}");
+        assert_eq!(names.difference(&rows).collect::<Vec<_>>(), Vec::<&&str>::new(), "no row in{begins}");
+        assert_eq!(
+            rows.difference(&names).collect::<Vec<_>>(),
+            Vec::<&&str>::new(),
+            "no parameter in{begins}"
+        );
+    }
+}
+
 /// The source.
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
