@@ -221,7 +221,7 @@ def create(stack, package_uri, name, template, values):
         StackName=name,
         TemplateURL=put_template(stack, package_uri, name, template),
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in values.items()],
-        Capabilities=["CAPABILITY_IAM"],
+        Capabilities=["CAPABILITY_NAMED_IAM"],
     )
 
     def settled():

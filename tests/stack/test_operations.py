@@ -56,10 +56,12 @@ def test_the_definition_asks_for_what_the_local_stack_does_not_show():
 def test_roles_and_log_group_have_what_platform_teams_ask_for():
     boundary, key = "arn:aws:iam::123456789012:policy/boundary", "arn:aws:kms:eu-central-1:123456789012:key/1"
     plain = resources()
-    asked = resources(RolePath="/teams/orders/", PermissionsBoundaryArn=boundary, LogKmsKeyArn=key)
+    asked = resources(RolePath="/teams/orders/", PermissionsBoundaryArn=boundary, LogKmsKeyArn=key, RoleName="replay")
+    names = [asked[role]["RoleName"] for role in ("ReplayFunctionRole", "ReplayStateMachineRole")]
+    assert names == ["replay", "replay-machine"]
     for role in ("ReplayFunctionRole", "ReplayStateMachineRole"):
         assert (asked[role]["Path"], asked[role]["PermissionsBoundary"]) == ("/teams/orders/", boundary)
-        assert plain[role]["Path"] == "/" and "PermissionsBoundary" not in plain[role]
+        assert plain[role]["Path"] == "/" and not {"PermissionsBoundary", "RoleName"} & plain[role].keys()
     assert asked["ReplayFunctionLogs"]["KmsKeyId"] == key
     assert "KmsKeyId" not in plain["ReplayFunctionLogs"]
 

@@ -638,19 +638,20 @@ def test_mappings_are_disabled_by_a_parameter(given, enabled):
     assert [resolver.resolve(value) for value in found] == [enabled] * 2
 
 
-def test_role_has_the_path_and_the_boundary_that_are_given(world):
+def test_role_has_the_name_the_path_and_the_boundary_that_are_given(world):
     boundary = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
-    given = {"RolePath": "/teams/orders/", "PermissionsBoundaryArn": boundary}
+    given = {"RolePath": "/teams/orders/", "PermissionsBoundaryArn": boundary, "RoleName": world.name("role")}
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), **given)
     arn = deployment.outputs["FunctionRoleArn"]
-    assert ":role/teams/orders/" in arn
+    assert arn.endswith(f":role/teams/orders/{world.name('role')}")
     assert ":policy/teams/orders/" in deployment.outputs["OperatorPolicyArn"]
     # The requeue's policy names the role with its path.
     _, document = policy_of(world, deployment.outputs["RequeueArn"])
     assert arn in json.dumps(document)
     # The local stack makes no boundary.
     assert resolved(**given)["RedriveFunctionRole"]["Properties"]["PermissionsBoundary"] == boundary
-    assert "PermissionsBoundary" not in resolved()["RedriveFunctionRole"]["Properties"]
+    plain = resolved()["RedriveFunctionRole"]["Properties"]
+    assert "PermissionsBoundary" not in plain and "RoleName" not in plain
 
 
 def test_new_bucket_is_logged_and_locked_where_that_is_asked_for():
