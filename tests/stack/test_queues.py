@@ -6,6 +6,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 from test_alarms import A_MILLION_REQUESTS, METRIC, POLLS
+from test_doctor import doctor_of, examined, list_without_condition
 from test_template import mappings
 from world import arrived, outcome, policy
 
@@ -74,6 +75,24 @@ def test_letters_of_three_queues_are_retried_and_one_alarm_sums_them(world):
     assert by_queue == [1, 1, 1]
 
 
+def test_the_doctor_looks_at_every_queue(world):
+    topic = world.topic()
+    deployment = world.deploy(policy(retries=3, delay=60), topic, queues=["bills"])
+    two_weeks = {"MessageRetentionPeriod": "1209600", "VisibilityTimeout": "30"}
+    url, arn = create_queue(world.stack, world.name("bills-dlq"), topic, **two_weeks)
+    deploy_queues(deployment, [arn])
+    world.subscribe("bills", topic, arn)
+    name, keys = deployment.outputs["FunctionName"], doctor_of(world)
+    world.stack.client("lambda").put_function_recursion_config(FunctionName=name, RecursiveLoop="Allow")
+    list_without_condition(world, name)
+    _, findings = examined(deployment, keys)
+    assert not [check for severity, check in findings if severity == "error"], findings
+
+    world.stack.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "1"})
+    _, findings = examined(deployment, keys)
+    assert [check for severity, check in findings if severity == "error"] == ["queue-visibility"]
+
+
 def alarms_of(world, deployment):
     cloudwatch = world.stack.client("cloudwatch")
     return cloudwatch.describe_alarms(AlarmNamePrefix=f"{deployment.name}-", MaxRecords=100)["MetricAlarms"]
@@ -109,6 +128,11 @@ def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
             watched = list(sources_of(resource["Properties"].get("Metrics", [])))
             [dimension] = watched[0][2] if watched else resource["Properties"]["Dimensions"]
             assert resource["Properties"]["AlarmName"].endswith(f"-{dimension['Value']}")
+
+
+def test_an_operator_may_wake_letters_of_these_queues_and_nothing_else():
+    statements = made()["WakePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert [(s["Action"], s["Resource"]) for s in statements] == [("sqs:ChangeMessageVisibility", ARNS)]
 
 
 def test_alarms_of_further_queues_are_those_of_the_first():
