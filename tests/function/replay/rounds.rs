@@ -299,7 +299,7 @@ async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it()
 /// What others have sent, or is not selected, leaves no ledger of this replay behind.
 #[tokio::test(start_paused = true)]
 async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
-    let world = small_and_large(50);
+    let world = World { workers: 1, ..small_and_large(50) };
     let before =
         world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
     assert_eq!(before.counts.sent, 5000);
