@@ -114,15 +114,6 @@ const ACTION_REQUIRED: &[&str] = &[
     "InvalidAddress",
 ];
 
-/// Codes of calls that AWS refuses for lack of a permission; without a code the HTTP status stands in its place.
-const DENIED: &[&str] = &["AccessDenied", "AuthorizationError", "Forbidden", "Http403"];
-
-/// Whether an error's code, or a text that quotes it, tells of a permission that is missing.
-#[must_use]
-pub fn is_denial(code: &str) -> bool {
-    DENIED.iter().any(|denied| code.contains(denied))
-}
-
 /// Query-protocol codes of SQS begin with it.
 const SQS_PREFIX: &str = "AWS.SimpleQueueService.";
 

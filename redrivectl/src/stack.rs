@@ -1,4 +1,4 @@
-//! The outputs of a stack of `template.yaml`, in the place of what an operator would type.
+//! The outputs and parameters of a stack of `template.yaml`, in the place of what an operator would type.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +13,32 @@ use sns_redrive::clients::failure_of_call;
 const STACK: &str = "REDRIVE_STACK";
 
 /// The stack that a command line names, or none.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Stack {
     named: Option<Named>,
 }
 
 /// A stack as it was read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Named {
     name: String,
-    /// What was read, or why it could not be. Only who needs an output is told.
-    described: Result<Described, Unread>,
-}
-
-/// Outputs and parameters.
-#[derive(Debug)]
-struct Described {
-    outputs: BTreeMap<String, String>,
-    parameters: BTreeMap<String, String>,
+    /// What it says, or why it could not be read. Only who needs it is told.
+    said: Result<Said, Unread>,
 }
 
 /// Why a stack could not be read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unread {
     why: String,
     /// Whether AWS refused for lack of permissions.
     is_denied: bool,
+}
+
+/// The outputs and the parameters of a stack.
+#[derive(Debug, Clone)]
+struct Said {
+    outputs: BTreeMap<String, String>,
+    parameters: BTreeMap<String, String>,
 }
 
 impl Stack {
@@ -46,11 +46,11 @@ impl Stack {
     pub(crate) async fn read(connection: &args::Connection, console: &Console) -> Self {
         let of_variable = || (console.variable)(STACK).filter(|name| !name.is_empty());
         let Some(name) = connection.stack.clone().or_else(of_variable) else { return Self::default() };
-        let described = match aws::formation(connection, console).await {
+        let said = match aws::formation(connection, console).await {
             Ok(formation) => describe(&formation, &name).await,
             Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
-        Self { named: Some(Named { name, described }) }
+        Self { named: Some(Named { name, said }) }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -63,17 +63,24 @@ impl Stack {
     ///
     /// The stack cannot be read.
     pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
-        let Some(Named { described, .. }) = &self.named else { return Ok(None) };
-        let failed = |Unread { why, is_denied }: &Unread| {
-            if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
-        };
-        let described = described.as_ref().map_err(failed)?;
-        Ok(described.outputs.get(output).filter(|value| !value.is_empty()).cloned())
+        self.value(|said| said.outputs.get(output))
     }
 
-    /// Returns the value of a parameter; none where no stack is named, or where it has no such parameter.
-    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
-        self.named.as_ref()?.described.as_ref().ok()?.parameters.get(name).map(String::as_str)
+    /// Returns a parameter; none where no stack is named, or where it has no such parameter.
+    ///
+    /// # Errors
+    ///
+    /// The stack cannot be read.
+    pub(crate) fn parameter(&self, parameter: &str) -> Result<Option<String>, Failed> {
+        self.value(|said| said.parameters.get(parameter))
+    }
+
+    fn value(&self, of: impl Fn(&Said) -> Option<&String>) -> Result<Option<String>, Failed> {
+        let Some(Named { said, .. }) = &self.named else { return Ok(None) };
+        let said = said.as_ref().map_err(|Unread { why, is_denied }| {
+            if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
+        })?;
+        Ok(of(said).filter(|value| !value.is_empty()).cloned())
     }
 
     /// The same for an output that must be there, where a stack is named. `instead` is what else would do.
@@ -92,7 +99,7 @@ impl Stack {
     }
 }
 
-async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Described, Unread> {
+async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Said, Unread> {
     let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
         // It says which stack there is not.
         let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
@@ -101,11 +108,10 @@ async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Res
         let why = format!("reading the stack {name} failed (cloudformation:DescribeStacks): {code}{said}");
         Unread { why, is_denied: failure.is_denied() }
     })?;
+    let pair = |name: Option<&str>, value: Option<&str>| Some((name?.to_owned(), value?.to_owned()));
     let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
+    let outputs = outputs.filter_map(|it| pair(it.output_key(), it.output_value())).collect();
     let parameters = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::parameters);
-    let pair = |key: Option<&str>, value: Option<&str>| Some((key?.to_owned(), value?.to_owned()));
-    Ok(Described {
-        outputs: outputs.filter_map(|it| pair(it.output_key(), it.output_value())).collect(),
-        parameters: parameters.filter_map(|it| pair(it.parameter_key(), it.parameter_value())).collect(),
-    })
+    let parameters = parameters.filter_map(|it| pair(it.parameter_key(), it.parameter_value())).collect();
+    Ok(Said { outputs, parameters })
 }

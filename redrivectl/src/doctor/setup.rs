@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use sns_redrive::arn::Arn;
-use sns_redrive::failure::is_denial;
+use sns_redrive::failure::Failure;
 use sns_redrive::policy::Order;
 use sns_redrive::settings::{BadSettings, Settings};
 
@@ -24,7 +24,7 @@ pub(crate) struct Untold {
 impl Untold {
     /// Whether a permission is missing.
     pub(crate) fn is_denied(&self) -> bool {
-        is_denial(&self.why)
+        Failure::of_service(Some(&self.why), None, None).is_denied()
     }
 
     /// What mends it: the permission, where it is missing.

@@ -112,7 +112,7 @@ async fn filters(lambda: &aws_sdk_lambda::Client, listed: &EventSourceMappingCon
 pub(super) async fn release(
     formation: &aws_sdk_cloudformation::Client,
     stack: &str,
-    code_prefix: Option<&str>,
+    code_prefix: Option<String>,
 ) -> Told<Release> {
     let read = formation.get_template_summary().stack_name(stack).send().await.map_err(|error| Untold {
         call: "cloudformation:GetTemplateSummary",
@@ -124,6 +124,6 @@ pub(super) async fn release(
     let default = declared.and_then(|it| it.default_value());
     Ok(Release {
         template: version.as_str().map(str::to_owned),
-        code_prefix: code_prefix.filter(|given| Some(*given) != default).map(str::to_owned),
+        code_prefix: code_prefix.filter(|given| Some(given.as_str()) != default),
     })
 }

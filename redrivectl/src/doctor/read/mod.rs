@@ -49,7 +49,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         (_, Err(untold)) => Some(Err(untold.clone())),
         (Some(name), Ok(None)) => {
             let formation = aws::formation(&args.connection, console).await?;
-            Some(function::release(&formation, name, console.stack.parameter(function::CODE_PREFIX)).await)
+            let code_prefix = console.stack.parameter(function::CODE_PREFIX)?;
+            Some(function::release(&formation, name, code_prefix).await)
         }
     };
     let (arns, requeue) = queues_of(function.settings(), sources, &of_stack);
