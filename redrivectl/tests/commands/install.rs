@@ -25,6 +25,24 @@ async fn the_version_names_the_commit() {
     }
 }
 
+#[test]
+fn the_guide_and_the_lock_of_the_fuzzers_are_of_this_release() {
+    let version = env!("CARGO_PKG_VERSION");
+    let read = |path: &str| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        std::fs::read_to_string(root.join(path)).unwrap()
+    };
+    let guide = read("docs/guide/deploying.md");
+    let folders =
+        guide.split("sns-redrive/").skip(1).filter(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+    let others: Vec<_> = folders.clone().filter(|it| !it.starts_with(version)).collect();
+    assert!(folders.count() >= 3 && others.is_empty(), "{others:?}");
+    let locked = read("fuzz/Cargo.lock");
+    for name in ["redrive-core", "sns-redrive"] {
+        assert!(locked.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n")), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn shells_complete_commands_and_options() {
     for (shell, word) in
