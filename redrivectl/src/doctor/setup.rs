@@ -164,6 +164,11 @@ impl Subscription {
     pub(crate) fn names(&self, queue: &Queue) -> bool {
         self.dead_letters.as_deref() == Some(queue.arn.as_str())
     }
+
+    /// Whether it names one of these queues for its dead letters.
+    pub(crate) fn names_any(&self, queues: &[Queue]) -> bool {
+        queues.iter().any(|queue| self.names(queue))
+    }
 }
 
 /// A prefix of a bucket, and how the bucket is set.

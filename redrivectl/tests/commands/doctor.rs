@@ -485,7 +485,7 @@ async fn the_own_policy_of_a_function_may_let_the_role_in() {
 async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
     let left = |asked: &Asked<'_>| {
         let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-RequeueQueue-old";
-        if asked.is_of("sqs") && asked.body.contains("orders-RequeueQueue-\"") {
+        if asked.is_of("sqs") && asked.body.contains("orders-RequeueQueue\"") {
             return Some((200, json!({ "QueueUrls": [url] }).to_string()));
         }
         if asked.is_of("lambda") && asked.uri.contains("EventSourceArn=") {

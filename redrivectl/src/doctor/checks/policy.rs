@@ -19,7 +19,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 /// The subscriptions that name a queue of the function.
 fn named(setup: &Setup) -> impl Iterator<Item = &Subscription> {
     let all = setup.subscriptions.iter().flat_map(|it| &it.all);
-    all.filter(|it| setup.queues.iter().any(|queue| it.names(queue)))
+    all.filter(|it| it.names_any(&setup.queues))
 }
 
 /// Letters that say where they go are believed where the policy lists them.

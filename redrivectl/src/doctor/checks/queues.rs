@@ -14,23 +14,22 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             continue;
         }
         times(setup, queue, findings);
-        if queue.attribute("RedrivePolicy").is_some() {
-            findings.add(
-                Severity::Error,
-                "queue-redrive-policy",
-                name,
-                "It has a RedrivePolicy of its own: SQS moves letters away that have been received often, as waiting ones \
-                 are, and nobody retries them.",
-                format!(
-                    "aws sqs set-queue-attributes --queue-url {} --attributes RedrivePolicy=",
-                    queue.arn.queue_url()
-                ),
-            );
-        }
+        moves_on(queue, "queue-redrive-policy", findings);
         key(queue, findings);
         let_in(setup, queue, findings);
     }
     left_behind(setup, findings);
+}
+
+/// Whether the queue has a dead-letter queue of its own. The requeue may have none either.
+pub(super) fn moves_on(queue: &Queue, check: &'static str, findings: &mut Findings) {
+    if queue.attribute("RedrivePolicy").is_some() {
+        let finding = "It has a RedrivePolicy of its own: SQS moves letters away that have been received often, as waiting ones \
+                       are, and nobody retries them.";
+        let url = queue.arn.queue_url();
+        let mend = format!("aws sqs set-queue-attributes --queue-url {url} --attributes RedrivePolicy=");
+        findings.add(Severity::Error, check, queue.arn.resource(), finding, mend);
+    }
 }
 
 /// Queues that the stack made, and that feed no function any more.

@@ -1,6 +1,6 @@
 //! The requeue: what is put back lies there, and its marks are believed.
 
-use super::queues::times;
+use super::queues::{moves_on, times};
 use crate::doctor::access::Policy;
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Queue, Setup};
@@ -19,12 +19,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         return;
     }
     times(setup, queue, findings);
-    if queue.attribute("RedrivePolicy").is_some() {
-        let finding =
-            "It has a RedrivePolicy of its own: SQS moves letters away that have been received often.";
-        let mend = format!("aws sqs set-queue-attributes --queue-url {url} --attributes RedrivePolicy=");
-        findings.add(Severity::Error, "requeue-redrive-policy", name, finding, mend);
-    }
+    moves_on(queue, "requeue-redrive-policy", findings);
     if setup.queues.iter().any(|it| it.arn.is_fifo() != queue.arn.is_fifo()) {
         let finding = "A dead-letter queue is FIFO and this is not, or the other way about: letters of that queue cannot \
                        be put here.";

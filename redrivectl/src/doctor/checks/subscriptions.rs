@@ -213,10 +213,10 @@ fn set_dead_letters(subscription: &str, queue: &str) -> String {
 
 /// Subscriptions of the same topics that name no dead-letter queue at all.
 fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
-    let names_own = |it: &Subscription| setup.queues.iter().any(|queue| it.names(queue));
     for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
         let arn = &subscription.arn;
-        let other = subscriptions.all.iter().find(|it| it.topic == subscription.topic && names_own(it));
+        let other =
+            subscriptions.all.iter().find(|it| it.topic == subscription.topic && it.names_any(&setup.queues));
         let Some(queue) = other.map(|it| it.dead_letters.clone()) else { continue };
         let mend = queue.map_or_else(String::new, |queue| set_dead_letters(arn, &queue));
         let finding =

@@ -681,9 +681,8 @@ fn the_redrive_policy_is_looked_at() {
     assert_eq!(with(&allows(WORKER), |_| {}), []);
     assert_eq!(with(&allows(TOPIC), |_| {}), [(Warning, "policy-allow-targets")]);
     let web = |it: &mut Setup| {
-        let it = &mut all(it)[0];
-        "https".clone_into(&mut it.protocol);
-        "https://example.org/hook".clone_into(&mut it.endpoint);
+        let endpoint = "https://example.org/hook".to_owned();
+        all(it)[0] = Subscription { protocol: "https".to_owned(), endpoint, ..subscription(SUBSCRIPTION) };
     };
     assert_eq!(with(&allows("https://example.org/"), web), []);
     let rule =

@@ -143,7 +143,7 @@ async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> Told<
 /// permission.
 async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
-    let own: Vec<_> = subscriptions.filter(|it| setup.queues.iter().any(|queue| it.names(queue))).collect();
+    let own: Vec<_> = subscriptions.filter(|it| it.names_any(&setup.queues)).collect();
     let topics = own.iter().map(|it| it.topic.as_str()).collect();
     let settings = setup.function.settings();
     let mut needs: Vec<_> = settings.into_iter().flat_map(sources).collect();

@@ -7,7 +7,8 @@ use crate::doctor::setup::{Queue, Told};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::Clients;
 
-/// The queues of a template, as `CloudFormation` names them: the stack, this, and what nobody can guess.
+/// How the names of a template's queues go on after the stack's.
+/// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-physical-id.html>
 const LOGICAL: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
 
 /// Reads the attributes of a queue, and its tags where somebody wants them.
@@ -44,7 +45,7 @@ pub(super) async fn left_behind(
 ) -> Told<Vec<Queue>> {
     let mut left = Vec::new();
     for logical in LOGICAL {
-        let listed = clients.sqs.list_queues().queue_name_prefix(format!("{stack}-{logical}-")).send().await;
+        let listed = clients.sqs.list_queues().queue_name_prefix(format!("{stack}-{logical}")).send().await;
         let listed = listed.map_err(|error| untold("sqs:ListQueues", &error))?;
         let names = listed.queue_urls().iter().filter_map(|url| url.rsplit('/').next());
         let (partition, region, account) = (function.partition(), function.region(), function.account());

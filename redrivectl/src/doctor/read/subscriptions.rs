@@ -62,8 +62,8 @@ pub(super) async fn read(
 
 /// Keeps the subscriptions that matter, and returns the topics of those that name one of the queues.
 fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) -> BTreeSet<String> {
-    let is_own = |it: &&Subscription| queues.iter().any(|queue| it.names(queue));
-    let topics: BTreeSet<String> = all.iter().filter(is_own).map(|it| it.topic.clone()).collect();
+    let own = all.iter().filter(|it| it.names_any(queues));
+    let topics: BTreeSet<String> = own.map(|it| it.topic.clone()).collect();
     all.retain(|it| {
         let comes_in = queues.iter().chain(requeue).any(|queue| queue.arn.as_str() == it.endpoint);
         comes_in || topics.contains(&it.topic) || requeue.is_some_and(|requeue| it.names(requeue))
