@@ -22,8 +22,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the SDK is built without, since the function does not need it either.
 const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
-                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\". Then leave \
-                       --profile out, which would win over them, and give --region";
+                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
+
+/// What comes after that, where a profile is named.
+const WITHOUT_PROFILE: &str = "then leave --profile out, which wins over the environment, and give --region";
 
 /// The clients by the console's configuration, else by environment, profile and options, in the AWS CLI's order.
 ///
@@ -116,8 +118,11 @@ async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig
         None => Ok(()),
     };
     credentials.map_err(|error| {
-        let of = args.profile.as_ref().map_or(String::new(), |profile| format!(" of profile {profile}"));
-        Failed::Work(format!("no credentials{of}: {}\n{SIGN_IN}", causes(&error)))
+        let (of, then) = match &args.profile {
+            Some(profile) => (format!(" of profile {profile}"), format!("\n{WITHOUT_PROFILE}")),
+            None => (String::new(), String::new()),
+        };
+        Failed::Work(format!("no credentials{of}: {}\n{SIGN_IN}{then}", causes(&error)))
     })?;
     // An endpoint of one's own has no name for every bucket.
     let path_style = config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();

@@ -315,6 +315,9 @@ fn without_region_or_credentials_it_says_so_before_it_calls() {
     assert!(said(&[], &["--region", "eu-central-1"]).starts_with("redrivectl: no credentials: "));
     let nobody = said(&[("AWS_REGION", "eu-central-1")], &["--profile", "nobody"]);
     assert!(nobody.starts_with("redrivectl: no credentials of profile nobody: "), "{nobody}");
+    // The credentials that it has one export would not be taken with the same command.
+    let then = "redrivectl: then leave --profile out, ";
+    assert_eq!([&second, &nobody].map(|said| said.contains(then)), [false, true], "{nobody}");
 }
 
 #[test]
