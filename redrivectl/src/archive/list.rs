@@ -1,12 +1,13 @@
 //! `redrivectl archive list`: how many letters, by topic, reason and day or what else is asked for.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
+use super::known::Known;
 use super::replayed::Replayed;
 use super::select::selection;
 use super::walk::walk;
@@ -38,13 +39,13 @@ pub(super) async fn run(
     let clients = aws::clients(&args.letters.connection, console).await?;
 
     let mut groups: BTreeMap<Vec<Option<String>>, Group> = BTreeMap::new();
-    let mut known = HashSet::new();
+    let mut known = Known::default();
     let mut doubles = 0;
     let mut replayed = Replayed::of(&args.letters, clients.s3.clone(), console)?;
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, &mut replayed, console, |_, letter, has_gone| {
         let record = letter.record;
-        if known.insert(record.identity()) {
+        if known.is_new(record.identity()) {
             let values = args.by.iter().map(|by| by.value(&record)).collect();
             groups.entry(values).or_insert_with(|| Group::of(&record)).add(&record, has_gone);
         } else {

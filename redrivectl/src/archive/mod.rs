@@ -1,6 +1,7 @@
 //! `redrivectl archive`: what lies in an archive.
 
 mod diff;
+mod known;
 mod list;
 mod replayed;
 mod select;

@@ -1,0 +1,55 @@
+//! The letters that a list has counted, by which it recognises what a crash of the function has archived twice.
+
+use std::collections::HashSet;
+use std::mem;
+
+use sns_redrive::archive::Identity;
+
+/// Letters that are remembered at least: 37 MB for each million, twice.
+const REMEMBERED: usize = 1_000_000;
+
+/// The latest letters that were counted, so that memory does not grow with the archive. What is archived twice lies close
+/// together: an archive is read queue by queue and in the order of time.
+pub(super) struct Known {
+    most: usize,
+    new: HashSet<Identity>,
+    /// Those before them.
+    old: HashSet<Identity>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { most: REMEMBERED, new: HashSet::new(), old: HashSet::new() }
+    }
+}
+
+impl Known {
+    /// Whether a letter has not been counted lately; then it is remembered.
+    pub(super) fn is_new(&mut self, letter: Identity) -> bool {
+        if self.new.contains(&letter) || self.old.contains(&letter) {
+            return false;
+        }
+        if self.new.len() >= self.most {
+            mem::swap(&mut self.new, &mut self.old);
+            self.new.clear();
+        }
+        self.new.insert(letter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_remembers_the_latest_letters_and_forgets_the_oldest() {
+        let id = |number: usize| Identity::of("queue", &number.to_string());
+        let mut known = Known { most: 10, ..Known::default() };
+        assert!((0..20).all(|number| known.is_new(id(number))));
+        assert!((0..20).all(|number| !known.is_new(id(number))));
+        assert!((20..25).all(|number| known.is_new(id(number))));
+        assert!((10..25).all(|number| !known.is_new(id(number))));
+        assert!(known.new.len() + known.old.len() <= 20);
+        assert!(known.is_new(id(0)), "forgotten");
+    }
+}
