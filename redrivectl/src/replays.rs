@@ -10,7 +10,7 @@ use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
 use crate::replay::{summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{Replays, State, Status};
+use sns_redrive::replay::{ReplayError, Replays, State, Status};
 
 pub(super) async fn run(
     args: &args::Replays,
@@ -20,13 +20,21 @@ pub(super) async fn run(
     let (state, said) = match &args.command {
         None => {
             let replays = kept(&args.place, &args.connection, console).await?;
-            let all = replays.all().await?;
+            let all = replays.list().await?;
+            let is_broken = |(_, state): &&(_, Result<_, _>)| matches!(state, Err(ReplayError::Broken(_)));
+            let broken = all.iter().filter(is_broken).count();
             if as_json {
-                writeln!(console.out, "{}", json!({ "replays": all }))?;
+                let (states, unread): (Vec<_>, Vec<_>) = all.iter().partition(|(_, state)| state.is_ok());
+                let states: Vec<_> =
+                    states.into_iter().filter_map(|(_, state)| state.as_ref().ok()).collect();
+                let unread = unread.into_iter().filter_map(|(id, state)| Some((id, state.as_ref().err()?)));
+                let unread: Vec<_> =
+                    unread.map(|(id, why)| json!({ "id": id, "why": why.to_string() })).collect();
+                writeln!(console.out, "{}", json!({ "replays": states, "unread": unread }))?;
             } else {
                 write!(console.out, "{}", list(&all))?;
             }
-            return Ok(Finished::Whole);
+            return Ok(Finished::of(broken as u64));
         }
         Some(args::ReplaysCommand::Show(one)) => {
             let replays = kept(&one.place, &one.connection, console).await?;
@@ -88,21 +96,32 @@ fn who_and_why(state: &State) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn list(all: &[State]) -> String {
+fn list(all: &[(String, Result<State, ReplayError>)]) -> String {
     if all.is_empty() {
         return "No replays.\n".to_owned();
     }
     let mut rows = vec![["id", "status", "sent", "of", "begun (UTC)", "by"].map(str::to_owned).to_vec()];
-    rows.extend(all.iter().map(|state| {
-        let status = if state.freed.is_some() { "freed" } else { state.status.name() };
-        vec![
-            harmless(&state.id),
-            status.to_owned(),
-            thousands(state.counts.sent),
-            thousands(state.letters),
-            utc(state.began),
-            harmless(&state.by),
-        ]
+    rows.extend(all.iter().map(|(id, state)| match state {
+        Ok(state) => row(state),
+        Err(error) => {
+            let why = match error {
+                ReplayError::Newer(_) => "(written by a newer version)",
+                _ => "(cannot be read)",
+            };
+            vec![harmless(id), "unknown".into(), String::new(), String::new(), String::new(), why.to_owned()]
+        }
     }));
     format!("{}\n{}.\n", table(&rows, &[2, 3]), count(all.len() as u64, "replay"))
+}
+
+fn row(state: &State) -> Vec<String> {
+    let status = if state.freed.is_some() { "freed" } else { state.status.name() };
+    vec![
+        harmless(&state.id),
+        status.to_owned(),
+        thousands(state.counts.sent),
+        thousands(state.letters),
+        utc(state.began),
+        harmless(&state.by),
+    ]
 }

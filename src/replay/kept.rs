@@ -59,22 +59,35 @@ impl Replays {
         Self { store: Store::new(s3, bucket, prefix), clock, by }
     }
 
-    /// The replays that are kept, the latest first.
+    /// The replays that are kept and can be read, the latest first.
     ///
     /// # Errors
     ///
     /// [`ReplayError`].
     pub async fn all(&self) -> Result<Vec<State>, ReplayError> {
+        Ok(self.list().await?.into_iter().filter_map(|(_, state)| state.ok()).collect())
+    }
+
+    /// The ids of the replays that are kept, the latest first, and how each stands; or [`ReplayError::Newer`] or
+    /// [`ReplayError::Broken`] for one that this version cannot read.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`] where a call fails.
+    pub async fn list(&self) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
         let folders = self.store.list("", Some("/")).await?;
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
         let ids = ids.filter(|id| *id != "queues").map(str::to_owned);
-        let read = stream::iter(ids).map(|id| async move { self.store.read::<State>(&key_of(&id)).await });
-        let all: Vec<_> = read.buffered(AT_ONCE).collect().await;
-        let all: Result<Vec<_>, _> = all.into_iter().collect();
-        Ok(all?.into_iter().flatten().map(|found| found.document).collect())
+        let read = async |id: String| match self.store.read::<State>(&key_of(&id)).await {
+            Ok(found) => Ok(found.map(|found| (id, Ok(found.document)))),
+            Err(error @ (ReplayError::Newer(_) | ReplayError::Broken(_))) => Ok(Some((id, Err(error)))),
+            Err(error) => Err(error),
+        };
+        let all: Vec<_> = stream::iter(ids).map(read).buffered(AT_ONCE).collect().await;
+        all.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// The replays of the same selection that are not at their end.
+    /// The replays of the same selection that are not at their end, as far as this version can read them.
     ///
     /// # Errors
     ///

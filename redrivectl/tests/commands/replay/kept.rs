@@ -204,3 +204,42 @@ async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
         }
     }
 }
+
+/// One that a newer version has written hides no other.
+#[tokio::test]
+async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
+    let cloud = graveyard(&ten());
+    let (id, _) = stopped(&cloud).await;
+    let [newer, broken] = ["20261031T090000Z-111111", "20261031T080000Z-222222"];
+    let key = |id: &str| format!("graveyard/dead-letters-control/replays/{id}/replay.json");
+    let text = json!({ "version": 2, "status": { "another": "form" } }).to_string();
+    cloud.put(&key(newer), &text);
+    let list = replays(&cloud, &[]).await.text();
+    let rows: Vec<_> = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(rows[1][..2], [id.as_str(), "stopped"]);
+    assert_eq!(rows[2].join(" "), format!("{newer} unknown (written by a newer version)"));
+    assert!(list.ends_with("\n2 replays.\n"), "{list}");
+    for args in [&["show", newer][..], &["stop", newer], &["free", newer]] {
+        let ran = replays(&cloud, args).await;
+        let said = format!("redrivectl: s3://{} was written by a newer version", key(newer));
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.starts_with(&said), "{}", ran.err);
+    }
+    let went = replay(&cloud, &["--resume", newer]).await;
+    assert_eq!(went.code, 1);
+    assert_eq!(cloud.objects()[&key(newer)], text);
+    assert!(!cloud.objects().keys().any(|key| key.contains(newer) && key.ends_with("stop.json")));
+    // Others begin and go on beside it.
+    replay(&cloud, &["--resume", &id]).await.text();
+    replay(&cloud, &[]).await.text();
+
+    cloud.put(&key(broken), "{");
+    let ran = replays(&cloud, &[]).await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("(cannot be read)") && ran.out.contains(&id), "{}", ran.out);
+    let ran = replays(&cloud, &["--json"]).await;
+    let listed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(listed["replays"].as_array().unwrap().len(), 2);
+    let unread = listed["unread"].as_array().unwrap();
+    assert_eq!(unread.iter().map(|it| &it["id"]).collect::<Vec<_>>(), [newer, broken]);
+}
