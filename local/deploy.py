@@ -388,6 +388,7 @@ def permit_replays(deployment):
         (["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"], requeue),
         (["sqs:GetQueueAttributes"], deployment.queue_arn),
         (["cloudformation:DescribeStacks"], f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{deployment.name}/*"),
+        (["lambda:GetFunctionConfiguration"], deployment.outputs["FunctionArn"]),
         (["states:StartExecution"], f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{deployment.name}-replay"),
         (
             ["states:GetExecutionHistory"],

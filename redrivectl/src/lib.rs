@@ -21,6 +21,7 @@ mod machine;
 mod orders;
 mod place;
 mod plan;
+mod redriver;
 mod replay;
 mod replays;
 mod screen;

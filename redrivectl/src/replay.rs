@@ -13,6 +13,7 @@ use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::follow;
 use crate::machine::{self, Execution};
 use crate::place::{self, Place};
+use crate::redriver;
 use crate::successors::{self, Letters};
 use crate::text::{count, harmless, table, utc};
 use crate::watch::Watch;
@@ -79,10 +80,19 @@ pub(super) async fn run(
         by,
         workers,
     };
-    let replay = Replay::new(parts);
+    let redriving = match args.requeue {
+        // Of a requeue that is named here the stack's function need not be.
+        None => redriver::ask(&parts.requeue, &parts.clients, console).await?,
+        Some(_) => None,
+    };
+    let mut replay = Replay::new(parts);
+    if let Some(redriving) = &redriving {
+        replay = replay.beside(redriving);
+    }
+    let policy = policy.as_ref().or_else(|| redriving.as_ref()?.policy.as_ref());
     replay.check_requeue().await?;
     if let Wish::Begin(request) = &wish
-        && !(request.dry_run || args.new)
+        && !args.new
         && let Some(resume) = ask(&replay, request, &source, args, console).await?
     {
         wish = Wish::Resume(resume);
@@ -91,7 +101,7 @@ pub(super) async fn run(
     let stop = (console.interrupts)()?;
     let watch = Watch::new(console, as_json, stop);
     let ended = tokio::select! {
-        ended = replay.run(&wish, &source, policy.as_ref(), &watch) => ended,
+        ended = replay.run(&wish, &source, policy, &watch) => ended,
         never = watch.keep_showing() => match never {},
     };
     let interrupted = watch.end();
@@ -173,7 +183,7 @@ fn resumption(id: &str, args: &args::Replay) -> Resume {
     Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle }
 }
 
-/// Says which replay of the same letters is not at its end, and asks whether to go on with it.
+/// Says which replay of the same letters is not at its end, and asks whether to go on with it, unless they are only counted.
 async fn ask(
     replay: &Replay,
     request: &Request,
@@ -193,6 +203,9 @@ async fn ask(
         harmless(&state.by),
         utc(state.cut_off),
     )?;
+    if request.dry_run {
+        return Ok(None);
+    }
     if !console.answers {
         writeln!(console.err, "redrivectl: a new replay begins; --resume {id} goes on with that one")?;
         return Ok(None);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::desk::{self, Asked};
 use super::waiting::{letter, lines, list};
-use super::{Ran, World, records, redrivectl_in};
+use super::{File, Ran, World, records, redrivectl_in};
 use support::{Account, Fault, Post, REQUEUE};
 
 /// The outputs of a stack of `template.yaml`, as far as the tool reads them.
@@ -142,6 +142,54 @@ async fn a_terminal_replays_with_what_the_stack_says() {
     let dry = ["replay", "--all", "--dry-run", "--json"];
     let state = run(&cloud, &OUTPUTS, world, &dry).await.json();
     assert_eq!((&state["letters"], &state["status"]), (&json!(1), &json!("dryRun")));
+}
+
+/// In the requeue of a function that only observes, letters would wait for nobody.
+#[tokio::test]
+async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_which_policy() {
+    const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+    const WITH_FUNCTION: [(&str, &str); 4] = [OUTPUTS[0], OUTPUTS[1], OUTPUTS[2], ("FunctionArn", FUNCTION)];
+    let nowhere = json!({ "default": { "target": "source" } }).to_string();
+    let settings = |mode: &str, policy: &str, requeue: &str| {
+        let variables = json!({
+            "REDRIVE_MODE": mode, "REDRIVE_POLICY": policy, "REQUEUE_ARN": requeue,
+            "ARCHIVE": "s3://graveyard/dead-letters",
+        });
+        (200, json!({ "Environment": { "Variables": variables } }).to_string())
+    };
+    let replay = async |answer: (u16, String), args: &[&str]| {
+        let cloud = archive();
+        let config = desk::before(&cloud, move |asked| {
+            let is_asked = asked.is_of("lambda") && asked.uri.ends_with("/configuration");
+            if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
+        });
+        let world = World { config: Some(config), ..World::default() };
+        let args = [&["replay", "--all", "--stack", "orders", "--by", "jo", "--ramp", "100"], args].concat();
+        (redrivectl_in(world, &args).await, cloud.calls("SendMessageBatch").len())
+    };
+    let observes = settings("observe", "", REQUEUE);
+    let (ran, sent) = replay(observes.clone(), &[]).await;
+    let said = format!("redrivectl: REDRIVE_MODE of {FUNCTION} is observe: only dryRun is possible\n");
+    assert_eq!((ran.code, ran.err, sent), (2, said, 0));
+    // What is only counted needs nobody, and of another requeue the function says nothing.
+    assert_eq!(replay(observes.clone(), &["--dry-run"]).await.0.code, 0);
+    assert_eq!(replay(observes, &["--requeue", REQUEUE]).await.0.code, 0);
+    let (ran, _) = replay(settings("active", "", "arn:aws:sqs:eu-central-1:123456789012:another"), &[]).await;
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("does not work on"), "{}", ran.err);
+    // Its policy counts, unless another is given.
+    let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &[]).await;
+    assert_eq!((ran.code, ran.out.contains("1 letter: noTarget"), sent), (3, true, 0), "{ran:?}");
+    let policy = File::of("stack-policy.json", "{}");
+    let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &["--policy", policy.path()]).await;
+    assert_eq!((ran.code, sent), (0, 1), "{ran:?}");
+    // Who may not ask is told, and replays.
+    let denied = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).to_string());
+    let (ran, sent) = replay(denied, &[]).await;
+    let said =
+        "redrivectl: nobody knows whether the function works on what is sent, and by which policy: reading";
+    assert!(ran.err.starts_with(said), "{}", ran.err);
+    assert_eq!((ran.code, sent), (0, 1));
 }
 
 #[tokio::test]

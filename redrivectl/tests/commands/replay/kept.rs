@@ -43,6 +43,12 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
     assert_eq!(sent(&cloud).len(), 2);
 
+    // Whoever only counts is told, and not asked.
+    let world = World { answers: true, ..World::default() };
+    let counted = replay_in(world, &cloud, &["--dry-run"]).await;
+    assert_eq!((counted.code, counted.err.lines().count()), (0, 1), "{counted:?}");
+    assert!(counted.err.contains(&format!("replay {id} of the same letters is stopped")), "{}", counted.err);
+
     // A script is told, and begins anew.
     let ran = replay(&cloud, &["--ramp", "8,100"]).await;
     assert_eq!(ran.code, 0);
