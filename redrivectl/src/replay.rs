@@ -19,7 +19,7 @@ use crate::text::{count, harmless, table, utc};
 use crate::watch::Watch;
 use sns_redrive::archive::BadRecord;
 use sns_redrive::replay::{
-    DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Request, Resume, Select, Source, State, Status,
+    DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Replays, Request, Resume, Select, Source, State, Status,
     Successors, Wish,
 };
 
@@ -37,20 +37,18 @@ pub(super) async fn run(
             "--detach needs a state machine: give --stack, and no option that has this terminal replay",
         );
     }
-    if let Some(stack) = stack
-        && let Some(execution) = start(&stack, args, console).await?
-    {
-        let state = if args.detach {
-            follow::begin(&execution, as_json, console).await?
-        } else {
-            Some(follow::to_its_end(&execution, as_json, console).await?)
-        };
-        return told(state.as_ref(), &execution.arn, args.detach, as_json, console);
+    let mut asked = None;
+    if let Some(stack) = stack {
+        let wish = asked.insert(wish_for_machine(args, console).await?);
+        if let Some(execution) = start(&stack, wish, args, console).await? {
+            return follow(&execution, args.detach, as_json, console).await;
+        }
     }
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
     let control = place::replays(&args.place, console)?;
     let requeue = place::requeue(args.requeue.as_deref(), console)?;
-    let mut wish = wish(args, console)?;
+    let is_asked = asked.is_some();
+    let mut wish = asked.map_or_else(|| wish(args, console), Ok)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from cannot both be standard input");
@@ -92,8 +90,8 @@ pub(super) async fn run(
     let policy = policy.as_ref().or_else(|| redriving.as_ref()?.policy.as_ref());
     replay.check_requeue().await?;
     if let Wish::Begin(request) = &wish
-        && !args.new
-        && let Some(resume) = ask(&replay, request, &source, args, console).await?
+        && !(args.new || is_asked)
+        && let Some(resume) = ask(replay.kept(), request, &source, args, console).await?
     {
         wish = Wish::Resume(resume);
     }
@@ -115,14 +113,31 @@ pub(super) async fn run(
     Ok(finished(&state))
 }
 
-/// Has the state machine of a stack replay; none where the stack has none, which is told.
-async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Result<Option<Execution>, Failed> {
+/// What the state machine is asked for, after a question where a replay of the same letters is not at its end. Who may start
+/// it need not be allowed to read what replays keep: then nobody is asked.
+async fn wish_for_machine(args: &args::Replay, console: &mut Console) -> Result<Wish, Failed> {
     let wish = wish(args, console)?;
-    if let Wish::Begin(request) = &wish {
-        let clients = aws::clients(&args.connection, console).await?;
-        successors::check(request, None, &clients, console).await?;
+    let Wish::Begin(request) = &wish else { return Ok(wish) };
+    let clients = aws::clients(&args.connection, console).await?;
+    successors::check(request, None, &clients, console).await?;
+    let place = place::replays(&args.place, console).ok().filter(|_| !args.new);
+    let Some(Place { bucket, prefix }) = place else { return Ok(wish) };
+    let kept = Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), String::new());
+    match ask(&kept, request, &Source::Archive, args, console).await {
+        Ok(Some(resume)) => Ok(Wish::Resume(resume)),
+        Ok(None) | Err(Failed::Denied(_)) => Ok(wish),
+        Err(failed) => Err(failed),
     }
-    let execution = machine::start(stack, &wish, &args.connection, console).await?;
+}
+
+/// Has the state machine of a stack replay; none where the stack has none, which is told.
+async fn start(
+    stack: &str,
+    wish: &Wish,
+    args: &args::Replay,
+    console: &mut Console,
+) -> Result<Option<Execution>, Failed> {
+    let execution = machine::start(stack, wish, &args.connection, console).await?;
     if execution.is_none() {
         let none = format!("there is no state machine {stack}-replay");
         if args.detach {
@@ -131,6 +146,21 @@ async fn start(stack: &str, args: &args::Replay, console: &mut Console) -> Resul
         writeln!(console.err, "redrivectl: {none}: this terminal replays")?;
     }
     Ok(execution)
+}
+
+/// Follows the replay of a state machine, and says how it stands in the end.
+async fn follow(
+    execution: &Execution,
+    detach: bool,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let state = if detach {
+        follow::begin(execution, as_json, console).await?
+    } else {
+        Some(follow::to_its_end(execution, as_json, console).await?)
+    };
+    told(state.as_ref(), &execution.arn, detach, as_json, console)
 }
 
 /// Says how the replay of a state machine stands; with `detach` it goes on.
@@ -185,13 +215,13 @@ fn resumption(id: &str, args: &args::Replay) -> Resume {
 
 /// Says which replay of the same letters is not at its end, and asks whether to go on with it, unless they are only counted.
 async fn ask(
-    replay: &Replay,
+    kept: &Replays,
     request: &Request,
     source: &Source,
     args: &args::Replay,
     console: &mut Console,
 ) -> Result<Option<Resume>, Failed> {
-    let unfinished = replay.kept().unfinished(request, source).await?;
+    let unfinished = kept.unfinished(request, source).await?;
     let Some(state) = unfinished.first() else { return Ok(None) };
     let (id, sent) = (harmless(&state.id), count(state.counts.sent, "letter"));
     writeln!(

@@ -74,9 +74,9 @@ pub(crate) struct Replay {
 impl Replay {
     /// Whether it is one for this terminal: the state machine of a stack has an archive, a policy and workers of its own.
     pub(crate) fn is_for_terminal(&self) -> bool {
-        let Self { place, requeue, dry_run, policy, from, new, by, pace, .. } = self;
+        let Self { place, requeue, dry_run, policy, from, by, pace, .. } = self;
         let places = [place.archive.archive.is_some(), place.control.is_some(), requeue.is_some()];
-        let ways = [policy.is_some(), from.is_some(), by.is_some(), pace.workers.is_some(), *new, *dry_run];
+        let ways = [policy.is_some(), from.is_some(), by.is_some(), pace.workers.is_some(), *dry_run];
         places.into_iter().chain(ways).any(|is_given| is_given)
     }
 }

@@ -1,7 +1,7 @@
 //! `replay --stack` where a state machine replays: what is told of it, and how it ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::desk;
 use super::stack::{OUTPUTS, archive, formation};
 use super::{Ran, World, redrivectl, redrivectl_in};
-use support::Account;
+use sns_redrive::replay::Request;
+use support::{Account, Fault};
 
 const ID: &str = "20261101T120000Z-0a1b2c";
 const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:orders-replay:e1";
@@ -21,9 +22,11 @@ const NEWER: &str =
 type Looks = Vec<(u16, Value)>;
 
 /// An account where the state machine of `orders` is there, and its execution goes on like this.
-fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>) {
+fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
+    let input = Arc::new(Mutex::new(Value::Null));
     let looked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&looked);
+    let started = Arc::clone(&input);
     let config = desk::before(cloud, move |asked| {
         if !asked.is_of("states") {
             return formation(asked, &OUTPUTS);
@@ -31,6 +34,7 @@ fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>) {
         let body: Value = serde_json::from_str(asked.body).unwrap();
         if let Some(machine) = body.get("stateMachineArn") {
             assert_eq!(*machine, "arn:aws:states:eu-central-1:123456789012:stateMachine:orders-replay");
+            *started.lock().unwrap() = serde_json::from_str(body["input"].as_str().unwrap()).unwrap();
             return Some((200, json!({ "executionArn": ARN, "startDate": 1.0 }).to_string()));
         }
         assert_eq!((&body["executionArn"], &body["reverseOrder"]), (&json!(ARN), &json!(true)));
@@ -38,7 +42,7 @@ fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>) {
         let (status, answer) = &looks[look.min(looks.len() - 1)];
         Some((*status, answer.to_string()))
     });
-    (config, looked)
+    (config, looked, input)
 }
 
 /// An execution with these events, the latest first.
@@ -88,9 +92,9 @@ fn failed(error: &str, message: &str) -> Value {
     json!({ "type": "ExecutionFailed", "executionFailedEventDetails": { "error": error, "cause": cause } })
 }
 
-/// `replay --all --stack orders` and what follows.
+/// `replay --all --stack orders` and what follows; with how often it was looked.
 async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
-    let (config, looked) = desk(&archive(), looks);
+    let (config, looked, _) = desk(&archive(), looks);
     let args = [&["replay", "--all", "--stack", "orders"], args].concat();
     let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
     (ran, looked.load(Ordering::Relaxed))
@@ -131,9 +135,8 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
         (&json!(ID), &json!("done"), &json!(1000), &json!(ARN))
     );
     let (ran, _) = replay(World { lines: true, ticks: true, ..World::default() }, looks(), &[]).await;
-    let lines = "redrivectl: 10 of 1,000 letters, 0:00:39 left, step 1 of 2\n";
     assert!(ran.err.starts_with(&named), "{}", ran.err);
-    assert!(ran.err.contains("redrivectl: 10 of 1,000 letters, "), "{lines}{}", ran.err);
+    assert!(ran.err.contains("\nredrivectl: 10 of 1,000 letters, "), "{}", ran.err);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,4 +258,43 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         ran.code == 0 && ran.err.is_empty(),
         "an order for this terminal asks for no state machine: {ran:?}"
     );
+}
+
+/// As a terminal does that replays itself.
+#[tokio::test(start_paused = true)]
+async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
+    const OLD: &str = "20261031T120000Z-0d0e0f";
+    let cloud = archive();
+    let mut other = state("stopped", &json!({ "sent": 10 }));
+    other["id"] = OLD.into();
+    other["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+    let key = format!("graveyard/dead-letters-control/replays/{OLD}/replay.json");
+    cloud.put(&key, &other.to_string());
+    // What it says before it follows, and what the state machine is given.
+    let replay = async |answer: Option<&str>, args: &[&str]| {
+        let looks = vec![history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))])];
+        let (config, _, input) = desk(&cloud, looks);
+        let input_of_world = answer.unwrap_or_default().as_bytes().to_vec();
+        let config = Some(config);
+        let world = World { config, answers: answer.is_some(), input: input_of_world, ..World::default() };
+        let ran = redrivectl_in(world, &[&["replay", "--all", "--stack", "orders"], args].concat()).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let given = input.lock().unwrap()["replay"].clone();
+        (ran.err, given)
+    };
+    let question = format!("redrivectl: replay {OLD} of the same letters is stopped, not at its end: ");
+    for (answer, resumes) in [("y\n", true), ("n\n", false)] {
+        let (said, given) = replay(Some(answer), &[]).await;
+        assert!(said.starts_with(&question) && said.contains(" [y/N] "), "{said}");
+        assert_eq!(given["resume"] == OLD, resumes, "{given}");
+    }
+    // A script is told; with --new nobody is, nor who may not read it.
+    let (said, given) = replay(None, &[]).await;
+    assert!(said.contains(&format!("a new replay begins; --resume {OLD} goes on with that one")), "{said}");
+    assert_eq!(given["all"], true);
+    let (said, _) = replay(Some(""), &["--new"]).await;
+    assert!(!said.contains(OLD), "{said}");
+    cloud.script(|call| if call.operation == "ListObjectsV2" { Fault::Denied } else { Fault::Pass });
+    let (said, given) = replay(Some(""), &[]).await;
+    assert!(!said.contains(OLD) && given["all"] == true, "{said}");
 }
