@@ -13,6 +13,9 @@ use crate::text::{count, harmless, table, utc};
 use crate::{args, aws};
 use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 
+/// Said where no letter is one of those asked for.
+pub(crate) const NO_SUCH_LETTER: &str = "no such letter in this archive";
+
 pub(super) async fn run(
     args: &args::ArchiveShow,
     as_json: bool,
@@ -45,8 +48,11 @@ pub(super) async fn run(
         Ok(())
     })
     .await?;
+    if letters_shown == 0 && unread > 0 {
+        return Err(Failed::Work("no such letter in what could be read of this archive".to_owned()));
+    }
     if letters_shown == 0 {
-        return Err(Failed::Work("no such letter in this archive".to_owned()));
+        return Err(Failed::Work(NO_SUCH_LETTER.to_owned()));
     }
     Ok(Finished::of(unread))
 }

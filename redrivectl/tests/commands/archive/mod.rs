@@ -237,6 +237,10 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     let ran = archive(&cloud, &["list", "--json"]).await;
     let list: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &list["unread"], &list["letters"]), (1, &json!(2), &json!(5)));
+    // It may be among what could not be read.
+    let ran = archive(&cloud, &["show", "another"]).await;
+    let said = "redrivectl: no such letter in what could be read of this archive\n";
+    assert!(ran.code == 1 && ran.err.ends_with(said), "{ran:?}");
 }
 
 #[tokio::test]
