@@ -32,7 +32,7 @@ const CALLS: [(&str, &str); 14] = [
 ];
 
 /// Each statement of the function's role, and what it allows.
-const STATEMENTS: [(&str, &[&str]); 18] = [
+const STATEMENTS: [(&str, &[&str]); 19] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -54,6 +54,7 @@ const STATEMENTS: [(&str, &[&str]); 18] = [
     ("KnowThatThereAreNoOrders", &["s3:ListBucket"]),
     ("WriteWaitingList", &["s3:PutObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
+    ("RedeliverToDrills", &["sqs:SendMessage"]),
     ("RepublishToTopics", &["sns:Publish"]),
     ("TellOfArchivedLetters", &["sns:Publish"]),
     ("InvokeFunctions", &["lambda:InvokeFunction"]),

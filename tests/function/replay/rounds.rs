@@ -467,7 +467,7 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
             let name = key.rsplit('/').next().unwrap().to_owned();
             // Once it is collected, nobody reads again what a lane has done.
             let is_collected = latest_known(&turn).is_some_and(|known| latest.ends_with(&known));
-            if is_collected && name != "units.json" {
+            if is_collected && !name.starts_with("units-") {
                 continue;
             }
             world.put(&key, &newer, START);
@@ -475,16 +475,16 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
             assert_eq!(refused, Err(ReplayError::Newer(format!("s3://graveyard/{key}"))));
             assert_eq!(world.objects(&key)[0].1, newer);
             world.put(&key, &text, START);
-            kinds.insert(name);
+            kinds.insert(name.split('-').next().unwrap().to_owned());
         }
         turn = machine.next(&turn).await.unwrap();
     }
     assert_eq!((turn.replay.status, turn.replay.counts.sent), (Status::Done, 300));
     assert_eq!(world.numbers(), numbers(0..300));
-    assert_eq!(kinds.iter().collect::<Vec<_>>(), ["0000.json", "0001.json", "units.json"]);
+    assert_eq!(kinds.iter().collect::<Vec<_>>(), ["0000.json", "0001.json", "units"]);
 }
 
 /// The round whose lanes were collected the last time.
 fn latest_known(turn: &Turn) -> Option<String> {
-    turn.replay.place.known.map(|round| format!("{round:06}"))
+    Some(turn.replay.place.known.as_ref()?.rsplit('/').nth(1)?.to_owned())
 }
