@@ -64,6 +64,15 @@ pub(super) async fn clients_and_iam(
     Ok((Clients::from_config(&config, path_style), aws_sdk_iam::Client::new(&config)))
 }
 
+/// The same, and the client that reads logs.
+pub(super) async fn clients_and_logs(
+    args: &args::Connection,
+    console: &Console,
+) -> Result<(Clients, aws_sdk_cloudwatchlogs::Client), Failed> {
+    let (config, path_style) = given_or_read(args, console).await?;
+    Ok((Clients::from_config(&config, path_style), aws_sdk_cloudwatchlogs::Client::new(&config)))
+}
+
 /// The client that knows the stacks.
 pub(super) async fn formation(
     args: &args::Connection,

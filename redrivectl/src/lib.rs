@@ -14,6 +14,7 @@ mod aws;
 mod console;
 mod control;
 mod doctor;
+mod drill;
 mod explain;
 mod follow;
 mod install;
@@ -101,6 +102,7 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
         args::Command::Completion { shell } => install::completion(*shell, console),
         args::Command::Man { folder } => install::man(folder),
         args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
+        args::Command::Drill(args) => Box::pin(drill::run(args, cli.json, console)).await,
         args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }
 }

@@ -13,6 +13,7 @@ use crate::args;
 use crate::console::{Console, Failed, Finished};
 
 pub(crate) use select::select;
+pub(crate) use show::NO_SUCH_LETTER;
 pub(crate) use shown::{Shown, read as read_shown};
 
 pub(super) async fn run(

@@ -8,8 +8,10 @@ use clap_complete::Shell;
 use super::archive::{Archive, ArchiveCommand};
 use super::connection::Connection;
 use super::doctor::Doctor;
+use super::drill::Drill;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS,
+    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY,
+    EXIT_CODES_OF_REPLAYS,
 };
 use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
@@ -79,6 +81,12 @@ pub(crate) enum Command {
     /// What it may not read, and what no call tells, it cannot tell; it never says that this is fine.
     #[command(after_help = EXIT_CODES_OF_DOCTOR)]
     Doctor(Doctor),
+    /// Show the whole way of a letter in your account, and take everything away again
+    ///
+    /// It makes a topic with two subscribers, breaks one, publishes, and watches: SNS gives up, the function retries, the
+    /// subscriber is mended and gets its message once, another one is archived and replayed. The stack must have Drill=true.
+    #[command(after_help = EXIT_CODES_OF_DRILL)]
+    Drill(Drill),
     /// Write what completes commands in a shell
     #[command(after_help = EXIT_CODES)]
     Completion {
@@ -105,6 +113,7 @@ impl Command {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Doctor(args) => &args.connection,
+            Self::Drill(args) => &args.connection,
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,
             Self::Release(args) => &args.connection,

@@ -13,6 +13,13 @@ Exit codes:
   1  there are errors, or the function could not be read
   2  bad usage or bad input: nothing was done";
 
+pub(super) const EXIT_CODES_OF_DRILL: &str = "\
+Exit codes:
+  0  everything was seen as planned, and is taken away again
+  1  something failed, was not seen as planned, or is left
+  2  bad usage or bad input, drills are not permitted, or not confirmed: nothing was done
+  4  it was interrupted; what it made is taken away";
+
 pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
 A replay that was interrupted, stopped or killed goes on with --resume and its id, which `replays` shows.
 

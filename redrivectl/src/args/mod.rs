@@ -5,6 +5,7 @@ mod archive;
 mod cli;
 mod connection;
 mod doctor;
+mod drill;
 mod help;
 mod orders;
 mod plan;
@@ -17,6 +18,7 @@ pub(crate) use archive::{
 pub(crate) use cli::{Cli, Command};
 pub(crate) use connection::Connection;
 pub(crate) use doctor::Doctor;
+pub(crate) use drill::Drill;
 pub(crate) use orders::{
     ArchiveOrder, Arrived, ControlPlace, Give, Picks, Release, Retry, ShowOrders, Sign, Waiting, WaitingBy,
 };

@@ -14,6 +14,8 @@ mod finding;
 mod read;
 mod setup;
 
+pub(crate) use access::{Access, Policy, Sender};
+
 use std::io::Write;
 
 use serde_json::json;

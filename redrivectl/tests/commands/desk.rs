@@ -20,6 +20,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
     pub(crate) uri: &'a str,
     pub(crate) body: &'a str,
+    /// The operation, where the service's protocol has it in a header; else empty.
+    pub(crate) target: &'a str,
 }
 
 impl Asked<'_> {
@@ -72,7 +74,8 @@ impl HttpClient for Desk {
 impl HttpConnector for Connector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default()).into_owned();
-        let asked = Asked { method: request.method(), uri: request.uri(), body: &body };
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let asked = Asked { method: request.method(), uri: request.uri(), body: &body, target };
         let Some((status, body)) = (self.answers)(&asked) else { return self.account.call(request) };
         HttpConnectorFuture::ready(Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))))
     }

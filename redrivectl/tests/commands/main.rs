@@ -4,6 +4,7 @@
 mod archive;
 mod desk;
 mod doctor;
+mod drill;
 mod explain;
 mod install;
 mod machine;

@@ -16,6 +16,15 @@ pub(crate) const OUTPUTS: [(&str, &str); 3] = [
 
 /// The answer of `CloudFormation` about stacks: only `orders` is there, and has these outputs.
 pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
+    formation_with(asked, outputs, "")
+}
+
+/// The same, with parameters as `CloudFormation` writes them.
+pub(crate) fn formation_with(
+    asked: &Asked<'_>,
+    outputs: &[(&str, &str)],
+    parameters: &str,
+) -> Option<(u16, String)> {
     if !asked.is_of("cloudformation") {
         return None;
     }
@@ -34,7 +43,8 @@ pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(
     let outputs: String = outputs.iter().map(member).collect();
     let stack = format!(
         "<member><StackName>orders</StackName><CreationTime>2026-10-01T00:00:00Z</CreationTime>\
-         <StackStatus>CREATE_COMPLETE</StackStatus><Outputs>{outputs}</Outputs></member>"
+         <StackStatus>CREATE_COMPLETE</StackStatus><Outputs>{outputs}</Outputs>\
+         <Parameters>{parameters}</Parameters></member>"
     );
     let answer = format!(
         "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult>\

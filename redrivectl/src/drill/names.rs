@@ -1,0 +1,142 @@
+//! The names of what a drill makes. None of them is outside of `<stack>-drill-`, for which alone the template grants anything.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use sns_redrive::arn::Arn;
+
+/// The tag of everything that a drill makes; its value is the stack's name.
+pub(super) const TAG: &str = "sns-redrive-drill";
+
+/// The longest name of a queue.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
+const MAX_NAME: usize = 80;
+
+/// The digits of a drill's id.
+const DIGITS: usize = 8;
+
+/// One drill of a stack, by its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) id: String,
+    prefix: String,
+    partition: String,
+    region: String,
+    account: String,
+}
+
+/// The prefix of the names of every drill of a stack.
+pub(super) fn prefix(stack: &str) -> String {
+    format!("{stack}-drill-")
+}
+
+/// Returns the id of the drill that a name belongs to; none where it is no drill's of this stack.
+pub(super) fn id_in(stack: &str, name: &str) -> Option<String> {
+    let rest = name.strip_prefix(&prefix(stack))?;
+    let (id, part) = rest.split_at_checked(DIGITS)?;
+    let is_id = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    (is_id && ["", "-broken", "-healthy"].contains(&part)).then(|| id.to_owned())
+}
+
+/// Returns a new id.
+pub(super) fn new_id() -> String {
+    // The keys of a hasher are the one source of randomness in the standard library.
+    let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
+    format!("{random:0DIGITS$x}")
+}
+
+impl Names {
+    /// The names of a drill, in the account and region of the dead-letter queue.
+    ///
+    /// # Errors
+    ///
+    /// The stack's name leaves no room in the name of a queue.
+    pub(super) fn new(stack: &str, id: &str, queue: &Arn) -> Result<Self, String> {
+        let part = |number| queue.as_str().split(':').nth(number).unwrap_or_default().to_owned();
+        let names = Self {
+            id: id.to_owned(),
+            prefix: prefix(stack),
+            partition: part(1),
+            region: part(3),
+            account: part(4),
+        };
+        let longest = names.healthy().len();
+        if longest > MAX_NAME {
+            let most = stack.len().saturating_sub(longest - MAX_NAME);
+            return Err(format!(
+                "the name of the stack is too long for a drill, whose queues have it in theirs: {most} characters at most"
+            ));
+        }
+        Ok(names)
+    }
+
+    pub(super) fn topic(&self) -> String {
+        format!("{}{}", self.prefix, self.id)
+    }
+
+    /// The name of the queue that is deleted and made again.
+    pub(super) fn broken(&self) -> String {
+        format!("{}-broken", self.topic())
+    }
+
+    /// The name of the queue that is well all the time.
+    pub(super) fn healthy(&self) -> String {
+        format!("{}-healthy", self.topic())
+    }
+
+    pub(super) fn account(&self) -> &str {
+        &self.account
+    }
+
+    pub(super) fn topic_arn(&self) -> String {
+        let Self { partition, region, account, .. } = self;
+        format!("arn:{partition}:sns:{region}:{account}:{}", self.topic())
+    }
+
+    pub(super) fn queue_arn(&self, name: &str) -> String {
+        let Self { partition, region, account, .. } = self;
+        format!("arn:{partition}:sqs:{region}:{account}:{name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Arn {
+        "arn:aws-cn:sqs:cn-north-1:123456789012:letters".parse().unwrap()
+    }
+
+    #[test]
+    fn all_names_begin_with_what_the_template_grants() {
+        let names = Names::new("orders", &new_id(), &queue()).unwrap();
+        for name in [names.topic(), names.broken(), names.healthy()] {
+            assert!(name.starts_with("orders-drill-"), "{name}");
+            assert_eq!(id_in("orders", &name), Some(names.id.clone()));
+        }
+        assert_eq!(names.topic_arn(), format!("arn:aws-cn:sns:cn-north-1:123456789012:{}", names.topic()));
+        assert_eq!(names.queue_arn("one"), "arn:aws-cn:sqs:cn-north-1:123456789012:one");
+    }
+
+    #[test]
+    fn names_of_others_are_no_drills() {
+        for name in [
+            "orders-drill",
+            "orders-drill-",
+            "orders-drill-7f3a51c",
+            "orders-drill-7f3a51c2-other",
+            "orders-drill-7f3a51cz",
+            "orders-drill-drill-7f3a51c2",
+            "billing-drill-7f3a51c2",
+        ] {
+            assert_eq!(id_in("orders", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_stack_with_a_long_name_is_told_how_long_it_may_be() {
+        assert_eq!(Names::new(&"s".repeat(57), "7f3a51c2", &queue()).unwrap().healthy().len(), 80);
+        let said = Names::new(&"s".repeat(58), "7f3a51c2", &queue()).unwrap_err();
+        assert!(said.ends_with("57 characters at most"), "{said}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What a drill makes: a topic, two queues, two subscriptions. Each call names what it is about by the drill's own names.
+
+use std::fmt::Display;
+
+use aws_sdk_sns::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sns::types::{MessageAttributeValue, Tag};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, QueueAttributeName};
+use serde_json::{Value, json};
+
+use super::names::{Names, TAG};
+use crate::console::Failed;
+use crate::doctor::{Access, Policy, Sender};
+use sns_redrive::arn::Arn;
+use sns_redrive::batch::MAX_ENTRIES;
+use sns_redrive::clients::failure_of_call;
+
+/// The attribute by which the drill's orders tell its messages apart.
+pub(super) const ATTRIBUTE: &str = "drill";
+
+/// The time of one request for messages, in seconds.
+const POLL: i32 = 1;
+
+/// The drill's own things, and how they are reached.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) names: Names,
+    pub(super) stack: String,
+    pub(super) dead_letters: Arn,
+    pub(super) sns: aws_sdk_sns::Client,
+    pub(super) sqs: aws_sdk_sqs::Client,
+}
+
+/// The error of a call, in words.
+pub(super) fn failed<E: ProvideErrorMetadata>(what: impl Display, error: &SdkError<E>) -> Failed {
+    let failure = failure_of_call(error);
+    let said = failure.message.map_or(String::new(), |said| format!(": {said}"));
+    Failed::Work(format!("{what} failed: {}{said}", failure.code))
+}
+
+/// Whether a call failed since there is no such queue or topic.
+pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
+    let code = failure_of_call(error).code;
+    let code = code.rsplit('.').next().unwrap_or_default();
+    ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
+}
+
+impl Scene {
+    /// Returns whether the policy of the dead-letter queue lets SNS in for the drill's topic.
+    pub(super) async fn lets_in(&self) -> Result<Access, Failed> {
+        let queue = &self.dead_letters;
+        let Some(url) = self.url(queue.resource()).await? else {
+            return Err(Failed::Work(format!("there is no queue {queue}")));
+        };
+        let asked =
+            self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::Policy);
+        let answer = asked.send().await.map_err(|error| failed("sqs:GetQueueAttributes", &error))?;
+        let policy = answer.attributes().and_then(|all| all.get(&QueueAttributeName::Policy));
+        let topic = self.names.topic_arn();
+        let sender = Sender { service: "sns.amazonaws.com", source: &topic, account: self.names.account() };
+        let policy = Policy::of(policy.map_or("", String::as_str));
+        Ok(policy.lets(sender, "sqs:SendMessage", queue.as_str()))
+    }
+
+    pub(super) async fn make_topic(&self) -> Result<(), Failed> {
+        let tag = Tag::builder().key(TAG).value(&self.stack).build();
+        let tag = tag.map_err(|error| Failed::Work(error.to_string()))?;
+        let make = self.sns.create_topic().name(self.names.topic()).tags(tag).send().await;
+        make.map(|_| ()).map_err(|error| failed("sns:CreateTopic", &error))
+    }
+
+    /// Makes a queue. Returns false where SQS still deletes the one of this name.
+    pub(super) async fn make_queue(&self, name: &str) -> Result<bool, Failed> {
+        let policy = json!({ "Version": "2012-10-17", "Statement": [{
+            "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
+            "Resource": self.names.queue_arn(name),
+            "Condition": { "ArnEquals": { "aws:SourceArn": self.names.topic_arn() } },
+        }] });
+        let make = self.sqs.create_queue().queue_name(name).tags(TAG, &self.stack);
+        match make.attributes(QueueAttributeName::Policy, policy.to_string()).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if failure_of_call(&error).code.ends_with("QueueDeletedRecently") => Ok(false),
+            Err(error) => Err(failed("sqs:CreateQueue", &error)),
+        }
+    }
+
+    /// Subscribes a queue to the topic, with its dead letters in the stack's queue.
+    pub(super) async fn subscribe(&self, name: &str) -> Result<(), Failed> {
+        let redrive = json!({ "deadLetterTargetArn": self.dead_letters.as_str() }).to_string();
+        let call = self.sns.subscribe().topic_arn(self.names.topic_arn()).protocol("sqs");
+        let call = call.endpoint(self.names.queue_arn(name)).attributes("RedrivePolicy", redrive);
+        call.send().await.map(|_| ()).map_err(|error| failed("sns:Subscribe", &error))
+    }
+
+    /// Publishes a message with this value of [`ATTRIBUTE`], and returns its id.
+    pub(super) async fn publish(&self, kind: &str) -> Result<String, Failed> {
+        let value = MessageAttributeValue::builder().data_type("String").string_value(kind).build();
+        let value = value.map_err(|error| Failed::Work(error.to_string()))?;
+        let message = json!({ "drill": self.names.id, "for": kind }).to_string();
+        let call = self.sns.publish().topic_arn(self.names.topic_arn()).message(message);
+        let answer = call.message_attributes(ATTRIBUTE, value).send().await;
+        let answer = answer.map_err(|error| failed("sns:Publish", &error))?;
+        Ok(answer.message_id().unwrap_or_default().to_owned())
+    }
+
+    /// Takes what lies in a queue. Returns the ids that SNS gave to the messages.
+    pub(super) async fn take(&self, name: &str) -> Result<Vec<String>, Failed> {
+        let mut ids = Vec::new();
+        let Some(url) = self.url(name).await? else { return Ok(ids) };
+        loop {
+            let most = i32::try_from(MAX_ENTRIES).unwrap_or(10);
+            let receive = self.sqs.receive_message().queue_url(&url).max_number_of_messages(most);
+            let answer = receive.wait_time_seconds(POLL).send().await;
+            let answer = answer.map_err(|error| failed("sqs:ReceiveMessage", &error))?;
+            let messages = answer.messages();
+            if messages.is_empty() {
+                return Ok(ids);
+            }
+            let mut entries = Vec::new();
+            for (number, message) in messages.iter().enumerate() {
+                let body: Value =
+                    serde_json::from_str(message.body().unwrap_or_default()).unwrap_or_default();
+                ids.push(body["MessageId"].as_str().unwrap_or("(no id of SNS)").to_owned());
+                let entry = DeleteMessageBatchRequestEntry::builder().id(number.to_string());
+                let entry = entry.receipt_handle(message.receipt_handle().unwrap_or_default()).build();
+                entries.push(entry.map_err(|error| Failed::Work(error.to_string()))?);
+            }
+            let delete = self.sqs.delete_message_batch().queue_url(&url).set_entries(Some(entries));
+            delete.send().await.map_err(|error| failed("sqs:DeleteMessage", &error))?;
+        }
+    }
+
+    /// Deletes a queue, and returns whether it was there.
+    pub(super) async fn delete_queue(&self, name: &str) -> Result<bool, Failed> {
+        let Some(url) = self.url(name).await? else { return Ok(false) };
+        match self.sqs.delete_queue().queue_url(url).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if is_gone(&error) => Ok(false),
+            Err(error) => Err(failed("sqs:DeleteQueue", &error)),
+        }
+    }
+
+    /// Deletes the topic. SNS says the same of one that was not there.
+    pub(super) async fn delete_topic(&self) -> Result<(), Failed> {
+        let delete = self.sns.delete_topic().topic_arn(self.names.topic_arn()).send().await;
+        delete.map(|_| ()).map_err(|error| failed("sns:DeleteTopic", &error))
+    }
+
+    /// Ends the subscriptions of the topic, and returns how many there were.
+    pub(super) async fn unsubscribe(&self) -> Result<u64, Failed> {
+        let topic = self.names.topic_arn();
+        let listed = match self.sns.list_subscriptions_by_topic().topic_arn(topic).send().await {
+            Ok(listed) => listed,
+            Err(error) if is_gone(&error) => return Ok(0),
+            Err(error) => return Err(failed("sns:ListSubscriptionsByTopic", &error)),
+        };
+        let mut number = 0;
+        for subscription in listed.subscriptions() {
+            let end =
+                self.sns.unsubscribe().subscription_arn(subscription.subscription_arn().unwrap_or_default());
+            end.send().await.map_err(|error| failed("sns:Unsubscribe", &error))?;
+            number += 1;
+        }
+        Ok(number)
+    }
+
+    /// Returns the URL of a queue; none where there is no such queue.
+    async fn url(&self, name: &str) -> Result<Option<String>, Failed> {
+        match self.sqs.get_queue_url().queue_name(name).send().await {
+            Ok(answer) => Ok(answer.queue_url().map(str::to_owned)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(failed("sqs:GetQueueUrl", &error)),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The steps of a drill, one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::log::Log;
+use super::report::Report;
+use super::scene::{ATTRIBUTE, Scene};
+use super::tool::Tool;
+use crate::archive::NO_SUCH_LETTER;
+use crate::args;
+use crate::console::Failed;
+use crate::text::{brief, count};
+
+/// How often something is looked for.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How long an interrupt can stay unnoticed.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How far back records are looked for while a drill runs. A whole archive would take long to list.
+pub(super) const LATELY: &str = "6h";
+
+/// How long the orders are in force, where nobody takes them back.
+const IN_FORCE: &str = "30m";
+
+/// The values of the attribute by which orders tell the messages apart.
+const RETRY: &str = "retry";
+const ARCHIVE: &str = "archive";
+
+/// Why a drill did not come to its end.
+pub(super) enum Halt {
+    Interrupted,
+    Failed(Failed),
+}
+
+/// A drill as far as it has come.
+pub(super) struct Story<'a> {
+    scene: &'a Scene,
+    tool: &'a Tool<'a>,
+    log: &'a Log,
+    args: &'a args::Drill,
+    has_requeue: bool,
+    stop: &'a AtomicBool,
+    /// Letters that may be in a queue of the function.
+    pub(super) on_the_way: u64,
+    /// Records in the archive.
+    pub(super) archived: u64,
+    /// How often a message came to a queue.
+    came: BTreeMap<(String, String), u64>,
+}
+
+impl<'a> Story<'a> {
+    pub(super) fn new(
+        scene: &'a Scene,
+        tool: &'a Tool<'a>,
+        log: &'a Log,
+        args: &'a args::Drill,
+        has_requeue: bool,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self { scene, tool, log, args, has_requeue, stop, on_the_way: 0, archived: 0, came: BTreeMap::new() }
+    }
+
+    /// Carries the steps out until one of them fails.
+    pub(super) async fn tell(&mut self, report: &mut Report<'_>) -> Result<(), Halt> {
+        let (broken, healthy) = (self.scene.names.broken(), self.scene.names.healthy());
+        let topic = self.scene.names.topic_arn();
+
+        report.begin("make", "a topic, two queues, two subscriptions".to_owned())?;
+        self.make(&[&broken, &healthy]).await?;
+        report.end(true, &topic)?;
+
+        report.begin("break", format!("the queue {broken} is deleted"))?;
+        self.goes_on()?;
+        self.scene.delete_queue(&broken).await?;
+        let deleted = Instant::now();
+        report.end(true, "it is")?;
+
+        report.begin(
+            "order",
+            "the function is to archive the one letter, and to retry the other at once".to_owned(),
+        )?;
+        let archive = self.order(&["archive", "--future"], ARCHIVE).await?;
+        let retry = self.order(&["retry"], RETRY).await?;
+        report.end(true, &format!("the orders {archive} and {retry} are given"))?;
+
+        report.begin(
+            "publish",
+            format!("two messages, {} after the deletion", brief(self.args.settle.into())),
+        )?;
+        let settle = Duration::from_secs(self.args.settle.into());
+        self.pause(settle.saturating_sub(deleted.elapsed())).await?;
+        let since = self.log.now();
+        self.on_the_way += 2;
+        let to_retry = self.scene.publish(RETRY).await?;
+        let to_archive = self.scene.publish(ARCHIVE).await?;
+        report.end(true, &format!("{to_retry} to be retried, {to_archive} to be archived"))?;
+
+        report.begin("healthy", format!("SNS delivers both to {healthy}"))?;
+        self.arrive(&healthy, &[&to_retry, &to_archive]).await?;
+        report.end(true, "both have come")?;
+
+        report.begin("retry", "SNS gives up; the function tries the first letter, and fails".to_owned())?;
+        let log = self.log;
+        let attempt = self.until("the log to tell of a failed attempt", async || {
+            log.failed_attempt(&to_retry, since).await
+        });
+        report.end(true, &attempt.await?)?;
+
+        report.begin("archive", "the second letter is archived, as ordered".to_owned())?;
+        let record =
+            self.until("the letter in the archive", async || record_of(self.tool, self.scene).await).await?;
+        (self.on_the_way, self.archived) = (self.on_the_way - 1, 1);
+        report.end(true, record["key"].as_str().unwrap_or_default())?;
+
+        report.begin(
+            "mend",
+            format!("the queue {broken} is made again, and the order to archive is taken back"),
+        )?;
+        self.until("SQS to let the queue be made again", async || {
+            Ok(self.scene.make_queue(&broken).await?.then_some(()))
+        })
+        .await?;
+        let release = ["release", &archive, "--yes", "--why", "the drill goes on"];
+        self.command(&release).await?;
+        report.end(true, "both are done")?;
+
+        report.begin("deliver", format!("an order to retry brings the first message to {broken}"))?;
+        let order = self.order(&["retry"], RETRY).await?;
+        self.arrive(&broken, &[&to_retry]).await?;
+        self.on_the_way -= 1;
+        report.end(true, &format!("it has come, after the order {order}"))?;
+
+        let mut expected = vec![(&healthy, &to_retry), (&healthy, &to_archive), (&broken, &to_retry)];
+        if self.has_requeue {
+            report.begin("replay", format!("a replay of the archived letter brings it to {broken}"))?;
+            let replay = self.replay(&topic).await?;
+            self.arrive(&broken, &[&to_archive]).await?;
+            self.on_the_way -= 1;
+            expected.push((&broken, &to_archive));
+            report.end(true, &format!("it has come, by the replay {replay}"))?;
+        }
+
+        report.begin(
+            "count",
+            format!("nothing more comes in {}, and each came once", brief(self.args.watch.into())),
+        )?;
+        self.watch(&[&broken, &healthy]).await?;
+        match self.differs(&expected) {
+            None => {
+                report.end(true, &format!("{} came, each once", count(expected.len() as u64, "message")))?;
+            }
+            Some(differs) => report.end(false, &differs)?,
+        }
+        Ok(())
+    }
+
+    async fn make(&self, queues: &[&str]) -> Result<(), Halt> {
+        self.goes_on()?;
+        self.scene.make_topic().await?;
+        for queue in queues {
+            if !self.scene.make_queue(queue).await? {
+                return Err(Failed::Work(format!("SQS still deletes the queue {queue}")).into());
+            }
+        }
+        for queue in queues {
+            self.scene.subscribe(queue).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives an order about the letters of this drill with one value of the attribute. Returns its id.
+    async fn order(&self, words: &[&str], kind: &str) -> Result<String, Halt> {
+        let pattern =
+            json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
+        let (pattern, why) = (pattern.to_string(), format!("drill {}", self.scene.names.id));
+        let options = ["--match", &pattern, "--for", IN_FORCE, "--why", &why, "--yes"];
+        let said = self.command(&[words, &options].concat()).await?;
+        let id = said.first().and_then(|said| said["order"]["id"].as_str());
+        id.map(str::to_owned).ok_or_else(|| Failed::Work("the order has no id".to_owned()).into())
+    }
+
+    /// Replays the letter that is archived. Where it was not sent, none is on its way.
+    async fn replay(&mut self, topic: &str) -> Result<String, Halt> {
+        let (why, queue) = (format!("drill {}", self.scene.names.id), self.scene.dead_letters.resource());
+        let pace = ["--new", "--workers", "1", "--ramp", "100", "--settle", "0"];
+        let which = ["replay", "--topic", topic, "--queue", queue, "--since", LATELY, "--why", &why];
+        self.goes_on()?;
+        self.on_the_way += 1;
+        let ended = self.tool.finish(&[&which[..], &pace].concat()).await;
+        if matches!(ended, Err(Failed::Stopped(_) | Failed::Denied(_) | Failed::Input(_))) {
+            // Nothing was sent.
+            self.on_the_way -= 1;
+        }
+        let (_, said, problems) = ended?;
+        let state = said.into_iter().next().unwrap_or_default();
+        if state["counts"]["sent"].as_u64() == Some(1) {
+            return Ok(state["id"].as_str().unwrap_or("?").to_owned());
+        }
+        self.on_the_way -= 1;
+        self.goes_on()?;
+        let because = state["because"].as_str().unwrap_or(problems.trim());
+        Err(Failed::Work(format!("the replay sent no letter: {because}")).into())
+    }
+
+    /// Runs a command of the tool.
+    async fn command(&self, words: &[&str]) -> Result<Vec<Value>, Halt> {
+        self.goes_on()?;
+        let said = self.tool.run(words).await;
+        self.goes_on()?;
+        Ok(said?)
+    }
+
+    /// Waits until these messages have come to a queue.
+    async fn arrive(&mut self, queue: &str, ids: &[&str]) -> Result<(), Halt> {
+        let (scene, args, stop) = (self.scene, self.args, self.stop);
+        let came = &mut self.came;
+        let what = format!("{} in {queue}", count(ids.len() as u64, "message"));
+        until(args.within, stop, &what, async || {
+            take(scene, queue, came).await?;
+            let has = |id: &&str| came.contains_key(&(queue.to_owned(), (*id).to_owned()));
+            Ok(ids.iter().all(has).then_some(()))
+        })
+        .await
+    }
+
+    /// Takes what still comes to these queues for a while.
+    async fn watch(&mut self, queues: &[&str]) -> Result<(), Halt> {
+        let end = Instant::now() + Duration::from_secs(self.args.watch.into());
+        loop {
+            for queue in queues {
+                take(self.scene, queue, &mut self.came).await?;
+            }
+            if Instant::now() >= end {
+                return Ok(());
+            }
+            self.pause(EVERY.min(end - Instant::now())).await?;
+        }
+    }
+
+    /// Says what came otherwise than once each; none where all is as expected.
+    fn differs(&self, expected: &[(&String, &String)]) -> Option<String> {
+        let is_expected = |queue: &String, id: &String| expected.contains(&(queue, id));
+        let more = self.came.iter().filter(|((queue, id), times)| **times != 1 || !is_expected(queue, id));
+        let more =
+            more.map(|((queue, id), times)| format!("{id} came {} to {queue}", self::count(*times, "time")));
+        let missing =
+            expected.iter().filter(|(queue, id)| !self.came.contains_key(&((*queue).clone(), (*id).clone())));
+        let missing = missing.map(|(queue, id)| format!("{id} did not come to {queue}"));
+        let differs: Vec<_> = more.chain(missing).collect();
+        (!differs.is_empty()).then(|| differs.join("; "))
+    }
+
+    fn goes_on(&self) -> Result<(), Halt> {
+        if self.stop.load(Ordering::Relaxed) { Err(Halt::Interrupted) } else { Ok(()) }
+    }
+
+    async fn pause(&self, time: Duration) -> Result<(), Halt> {
+        pause(time, self.stop).await
+    }
+
+    async fn until<T>(
+        &self,
+        what: &str,
+        check: impl AsyncFnMut() -> Result<Option<T>, Failed>,
+    ) -> Result<T, Halt> {
+        until(self.args.within, self.stop, what, check).await
+    }
+}
+
+/// Returns the record of the drill's letter in the archive; none where there is none yet.
+async fn record_of(tool: &Tool<'_>, scene: &Scene) -> Result<Option<Value>, Failed> {
+    Ok(records(tool, scene, LATELY).await?.into_iter().next())
+}
+
+/// Returns the records of the drill's topic that were archived since then.
+pub(super) async fn records(tool: &Tool<'_>, scene: &Scene, since: &str) -> Result<Vec<Value>, Failed> {
+    let (topic, queue) = (scene.names.topic_arn(), scene.dead_letters.resource());
+    match tool.run(&["archive", "show", "--topic", &topic, "--queue", queue, "--since", since]).await {
+        Err(Failed::Work(said)) if said == NO_SUCH_LETTER => Ok(Vec::new()),
+        said => said,
+    }
+}
+
+async fn take(scene: &Scene, queue: &str, came: &mut BTreeMap<(String, String), u64>) -> Result<(), Failed> {
+    for id in scene.take(queue).await? {
+        *came.entry((queue.to_owned(), id)).or_default() += 1;
+    }
+    Ok(())
+}
+
+/// Looks for something, for so many seconds.
+pub(super) async fn until<T>(
+    within: u64,
+    stop: &AtomicBool,
+    what: &str,
+    mut check: impl AsyncFnMut() -> Result<Option<T>, Failed>,
+) -> Result<T, Halt> {
+    let end = Instant::now() + Duration::from_secs(within);
+    loop {
+        if let Some(found) = check().await? {
+            return Ok(found);
+        }
+        if Instant::now() >= end {
+            let waited = brief(within);
+            return Err(
+                Failed::Work(format!("waited {waited} for {what}; redrivectl doctor may tell why")).into()
+            );
+        }
+        pause(EVERY, stop).await?;
+    }
+}
+
+async fn pause(time: Duration, stop: &AtomicBool) -> Result<(), Halt> {
+    let end = Instant::now() + time;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Halt::Interrupted);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        sleep(left.min(LOOK)).await;
+    }
+}
+
+impl From<Failed> for Halt {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Stopped(_) => Self::Interrupted,
+            failed => Self::Failed(failed),
+        }
+    }
+}
+
+impl From<std::io::Error> for Halt {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}

@@ -1,0 +1,384 @@
+//! `drill`: all that it makes has names of its own, and whatever fails, it is taken away again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::desk::{self, Asked};
+use super::stack::formation_with;
+use super::{Ran, World, records, redrivectl_in};
+use support::{Account, DLQ, Post, REQUEUE};
+
+const OUTPUTS: [(&str, &str); 5] = [
+    ("ArchiveLocation", "s3://graveyard/dead-letters"),
+    ("ControlLocation", "s3://graveyard/dead-letters-control"),
+    ("DeadLetterQueueArn", DLQ),
+    ("LogGroupName", "/sns-redrive/orders"),
+    ("RequeueArn", REQUEUE),
+];
+const DRILLS: &str =
+    "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>";
+const QUEUES: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/";
+const SNS: &str = "arn:aws:sns:eu-central-1:123456789012:";
+const ORDERS: &str = "graveyard/dead-letters-control/orders.json";
+
+/// A letter that the function has not settled yet: the id of SNS's message, its attribute, and whether it is replayed.
+#[derive(Clone)]
+struct Letter {
+    id: String,
+    kind: String,
+}
+
+/// What is made before the account, and a function that goes by the orders.
+#[derive(Default)]
+struct Place {
+    /// Messages by queue.
+    queues: BTreeMap<String, Vec<String>>,
+    topics: BTreeSet<String>,
+    /// Endpoints by subscription.
+    subscriptions: BTreeMap<String, String>,
+    letters: Vec<Letter>,
+    replayed: Option<Letter>,
+    log: Vec<String>,
+    /// Everything that was ever made.
+    made: Vec<String>,
+    calls: usize,
+}
+
+/// What goes wrong at one call.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    Fails(usize),
+    Interrupted(usize),
+}
+
+#[derive(Clone)]
+struct Drill {
+    cloud: Account,
+    place: Arc<Mutex<Place>>,
+    parameters: &'static str,
+    policy: String,
+}
+
+impl Drill {
+    fn new() -> Self {
+        let cloud = Account::new();
+        for queue in ["orders-requeue", "orders-dlq"] {
+            cloud.drained(queue);
+        }
+        let lets_in = json!({ "Statement": [
+            { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
+              "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": format!("{SNS}orders-drill-*") } } },
+        ] });
+        Self { cloud, place: Arc::default(), parameters: DRILLS, policy: lets_in.to_string() }
+    }
+
+    async fn run(&self, trouble: Trouble, args: &[&str]) -> Ran {
+        self.place.lock().unwrap().calls = 0;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let (this, flag) = (self.clone(), Arc::clone(&interrupted));
+        let config = desk::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
+        let world = World { config: Some(config), interrupted, ticks: true, ..World::default() };
+        let drill = ["drill", "--stack", "orders", "--settle", "1", "--within", "300", "--watch", "1"];
+        redrivectl_in(world, &[&drill, args].concat()).await
+    }
+
+    fn answer(&self, trouble: Trouble, interrupted: &AtomicBool, asked: &Asked<'_>) -> Option<(u16, String)> {
+        let mut place = self.place.lock().unwrap();
+        place.calls += 1;
+        if trouble == Trouble::Interrupted(place.calls) {
+            interrupted.store(true, Ordering::Relaxed);
+        }
+        self.function(&mut place);
+        if trouble == Trouble::Fails(place.calls) {
+            let json = json!({ "__type": "InternalFailure", "message": "broken" }).to_string();
+            let xml = "<ErrorResponse><Error><Code>InternalFailure</Code></Error></ErrorResponse>".to_owned();
+            return Some((500, if asked.target.is_empty() { xml } else { json }));
+        }
+        if asked.is_of("sns") {
+            return Some(place.sns(asked));
+        }
+        if asked.is_of("sqs") || asked.is_of("logs") {
+            let body = serde_json::from_str(asked.body).unwrap();
+            return place.json(asked.target.rsplit('.').next().unwrap(), &body, &self.policy);
+        }
+        formation_with(asked, &OUTPUTS, self.parameters).or_else(|| self.versions(asked))
+    }
+
+    /// Does with letters what the orders say.
+    fn function(&self, place: &mut Place) {
+        let objects = self.cloud.objects();
+        let document: Value =
+            objects.get(ORDERS).map(|it| serde_json::from_str(it).unwrap()).unwrap_or_default();
+        let orders = document["orders"].as_array().cloned().unwrap_or_default();
+        if !self.cloud.messages("orders-requeue").is_empty() {
+            let replayed = place.replayed.take();
+            place.letters.extend(replayed);
+        }
+        for letter in std::mem::take(&mut place.letters) {
+            let is_meant = |order: &&Value| {
+                let kinds = &order["match"]["messageAttributes"]["drill"];
+                kinds.is_null() || kinds[0] == letter.kind.as_str()
+            };
+            let order = orders.iter().find(is_meant).map(|order| order["do"].as_str().unwrap());
+            let broken = place.queues.iter_mut().find(|(name, _)| name.ends_with("-broken"));
+            match (order, broken) {
+                (Some("archive"), _) => {
+                    self.archive(&letter, place.topics.first().unwrap());
+                    place.replayed = Some(letter);
+                }
+                (_, Some((_, inbox))) => inbox.push(letter.id),
+                (_, None) => {
+                    let line = json!({ "outcome": "deferred", "retry.number": 1, "retry.of": 12, "retry.phase": "immediate",
+                                       "error.code": "QueueDoesNotExist", "letter.id": letter.id, "due": "soon" });
+                    place.log.push(line.to_string());
+                    place.letters.push(letter);
+                }
+            }
+        }
+    }
+
+    fn archive(&self, letter: &Letter, topic: &str) {
+        let mut record = records::record(&support::letter(&Post::envelope("1")));
+        record.topic_arn = Some(topic.parse().unwrap());
+        "ordered".clone_into(&mut record.reason);
+        record.letter_id.clone_from(&letter.id);
+        record.message.message_id.clone_from(&letter.id);
+        "2026-11-01T11:30:00Z".clone_into(&mut record.archived_at);
+        let key = format!("20261101T113000.000Z-{}.2-n1-r0.jsonl", letter.id);
+        let key = format!("graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/{key}");
+        self.cloud.put_at(&key, &record.to_line().unwrap(), "2026-11-01T11:30:00.000Z");
+    }
+
+    /// The versions of an object, and the end of one.
+    fn versions(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
+        let (path, query) =
+            asked.uri.strip_prefix("https://graveyard.s3.")?.split_once('/')?.1.split_once('?')?;
+        if asked.method == "DELETE" {
+            let key = path.replace("%3D", "=");
+            self.cloud.aws.act("test", |it, _| it.s3.remove(("graveyard", &key)));
+            return Some((204, String::new()));
+        }
+        let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix="));
+        query.starts_with("versions").then_some(())?;
+        let prefix = prefix.unwrap().replace("%2F", "/").replace("%3D", "=");
+        let objects = self.cloud.objects();
+        let of = objects.keys().filter_map(|place| place.strip_prefix("graveyard/"));
+        let version = |key| format!("<Version><Key>{key}</Key><VersionId>1</VersionId></Version>");
+        let versions: String = of.filter(|key| key.starts_with(&prefix)).map(version).collect();
+        Some((200, format!("<ListVersionsResult>{versions}</ListVersionsResult>")))
+    }
+
+    /// Everything that is there of a drill.
+    fn left(&self) -> Vec<String> {
+        let place = self.place.lock().unwrap();
+        let mut left: Vec<String> = place.queues.keys().chain(&place.topics).cloned().collect();
+        left.extend(place.subscriptions.keys().cloned());
+        for (key, object) in self.cloud.objects() {
+            let none = json!({ "version": 1, "orders": [] });
+            let is_none = key == ORDERS && serde_json::from_str::<Value>(&object).unwrap() == none;
+            // What a replay keeps stays, so that no letter is replayed twice.
+            if !(is_none || key.contains("-control/replays/")) {
+                left.push(key);
+            }
+        }
+        left
+    }
+}
+
+impl Place {
+    fn sns(&mut self, asked: &Asked<'_>) -> (u16, String) {
+        let field = |name| asked.field(name).unwrap_or_default().replace("%3A", ":");
+        let topic = field("TopicArn");
+        let action = field("Action");
+        let result = match action.as_str() {
+            "CreateTopic" => {
+                assert_eq!(
+                    (field("Tags.member.1.Key").as_str(), field("Tags.member.1.Value").as_str()),
+                    ("sns-redrive-drill", "orders")
+                );
+                let arn = format!("{SNS}{}", field("Name"));
+                self.topics.insert(arn.clone());
+                self.made.push(field("Name"));
+                format!("<TopicArn>{arn}</TopicArn>")
+            }
+            "Subscribe" => {
+                let (arn, endpoint) = (format!("{topic}:{}", self.subscriptions.len()), field("Endpoint"));
+                self.made.push(endpoint.rsplit(':').next().unwrap().to_owned());
+                self.subscriptions.insert(arn.clone(), endpoint);
+                format!("<SubscriptionArn>{arn}</SubscriptionArn>")
+            }
+            "Publish" => {
+                let kind = field("MessageAttributes.entry.1.Value.StringValue");
+                let id = format!("message-to-{kind}");
+                let healthy = self.queues.iter_mut().find(|(name, _)| name.ends_with("-healthy")).unwrap();
+                healthy.1.push(id.clone());
+                self.letters.push(Letter { id: id.clone(), kind });
+                format!("<MessageId>{id}</MessageId>")
+            }
+            "ListSubscriptionsByTopic" => {
+                let member =
+                    |arn: &String| format!("<member><SubscriptionArn>{arn}</SubscriptionArn></member>");
+                let members: String = self.subscriptions.keys().map(member).collect();
+                format!("<Subscriptions>{members}</Subscriptions>")
+            }
+            "Unsubscribe" => {
+                self.subscriptions.remove(&field("SubscriptionArn"));
+                String::new()
+            }
+            "DeleteTopic" => {
+                self.topics.remove(&topic);
+                String::new()
+            }
+            "ListTopics" => {
+                let other = format!("{SNS}orders");
+                let topics = self.topics.iter().chain([&other]);
+                let member = |arn: &String| format!("<member><TopicArn>{arn}</TopicArn></member>");
+                let topics: String = topics.map(member).collect();
+                format!("<Topics>{topics}</Topics>")
+            }
+            "ListTagsForResource" => {
+                "<Tags><member><Key>sns-redrive-drill</Key><Value>orders</Value></member></Tags>".to_owned()
+            }
+            action => panic!("{action}"),
+        };
+        (200, format!("<{action}Response><{action}Result>{result}</{action}Result></{action}Response>"))
+    }
+
+    /// The answer of SQS about the drill's queues, and of the log; other queues are the account's.
+    fn json(&mut self, operation: &str, body: &Value, policy: &str) -> Option<(u16, String)> {
+        let name = match body["QueueUrl"].as_str() {
+            Some(url) => url.rsplit('/').next().unwrap(),
+            None => body["QueueName"].as_str().unwrap_or_default(),
+        };
+        let gone = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "none" }).to_string();
+        let is_drills = name.contains("-drill-");
+        let answer = match operation {
+            "GetQueueUrl" if is_drills && !self.queues.contains_key(name) => return Some((400, gone)),
+            "GetQueueUrl" => json!({ "QueueUrl": format!("{QUEUES}{name}") }),
+            "GetQueueAttributes" if body["AttributeNames"][0] == "Policy" => {
+                json!({ "Attributes": { "Policy": policy } })
+            }
+            "CreateQueue" => {
+                assert_eq!(body["tags"]["sns-redrive-drill"], "orders");
+                self.made.push(name.to_owned());
+                self.queues.entry(name.to_owned()).or_default();
+                json!({ "QueueUrl": format!("{QUEUES}{name}") })
+            }
+            "ReceiveMessage" => {
+                let bodies = std::mem::take(self.queues.get_mut(name).unwrap());
+                let message = |id| json!({ "Body": json!({ "MessageId": id }).to_string(), "ReceiptHandle": id, "MessageId": id });
+                json!({ "Messages": bodies.into_iter().map(message).collect::<Vec<_>>() })
+            }
+            "DeleteMessageBatch" => json!({ "Successful": [], "Failed": [] }),
+            "DeleteQueue" => {
+                assert!(self.queues.remove(name).is_some());
+                json!({})
+            }
+            "ListQueues" => {
+                let urls = self.queues.keys().map(|name| format!("{QUEUES}{name}"));
+                json!({ "QueueUrls": urls.collect::<Vec<_>>() })
+            }
+            "ListQueueTags" if is_drills => json!({ "Tags": { "sns-redrive-drill": "orders" } }),
+            "FilterLogEvents" => {
+                let id = body["filterPattern"].as_str().unwrap().trim_matches('"');
+                let lines = self.log.iter().filter(|line| line.contains(id));
+                json!({ "events": lines.map(|line| json!({ "message": line })).collect::<Vec<_>>() })
+            }
+            _ => return None,
+        };
+        Some((200, answer.to_string()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_shows_its_steps_and_leaves_nothing() {
+    let drill = Drill::new();
+    let ran = drill.run(Trouble::None, &["--yes", "--json"]).await;
+    let said = ran.json();
+    assert_eq!((&said["ok"], &said["left"]), (&json!(true), &json!([])), "{said}");
+    let steps: Vec<_> =
+        said["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    let all = [
+        "make", "break", "order", "publish", "healthy", "retry", "archive", "mend", "deliver", "replay",
+        "count",
+    ];
+    assert_eq!(steps, all);
+    assert_eq!(drill.left(), Vec::<String>::new());
+    let made = drill.place.lock().unwrap().made.clone();
+    assert_eq!(made.len(), 6, "a topic, two queues, two subscriptions, and a queue once more: {made:?}");
+    assert!(made.iter().all(|name| name.starts_with("orders-drill-")), "{made:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_call_fails_nothing_is_left_in_the_end() {
+    let calls = {
+        let drill = Drill::new();
+        assert_eq!(drill.run(Trouble::None, &["--yes"]).await.code, 0);
+        let place = drill.place.lock().unwrap();
+        place.calls
+    };
+    assert!(calls > 50, "{calls}");
+    // One in three, for the time that all would take.
+    for number in (3..=calls).step_by(3) {
+        let drill = Drill::new();
+        let ran = drill.run(Trouble::Fails(number), &["--yes"]).await;
+        // Of who asks and what is waking the tool can do without an answer.
+        assert!(ran.code <= 1, "call {number}: {ran:?}");
+        if ran.out.contains("something is left of it") {
+            assert!(ran.code == 1 && ran.out.contains("--clean"), "call {number}: {ran:?}");
+            let cleaned = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+            assert_eq!(cleaned.code, 0, "call {number}: {ran:?} {cleaned:?}");
+        }
+        assert_eq!(drill.left(), Vec::<String>::new(), "call {number}: {ran:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whenever_somebody_interrupts_nothing_is_left() {
+    let mut stopped = 0;
+    for number in (4..).step_by(3) {
+        let drill = Drill::new();
+        let ran = drill.run(Trouble::Interrupted(number), &["--yes"]).await;
+        assert_eq!(drill.left(), Vec::<String>::new(), "call {number}: {ran:?}");
+        if ran.code == 0 {
+            break;
+        }
+        assert_eq!(ran.code, 4, "call {number}: {ran:?}");
+        stopped += 1;
+    }
+    assert!(stopped > 10, "{stopped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_found_again() {
+    let drill = Drill::new();
+    let ran = drill.run(Trouble::None, &["--yes", "--keep"]).await;
+    assert!(ran.code == 0 && ran.out.contains("redrivectl drill --clean --stack orders"), "{ran:?}");
+    assert!(!drill.left().is_empty());
+    let asked = drill.run(Trouble::None, &["--clean"]).await;
+    assert_eq!(asked.code, 2, "{asked:?}");
+    assert!(!drill.left().is_empty());
+    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    assert_eq!(drill.left(), Vec::<String>::new());
+    let nothing = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    assert_eq!(nothing, "No drill of orders has left anything.\n");
+}
+
+#[tokio::test]
+async fn nothing_is_made_where_a_drill_is_not_permitted() {
+    let refused = async |drill: Drill, args: &[&str], words: &str| {
+        let ran = drill.run(Trouble::None, args).await;
+        assert!(ran.code == 2 && ran.err.contains(words), "{ran:?}");
+        assert_eq!(drill.place.lock().unwrap().made, Vec::<String>::new());
+    };
+    refused(Drill { parameters: "", ..Drill::new() }, &["--yes"], "deploy it with the parameter Drill=true")
+        .await;
+    let closed = Drill { policy: json!({ "Statement": [] }).to_string(), ..Drill::new() };
+    let statement = format!("\"aws:SourceArn\": \"{SNS}orders-drill-*\"");
+    refused(closed, &["--yes"], &statement).await;
+    refused(Drill::new(), &[], "give --yes").await;
+}
