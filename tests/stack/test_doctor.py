@@ -77,7 +77,18 @@ def test_doctor_finds_what_was_changed_by_hand(world):
     sqs.set_queue_attributes(QueueUrl=deployment.queue_url, Attributes={"VisibilityTimeout": "1", "Policy": ""})
     functions.put_function_recursion_config(FunctionName=name, RecursiveLoop="Terminate")
     world.subscribe("audit", topic, deployment.queue_arn)
+    # As a change of the parameter Requeue leaves it.
+    old = sqs.create_queue(QueueName=f"{deployment.name}-RequeueQueue-OLD")["QueueUrl"]
+    sqs.send_message(QueueUrl=old, MessageBody="a letter")
     code, found = examined(deployment, keys)
     new = {check for severity, check in set(found) - set(findings) if severity == "error"}
     assert code == 1
-    assert new == {"mapping-partial-answers", "queue-visibility", "queue-policy", "function-recursion", "grant"}, found
+    assert new == {
+        "mapping-partial-answers",
+        "queue-visibility",
+        "queue-policy",
+        "queue-left-behind",
+        "function-recursion",
+        "grant",
+    }, found
+    assert "about 1 letter," in found["error", "queue-left-behind"]
