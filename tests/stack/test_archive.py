@@ -73,7 +73,7 @@ def test_metrics_count_what_was_archived(world):
         ("Redrive/Test", [["Queue"]]),
         ("Redrive/Test", [["FunctionName"]]),
     ]
-    assert directives[1]["Metrics"] == [{"Name": "LettersNowhereToGo", "Unit": "Count"}]
+    assert [metric["Name"] for metric in directives[1]["Metrics"]] == ["LettersArrived", "LettersNowhereToGo"]
     assert line["FunctionName"] == deployment.outputs["FunctionName"]
     assert line["Queue"] == deployment.queue_arn.rsplit(":", 1)[1]
     counts = {name: line[name] for name in ("LettersReceived", "LettersArchived", "ArchivedUnrecognised")}
