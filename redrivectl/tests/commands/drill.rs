@@ -284,8 +284,11 @@ impl Place {
             }
             "ListQueueTags" if is_drills => json!({ "Tags": { "sns-redrive-drill": "orders" } }),
             "FilterLogEvents" => {
-                let id = body["filterPattern"].as_str().unwrap().trim_matches('"');
-                let lines = self.log.iter().filter(|line| line.contains(id));
+                assert!(body["filterPattern"].as_str().unwrap().starts_with('"'));
+                // Not every cloud goes by the filter.
+                let other =
+                    json!({ "outcome": "archived", "letter.id": "another", "rule": "never" }).to_string();
+                let lines = [&other].into_iter().chain(&self.log);
                 json!({ "events": lines.map(|line| json!({ "message": line })).collect::<Vec<_>>() })
             }
             _ => return None,
