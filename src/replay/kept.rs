@@ -120,20 +120,24 @@ impl Replays {
     ///
     /// [`ReplayError`].
     pub async fn stop(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
-        let state = self.found(id).await?.document;
         let key = stop_key(id);
-        let stop = Stop {
-            version: Stop::VERSION,
-            by: self.by.clone(),
-            why: why.map(str::to_owned),
-            began: state.taken_up,
-        };
+        let mut state = self.found(id).await?.document;
         for _ in 0..TRIES {
+            let stop = Stop {
+                version: Stop::VERSION,
+                by: self.by.clone(),
+                why: why.map(str::to_owned),
+                began: state.taken_up,
+            };
             let there = self.store.read::<Stop>(&key).await?;
             let etag = there.map(|found| found.etag);
-            if self.store.write(&key, &stop, Condition::of(etag.as_deref())).await?.is_some() {
+            let written = self.store.write(&key, &stop, Condition::of(etag.as_deref())).await?;
+            // Whoever takes it up meanwhile would take the wish for one of before.
+            let now = self.found(id).await?.document;
+            if written.is_some() && now.taken_up == state.taken_up {
                 return Ok(state);
             }
+            state = now;
         }
         Err(ReplayError::Busy(id.to_owned()))
     }

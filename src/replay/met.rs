@@ -33,15 +33,15 @@ impl Met {
         Self { most: REMEMBERED / workers.max(1), ..Self::default() }
     }
 
-    /// Whether it would forget letters if it were given more.
-    pub(super) fn is_full(&self) -> bool {
-        self.new.len() >= self.most
+    /// How many letters are remembered at least.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 
     /// Adds letters of a unit.
     pub(super) fn add(&mut self, unit: usize, sent: bool, letters: impl IntoIterator<Item = Identity>) {
         for letter in letters {
-            if self.is_full() {
+            if self.new.len() >= self.most {
                 self.old = std::mem::take(&mut self.new);
             }
             let place = self.new.entry(letter).or_insert(Place { unit, sent });

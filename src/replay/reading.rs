@@ -158,11 +158,17 @@ impl Bench<'_> {
         };
         let mut ledgers = stream::iter(keys).map(read).buffered(AT_ONCE);
         let mut met = Met::new(self.replay.workers);
-        while !met.is_full()
+        let (mut nearest, mut letters) = (Vec::new(), 0);
+        while letters < met.most()
             && let Some((number, found)) = ledgers.try_next().await?
         {
             let sent = found.iter().flat_map(|found| found.document.sent(self.own_only()));
-            met.add(number, true, sent.copied());
+            nearest.push((number, sent.copied().collect::<Vec<_>>()));
+            letters += nearest.last().map_or(0, |(_, sent)| sent.len());
+        }
+        // What comes last is remembered longest.
+        for (number, sent) in nearest.into_iter().rev() {
+            met.add(number, true, sent);
         }
         Ok(met)
     }
