@@ -286,7 +286,7 @@ fn small_and_large(large: usize) -> World {
 #[tokio::test(start_paused = true)]
 async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it() {
     for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "orders-dlq" })] {
-        let world = small_and_large(30);
+        let world = World { workers: 1, ..small_and_large(30) };
         let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
         let request = json!({ "select": select, "ramp": [100], "rate": 100, "settleSeconds": 5 });
         let state = machine.begin(request).await.unwrap();
