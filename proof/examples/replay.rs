@@ -161,17 +161,52 @@ fn plan(function: &Path) -> String {
     let replay = &turn["replay"];
     assert_eq!((&replay["letters"], &turn["next"]), (&json!(PLANNED), &json!("send")));
     let lane = lanes(&aws, turn["key"].as_str().unwrap()).remove(0);
+    fill(&aws, replay["id"].as_str().unwrap());
     let began = Instant::now();
-    call(&mut of_lane, &json!({ "lane": lane }));
+    let sent = call(&mut of_lane, &json!({ "lane": lane }))["sent"].as_u64().unwrap();
     let took_lane = began.elapsed().as_secs_f64();
+    assert!(sent > 10_000, "{sent} letters");
     let memory = |sandbox: &Sandbox| sandbox.memory("VmHWM").unwrap() / 1024 / 1024;
     format!(
-        "\nThe plan of {PLANNED} letters in {PLANNED_OBJECTS} objects, {} units: the first turn {took:.1} s and {} MB, a lane \
-         of it whose objects are empty {took_lane:.1} s and {} MB.\n",
+        "\nThe plan of {PLANNED} letters in {PLANNED_OBJECTS} objects, {} units: the first turn {took:.1} s and {} MB; the first \
+         lane of its first step, with {sent} letters of 2 KB, {took_lane:.1} s and {} MB.\n",
         replay["units"],
         memory(&of_turn),
         memory(&of_lane)
     )
+}
+
+/// Puts letters into the first hour's objects of the first step of a replay.
+fn fill(aws: &Aws, id: &str) {
+    aws.act("bench", |it, cx| {
+        let objects = it.s3.objects(BUCKET).unwrap();
+        let units = &objects[&format!("dead-letters-control/replays/{id}/units.jsonl")].bytes;
+        let units: Vec<Value> =
+            units.split(|byte| *byte == b'\n').map_while(|it| serde_json::from_slice(it).ok()).collect();
+        let of_step = &units[..PLANNED / 100 / 1000];
+        let of_hour = of_step.iter().filter(|unit| unit["hour"] == of_step[0]["hour"]);
+        let is_of = |unit: &Value, name: &str| {
+            unit["first"].as_str().is_none_or(|first| name >= first)
+                && unit["before"].as_str().is_none_or(|before| name < before)
+        };
+        let of_hour: Vec<_> = of_hour.collect();
+        let hour = of_step[0]["hour"].as_str().unwrap();
+        let keys: Vec<_> = objects
+            .keys()
+            .filter(|key| {
+                let name = key.rsplit('/').next().unwrap();
+                name.starts_with(hour) && of_hour.iter().any(|unit| is_of(unit, name))
+            })
+            .cloned()
+            .collect();
+        let at = Timestamp::from_millisecond(cx.now).unwrap();
+        for (object, key) in keys.iter().enumerate() {
+            let first = object * (PLANNED / PLANNED_OBJECTS);
+            let text: String =
+                (0..PLANNED / PLANNED_OBJECTS).map(|number| line(first + number, at, BYTES)).collect();
+            it.s3.place((BUCKET, key), text.as_bytes(), cx.now - 3_600_000);
+        }
+    });
 }
 
 /// A replay by a state machine, each of whose lanes has a process of the replay function.
