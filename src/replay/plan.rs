@@ -122,11 +122,12 @@ impl<'r> Planner<'r> {
         if let Some(units) = self.range(&whole, Most::Few).await? {
             return Ok(units);
         }
-        let hours = hours_of(&day);
-        let hours = stream::iter(&hours).map(|hour| self.range(hour, Most::Named)).buffered(hours.len());
-        let hours: Option<Vec<_>> = hours.try_collect::<Vec<_>>().await?.into_iter().collect();
-        if let Some(hours) = hours {
-            return Ok(hours.into_iter().flatten().collect());
+        let asked = parts_of(&day).into_iter().filter(|(hour, _)| self.is_asked(hour));
+        let parts: Vec<_> = asked.map(|(_, keys)| keys).collect();
+        let listed = stream::iter(&parts).map(|part| self.range(part, Most::Named)).buffered(AT_ONCE);
+        let units: Option<Vec<_>> = listed.try_collect::<Vec<_>>().await?.into_iter().collect();
+        if let Some(units) = units {
+            return Ok(units.into_iter().flatten().collect());
         }
         // Objects without a time in their names make one unit after the other, wherever in the day they stand.
         Ok(self.range(&whole, Most::All).await?.unwrap_or_default())
@@ -145,12 +146,16 @@ impl<'r> Planner<'r> {
         Err(ReplayError::Busy("another replay".to_owned()))
     }
 
+    /// Whether an hour may hold letters of the selection's time. A day of names without a time may hold those of any of its hours.
+    fn is_asked(&self, hour: &str) -> bool {
+        let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
+        let (from, until) = (self.selection.from.map(name_of), self.selection.until().map(name_of));
+        from.is_none_or(|from| is_day(hour) || hour >= &*from) && until.is_none_or(|until| hour <= &*until)
+    }
+
     async fn range_once(&self, (first, before): &Keys, most: Most) -> Result<Listed, ReplayError> {
         let mut listing = self.replay.listing(first, Some(before));
         let (mut open, mut units, mut objects) = (Vec::<Open>::new(), Vec::new(), 0);
-        let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
-        let from = self.selection.from.map(name_of);
-        let until = self.selection.until().map(name_of);
         while let Some(object) = listing.next().await {
             let object = object.map_err(ReplayError::unlisted)?;
             if self.control.stop() {
@@ -158,18 +163,16 @@ impl<'r> Planner<'r> {
             }
             objects += 1;
             let (queue, hour) = (object.queue(), object.hour());
-            // A day of names without a time may hold letters of any hour.
-            let is_of_any = hour.len() == 8;
+            let is_of_any = is_day(&hour);
             if (most == Most::Few && objects > FEW) || (most == Most::Named && is_of_any) {
                 return Ok(Listed::More);
             }
-            let is_before = from.as_ref().is_some_and(|from| hour < *from && !is_of_any);
-            if is_before || until.as_ref().is_some_and(|until| hour > *until) {
+            if !self.is_asked(&hour) {
                 continue;
             }
             if !open.iter().any(|open| open.hour == hour) {
                 // Names without a time may stand between those of the hours.
-                let is_over = |open: &mut Open| !is_of_any && open.hour.len() > 8;
+                let is_over = |open: &mut Open| !is_of_any && !is_day(&open.hour);
                 for over in open.extract_if(.., is_over).collect::<Vec<_>>() {
                     let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
                     units.extend(of_hour);
@@ -219,13 +222,21 @@ fn up_to_the_end(beginning: &str) -> Keys {
     (beginning.to_owned(), format!("{beginning}\u{10ffff}"))
 }
 
-/// The keys of a day, by its folder, in 24 parts: those of an hour each, and what stands before or behind.
-fn hours_of(day: &str) -> Vec<Keys> {
+/// Whether an hour is a whole day, of objects without a time in their names.
+fn is_day(hour: &str) -> bool {
+    hour.len() == 8
+}
+
+/// The keys of a day, by its folder, in parts: each hour, and as the whole day what stands before and behind.
+fn parts_of(day: &str) -> Vec<(String, Keys)> {
     let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
-    let (first, before) = up_to_the_end(day);
-    let parts: Vec<_> = (1..24).map(|hour| format!("{day}{date}T{hour:02}")).collect();
-    let firsts = [first].into_iter().chain(parts.clone());
-    firsts.zip(parts.into_iter().chain([before])).collect()
+    let (first, end) = up_to_the_end(day);
+    // 24 is the first name that is of none.
+    let hours: Vec<_> = (0..=24).map(|hour| format!("{date}T{hour:02}")).collect();
+    let keys = || hours.iter().map(|hour| format!("{day}{hour}"));
+    let bounds: Vec<_> = [first].into_iter().chain(keys()).chain([end]).collect();
+    let of = [&date].into_iter().chain(&hours[..24]).chain([&date]).cloned();
+    of.zip(bounds.windows(2).map(|two| (two[0].clone(), two[1].clone()))).collect()
 }
 
 impl Open {
@@ -248,12 +259,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hours_of_a_day_take_every_key_of_it_once() {
-        let hours = hours_of("a/queue=orders/date=2026-11-01/");
-        assert_eq!(hours.len(), 24);
-        assert_eq!(hours[0].0, "a/queue=orders/date=2026-11-01/");
-        assert_eq!(hours[7].0, "a/queue=orders/date=2026-11-01/20261101T07");
-        assert!(hours.windows(2).all(|two| two[0].1 == two[1].0));
-        assert_eq!(hours[23].1, "a/queue=orders/date=2026-11-01/\u{10ffff}");
+    fn the_parts_of_a_day_take_every_key_of_it_once() {
+        let (hours, keys): (Vec<_>, Vec<_>) = parts_of("a/queue=orders/date=2026-11-01/").into_iter().unzip();
+        assert_eq!((hours.len(), &*hours[0], &*hours[25]), (26, "20261101", "20261101"));
+        assert_eq!(keys[0].0, "a/queue=orders/date=2026-11-01/");
+        assert_eq!((&*hours[8], &*keys[8].0), ("20261101T07", "a/queue=orders/date=2026-11-01/20261101T07"));
+        assert!(keys.windows(2).all(|two| two[0].1 == two[1].0));
+        assert_eq!(keys[25].1, "a/queue=orders/date=2026-11-01/\u{10ffff}");
     }
 }
