@@ -215,6 +215,22 @@ async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_
     }
 }
 
+/// A step of which a part was not sent tells too little of the next.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
+    let world = hours(4);
+    let machine = Machine::new(&world, 2);
+    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [50, 100] }))));
+    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    // One of two lanes never begins.
+    machine.work(&machine.lanes_of(&turn)[0]).await;
+    let turn = machine.next(&turn).await.unwrap();
+    assert_eq!((turn.next, turn.replay.step, turn.replay.counts.sent), (TurnKind::Send, 1, 100));
+    machine.send(&turn).await;
+    let turn = machine.next(&turn).await.unwrap();
+    assert_eq!((turn.next, turn.replay.counts.sent), (TurnKind::Wait, 200));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_before_the_next() {
     let world = hours(4);
