@@ -156,6 +156,7 @@ pub(crate) struct Subscription {
     pub(crate) endpoint: String,
     pub(crate) dead_letters: Option<String>,
     pub(crate) is_raw: bool,
+    /// The filter policy, where it looks at attributes.
     pub(crate) filter: Option<String>,
 }
 

@@ -357,6 +357,17 @@ async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
 }
 
 #[tokio::test]
+async fn only_a_filter_policy_on_attributes_can_drop_the_mark() {
+    let cloud = account();
+    cloud.resubscribe(SUBSCRIPTION, "FilterPolicy", r#"{"sns-redrive":[{"exists":false}]}"#);
+    let found = findings(&cloud, Deployment::new(), &["--stack", "orders"]).await;
+    assert_eq!(checks(&found), [("warning", "subscription-filter")], "{found:#?}");
+    cloud.resubscribe(SUBSCRIPTION, "FilterPolicyScope", "MessageBody");
+    let found = findings(&cloud, Deployment::new(), &["--stack", "orders"]).await;
+    assert_eq!(checks(&found), [], "{found:#?}");
+}
+
+#[tokio::test]
 async fn help_says_what_the_exit_codes_of_the_doctor_mean() {
     let help = super::redrivectl(&["doctor", "--help"]).await.text();
     for line in ["  0  done: there is no error", "  1  there are errors", "  2  bad usage"] {

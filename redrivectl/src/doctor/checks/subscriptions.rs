@@ -158,7 +158,7 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
         findings.add(Severity::Error, "subscription-kind", arn, finding, mend);
     }
     if let Some(filter) = filter
-        && serde_json::from_str::<Value>(filter).is_ok_and(|filter| !filter[MARK_ATTRIBUTE].is_null())
+        && serde_json::from_str(filter).is_ok_and(|filter| is_on_mark(&filter))
     {
         let finding = format!(
             "Its filter policy looks at the attribute {MARK_ATTRIBUTE}, the mark of retries: a retry by way of the topic may \
@@ -167,6 +167,13 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
         let mend = format!("aws sns get-subscription-attributes --subscription-arn {arn}");
         findings.add(Severity::Warning, "subscription-filter", arn, finding, mend);
     }
+}
+
+/// Whether a filter policy on attributes looks at the mark, also as one of [several
+/// ways](https://docs.aws.amazon.com/sns/latest/dg/and-or-logic.html).
+fn is_on_mark(filter: &Value) -> bool {
+    let ways = filter["$or"].as_array();
+    filter.get(MARK_ATTRIBUTE).is_some() || ways.is_some_and(|ways| ways.iter().any(is_on_mark))
 }
 
 /// Subscriptions that deliver into a queue of the function, whatever they name for their dead letters.

@@ -84,7 +84,9 @@ async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
         endpoint: attribute("Endpoint").unwrap_or_default(),
         dead_letters: redrive["deadLetterTargetArn"].as_str().map(str::to_owned),
         is_raw: attribute("RawMessageDelivery").as_deref() == Some("true"),
-        filter: attribute("FilterPolicy"),
+        // One on the body sees no attribute. https://docs.aws.amazon.com/sns/latest/dg/sns-message-filtering-scope.html
+        filter: attribute("FilterPolicy")
+            .filter(|_| attribute("FilterPolicyScope").as_deref() != Some("MessageBody")),
     })
 }
 

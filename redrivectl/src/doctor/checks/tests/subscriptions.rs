@@ -45,7 +45,15 @@ fn subscriptions_are_looked_at() {
     assert_eq!(of_requeue, [(Error, "subscription-requeue")]);
     let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
     assert_eq!(one(filter), [(Warning, "subscription-filter")]);
-    assert_eq!(one(|it| it.filter = Some(r#"{"tenant":["gold"]}"#.to_owned())), []);
+    let under_or = |it: &mut Subscription| {
+        let nested =
+            r#"{"$or":[{"tenant":["gold"]},{"$or":[{"a":["b"]},{"sns-redrive":[{"exists":false}]}]}]}"#;
+        it.filter = Some(nested.to_owned());
+    };
+    assert_eq!(one(under_or), [(Warning, "subscription-filter")]);
+    for other in [r#"{"tenant":["gold"]}"#, r#"{"$or":[{"tenant":["sns-redrive"]},{"kind":["x"]}]}"#] {
+        assert_eq!(found(|it| all(it)[0].filter = Some(other.to_owned())), [], "{other}");
+    }
     let fifo = found(|it| {
         all(it)[0].topic += ".fifo";
         set(&mut it.queues[0], "Policy", lets_sns_in("arn:aws:sns:*:*:*"));
