@@ -5,6 +5,7 @@ import json
 
 import pytest
 from botocore.exceptions import ClientError
+from ministack.services.cloudformation.language_extensions import LanguageExtensionsError
 from test_alarms import A_MILLION_REQUESTS, METRIC, POLLS
 from test_doctor import doctor_of, examined, list_without_condition
 from test_template import mappings
@@ -128,6 +129,21 @@ def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
             watched = list(sources_of(resource["Properties"].get("Metrics", [])))
             [dimension] = watched[0][2] if watched else resource["Properties"]["Dimensions"]
             assert resource["Properties"]["AlarmName"].endswith(f"-{dimension['Value']}")
+
+
+def test_queues_whose_logical_ids_are_the_same_are_refused():
+    """Logical ids have neither - nor _. What CloudFormation itself answers was never seen."""
+    with pytest.raises(LanguageExtensionsError, match="already declares"):
+        made(DeadLetterQueueArns=f"{ARNS[0]},{ARNS[0].replace('orders-dlq', 'orders_dlq')}")
+
+
+def test_policies_have_the_path_that_is_given():
+    for given, path in (({}, "/"), ({"RolePath": "/teams/orders/"}, "/teams/orders/")):
+        resources = made(**given).values()
+        assert [r["Properties"]["Path"] for r in resources if r["Type"] == "AWS::IAM::ManagedPolicy"] == [path] * 2
+    of = [template_as_written(name)["Parameters"]["RolePath"] for name in ("template.yaml", "queues.yaml")]
+    own = {"Default", "AllowedPattern", "MaxLength", "ConstraintDescription"}
+    assert len({json.dumps({k: str(p[k]) for k in own}, sort_keys=True) for p in of}) == 1
 
 
 def test_an_operator_may_wake_letters_of_these_queues_and_nothing_else():
