@@ -135,6 +135,12 @@ impl Queue {
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.attribute(name)?.parse().ok()
     }
+
+    /// About how many letters lie in it, visible, hidden or delayed.
+    pub(crate) fn letters(&self) -> u64 {
+        let counts = ["", "NotVisible", "Delayed"].map(|of| format!("ApproximateNumberOfMessages{of}"));
+        counts.iter().filter_map(|count| self.number(count)).sum()
+    }
 }
 
 #[derive(Debug, Clone, Default)]

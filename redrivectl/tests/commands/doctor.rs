@@ -368,6 +368,16 @@ async fn only_a_filter_policy_on_attributes_can_drop_the_mark() {
 }
 
 #[tokio::test]
+async fn without_a_list_of_waiting_letters_nobody_can_say_whether_they_expire() {
+    for (name, value) in [("WAITING_LIST", "off"), ("CONTROL", "off")] {
+        let mut deployment = Deployment::new();
+        deployment.function["Environment"]["Variables"][name] = json!(value);
+        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        assert_eq!(checks(&found), [("cannotTell", "letters-expire")], "{name}: {found:#?}");
+    }
+}
+
+#[tokio::test]
 async fn help_says_what_the_exit_codes_of_the_doctor_mean() {
     let help = super::redrivectl(&["doctor", "--help"]).await.text();
     for line in ["  0  done: there is no error", "  1  there are errors", "  2  bad usage"] {

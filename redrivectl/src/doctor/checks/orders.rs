@@ -1,4 +1,6 @@
-//! Orders that are forgotten, and letters that expire soon.
+//! Orders that are forgotten, and letters that expire soon: as far as the list of waiting letters has them, since SQS tells
+//! the age of none that was received [three times](
+//! https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html).
 
 use std::collections::BTreeMap;
 
@@ -46,10 +48,48 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             );
         }
     }
-    if let Some(waiting) = &setup.waiting
-        && let Some(waiting) = findings.told("waiting", name, "which letters wait", waiting)
-    {
-        expiring(setup, waiting, findings);
+    match &setup.waiting {
+        Some(waiting) => {
+            if let Some(waiting) = findings.told("waiting", name, "which letters wait", waiting) {
+                expiring(setup, waiting, findings);
+                unlisted(setup, waiting, findings);
+            }
+        }
+        None => {
+            let (why, mend) = match setup.function.settings() {
+                Some(_) => (
+                    "the function keeps no list of waiting letters",
+                    "the stack's parameters Orders and WaitingList, both on",
+                ),
+                None => {
+                    ("whether the function lists waiting letters is not known, as its settings are not", "")
+                }
+            };
+            let finding = format!("Nobody can say whether letters expire within a day: {why}. {ALARM}");
+            findings.add(Severity::CannotTell, "letters-expire", name, finding, mend);
+        }
+    }
+}
+
+/// What tells of those that nothing here can tell of.
+const ALARM: &str = "ExpiryNearAlarm calls for those that the function receives.";
+
+/// Letters that are on no list.
+fn unlisted(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
+    for queue in setup.queues.iter().chain(&setup.requeue) {
+        let listed = waiting.iter().filter(|letter| letter.queue == queue.arn.as_str()).count() as u64;
+        let others = queue.letters().saturating_sub(listed);
+        if others > 0 {
+            let finding = format!(
+                "Nobody can say when about {} in it {}: the list of waiting letters has only those that are hidden for more \
+                 than two minutes. {ALARM} Where no mapping takes the others, look at how many are visible and for how long.",
+                count(others, "letter"),
+                if others == 1 { "expires" } else { "expire" },
+            );
+            let url = queue.arn.queue_url();
+            let mend = format!("aws sqs get-queue-attributes --queue-url {url} --attribute-names All");
+            findings.add(Severity::CannotTell, "letters-expire", queue.arn.resource(), finding, mend);
+        }
     }
 }
 
@@ -87,12 +127,13 @@ fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     }
     for ((queue, target), (letters, first)) in soon {
         let finding = format!(
-            "{} for {target} {} within a day, the first at {} UTC. The function archives them before.",
+            "{} for {target} {} within a day, the first at {} UTC. The function archives them before. Retry them now, or \
+             replay them later.",
             count(letters, "letter"),
             if letters == 1 { "expires" } else { "expire" },
             utc(first)
         );
-        let mend = "redrivectl waiting, redrivectl retry; later redrivectl replay";
+        let mend = format!("redrivectl waiting --queue {queue}");
         findings.add(Severity::Warning, "letters-expire", queue, finding, mend);
     }
 }

@@ -42,8 +42,7 @@ fn left_behind(setup: &Setup, findings: &mut Findings) {
         if findings.told(CHECK, name, "how many letters lie in it", &queue.attributes).is_none() {
             continue;
         }
-        let counts = ["", "NotVisible", "Delayed"].map(|of| format!("ApproximateNumberOfMessages{of}"));
-        let letters: u64 = counts.iter().filter_map(|count| queue.number(count)).sum();
+        let letters = queue.letters();
         if letters == 0 {
             let finding = "The stack left it behind, and it seems empty. No mapping feeds a function from it: what still comes \
                            there expires.";

@@ -233,7 +233,7 @@ fn a_healthy_deployment_has_no_finding() {
 fn mappings_are_looked_at() {
     let first = |change: fn(&mut Mapping)| found(|it| change(&mut mappings(it)[0]));
     assert_eq!(found(|it| drop(mappings(it).remove(0))), [(Error, "mapping-missing")]);
-    let without_queues = found(|it| (it.queues, it.waiting) = (Vec::new(), None));
+    let without_queues = found(|it| (it.queues, it.waiting) = (Vec::new(), Some(Ok(Vec::new()))));
     assert_eq!(without_queues, [(Error, "mapping-missing")]);
     assert_eq!(first(|it| it.is_partial = false), [(Error, "mapping-partial-answers")]);
     assert_eq!(first(|it| it.filters = Ok(1)), [(Error, "mapping-filters")]);
@@ -381,6 +381,16 @@ fn orders_and_waiting_letters_are_looked_at() {
     let elsewhere = |queue: &str| waiting(vec![Waiting { queue: queue.to_owned(), ..waits(13) }]);
     assert_eq!(elsewhere(REQUEUE), [(Warning, "letters-expire")]);
     assert_eq!(elsewhere(WORKER), [(CannotTell, "letters-expire")], "no queue that was read");
+    assert_eq!(found(|it| it.waiting = None), [(CannotTell, "letters-expire")], "there is no list");
+    let counted = |queue: fn(&mut Setup) -> &mut Queue, letters: &str| {
+        found(|it| {
+            it.waiting = Some(Ok(vec![waits(1), waits(1)]));
+            set(queue(it), "ApproximateNumberOfMessagesNotVisible", letters);
+        })
+    };
+    assert_eq!(counted(|it| &mut it.queues[0], "2"), [], "all are on the list");
+    assert_eq!(counted(|it| &mut it.queues[0], "3"), [(CannotTell, "letters-expire")]);
+    assert_eq!(counted(|it| it.requeue.as_mut().unwrap(), "1"), [(CannotTell, "letters-expire")]);
     let unread = found(|it| {
         it.queues[0].attributes = Ok(BTreeMap::from([("VisibilityTimeout".to_owned(), "180".to_owned())]));
     });
