@@ -75,7 +75,8 @@ LETTERS ?= 100000
 WORLDS ?= 20000
 PROFILE ?= release
 soak: ## The same with the release binary and many letters, and many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
-	cargo build --profile $(PROFILE) --package sns-redrive --package redrivectl --bins
+	cargo build --profile $(PROFILE) --bins
+	cargo build --profile $(PROFILE) --package redrivectl
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 	WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws

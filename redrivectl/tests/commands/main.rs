@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
+mod credentials;
 mod desk;
 mod doctor;
 mod drill;
@@ -316,45 +317,9 @@ fn without_region_or_credentials_it_says_so_before_it_calls() {
     assert!(said(&[], &["--region", "eu-central-1"]).starts_with("redrivectl: no credentials: "));
     let nobody = said(&[("AWS_REGION", "eu-central-1")], &["--profile", "nobody"]);
     assert!(nobody.starts_with("redrivectl: no credentials of profile nobody: "), "{nobody}");
-    // The credentials that it has one export would not be taken with the same command.
-    let then = "redrivectl: then leave --profile out, ";
-    assert_eq!([&second, &nobody].map(|said| said.contains(then)), [false, true], "{nobody}");
-}
-
-#[test]
-fn profile_and_endpoint_are_those_of_the_command_line() {
-    let config = File::of("config", "[profile ops]\nregion = eu-central-1\n");
-    let credentials =
-        File::of("credentials", "[ops]\naws_access_key_id = AKIDOPS\naws_secret_access_key = secret\n");
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
-        use std::io::{BufRead, BufReader};
-        let (mut stream, _) = listener.accept().unwrap();
-        let lines = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
-        let head: Vec<_> = lines.collect();
-        let body = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"/>";
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-        head
-    });
-    let args =
-        ["archive", "list", "--archive", "s3://graveyard/a", "--profile", "ops", "--endpoint-url", &url];
-    let files = [
-        ("AWS_CONFIG_FILE", config.path()),
-        ("AWS_SHARED_CREDENTIALS_FILE", credentials.path()),
-        // A profile that is named goes before these, as in the AWS CLI.
-        ("AWS_ACCESS_KEY_ID", "AKIDOTHER"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-    ];
-    let ran = program(&args, &files);
-    assert_eq!(
-        String::from_utf8_lossy(&ran.stdout),
-        "0 letters.\n",
-        "{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
-    let head = server.join().unwrap();
-    assert!(head[0].starts_with("GET /graveyard/?"), "buckets are a part of the path: {}", head[0]);
-    let signed = head.iter().find(|line| line.to_ascii_lowercase().starts_with("authorization:")).unwrap();
-    assert!(signed.contains("Credential=AKIDOPS/") && signed.contains("/eu-central-1/s3/"), "{signed}");
+    let logins =
+        ["aws sso login, or aws login\n", "aws sso login --profile nobody, or aws login --profile nobody\n"];
+    for (said, logins) in [&second, &nobody].into_iter().zip(logins) {
+        assert!(said.ends_with(&format!("if the sign-in has expired: {logins}")), "{said}");
+    }
 }
