@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::args::Further;
 use crate::console::{Console, Failed};
 use crate::machine::{End, Execution};
 use crate::text::harmless;
@@ -62,9 +63,10 @@ async fn follow(
     interrupted: &AtomicBool,
     console: &mut Console,
 ) -> Result<State, Failed> {
+    let further = console.stack.further();
     let watch = Watch::new(console, as_json, Arc::default());
     let followed = tokio::select! {
-        followed = look_until(execution, until_begun, as_json, interrupted, &watch) => followed,
+        followed = look_until(execution, until_begun, as_json, interrupted, &further, &watch) => followed,
         never = watch.keep_showing() => match never {},
     };
     watch.end();
@@ -76,21 +78,23 @@ async fn look_until(
     until_begun: bool,
     as_json: bool,
     interrupted: &AtomicBool,
+    further: &Further,
     watch: &Watch<'_>,
 ) -> Result<State, Failed> {
     let mut known: Option<State> = None;
     loop {
-        let standing = execution.look().await.map_err(|failed| goes_on(failed, known.as_ref()))?;
+        let standing = execution.look().await.map_err(|failed| goes_on(failed, known.as_ref(), further))?;
         if let Some(state) = standing.replay {
             if known.is_none() && !as_json && !until_begun {
                 let id = harmless(&state.id);
-                watch.say(&format!("the state machine replays {id}; redrivectl replays stop {id} stops it"));
+                let stop = further.command(&format!("replays stop {id}"));
+                watch.say(&format!("the state machine replays {id}; to stop it: {stop}"));
             }
             watch.progress(&state);
             known = Some(state);
         }
         if let Some(end) = standing.end {
-            return ended(end, known, &execution.arn);
+            return ended(end, known, &execution.arn, further);
         }
         if let (Some(state), true) = (&known, until_begun) {
             return Ok(state.clone());
@@ -99,7 +103,7 @@ async fn look_until(
         while slept < LOOK {
             if interrupted.load(Ordering::Relaxed) {
                 let why = Failed::Stopped("interrupted".to_owned());
-                return Err(goes_on(why, known.as_ref()));
+                return Err(goes_on(why, known.as_ref(), further));
             }
             sleep(NAP).await;
             slept += NAP;
@@ -108,9 +112,9 @@ async fn look_until(
 }
 
 /// How a replay stands whose execution has ended.
-fn ended(end: End, known: Option<State>, execution: &str) -> Result<State, Failed> {
+fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> Result<State, Failed> {
     let next = match &known {
-        Some(state) => format!("\nto go on: redrivectl replay --resume {}", state.id),
+        Some(state) => format!("\nto go on: {}", further.command(&format!("replay --resume {}", state.id))),
         None => String::new(),
     };
     match (end, known) {
@@ -131,9 +135,10 @@ fn ended(end: End, known: Option<State>, execution: &str) -> Result<State, Faile
 }
 
 /// An error of whoever looks, which is none of the replay.
-fn goes_on(failed: Failed, known: Option<&State>) -> Failed {
+fn goes_on(failed: Failed, known: Option<&State>, further: &Further) -> Failed {
     let id = known.map_or("ID".to_owned(), |state| state.id.clone());
-    let more = format!("\nthe replay goes on: redrivectl replays show {id}, redrivectl replays stop {id}");
+    let [show, stop] = ["show", "stop"].map(|what| further.command(&format!("replays {what} {id}")));
+    let more = format!("\nthe replay goes on; to see how it stands: {show}\nto stop it: {stop}");
     match failed {
         Failed::Stopped(why) => Failed::Stopped(why + &more),
         Failed::Denied(why) => Failed::Denied(why + &more),

@@ -54,7 +54,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         }
     };
     if let Some(connection) = cli.command.connection() {
-        console.stack = Box::pin(Stack::read(connection, &console)).await;
+        console.stack = Box::pin(Stack::read(connection, cli.command.further(), &console)).await;
     }
     let ended = carry_out(&cli, &mut console).await;
     match ended.and_then(|finished| Ok(console.out.flush().map(|()| finished)?)) {

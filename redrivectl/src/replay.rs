@@ -108,7 +108,8 @@ pub(super) async fn run(
         let json = serde_json::to_string(&state);
         writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
     } else {
-        write!(console.out, "{}", summary(&state, &[]))?;
+        let further = console.stack.further();
+        write!(console.out, "{}", summary(&state, &[], &further))?;
     }
     Ok(finished(&state))
 }
@@ -179,16 +180,17 @@ fn told(
         state["executionArn"] = execution.into();
         writeln!(console.out, "{state}")?;
     } else if let Some(state) = state {
-        let id = harmless(&state.id);
+        let (id, further) = (harmless(&state.id), console.stack.further());
         if detach {
             writeln!(
                 console.out,
-                "Replay {id}: it goes on by the state machine.\n{}\nTo see how it stands: redrivectl replays show {id}\n\
-                 To stop it: redrivectl replays stop {id}",
-                table(&[vec!["  execution".to_owned(), harmless(execution)]], &[])
+                "Replay {id}: it goes on by the state machine.\n{}\nTo see how it stands: {}\nTo stop it: {}",
+                table(&[vec!["  execution".to_owned(), harmless(execution)]], &[]),
+                further.command(&format!("replays show {id}")),
+                further.command(&format!("replays stop {id}")),
             )?;
         } else {
-            write!(console.out, "{}", summary(state, &[("execution", harmless(execution))]))?;
+            write!(console.out, "{}", summary(state, &[("execution", harmless(execution))], &further))?;
         }
     } else {
         writeln!(console.out, "The state machine replays: {}", harmless(execution))?;
@@ -237,7 +239,8 @@ async fn ask(
         return Ok(None);
     }
     if !console.answers {
-        writeln!(console.err, "redrivectl: a new replay begins; --resume {id} goes on with that one")?;
+        let command = console.stack.further().command(&format!("replay --resume {id}"));
+        writeln!(console.err, "redrivectl: a new replay begins; to go on with that one: {command}")?;
         return Ok(None);
     }
     let goes_on = console.confirms("Go on with it? Without, a new replay begins")?;
@@ -326,7 +329,7 @@ fn step(state: &State) -> String {
 }
 
 /// A replay in some lines, with more about it.
-pub(crate) fn summary(state: &State, more: &[(&str, String)]) -> String {
+pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Further) -> String {
     let State { id, counts, .. } = state;
     let ended = match state.status {
         Status::DryRun => "a dry run, nothing was sent".to_owned(),
@@ -363,7 +366,7 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)]) -> String {
         say(what, text.clone());
     }
     let next = if state.is_unfinished() {
-        format!("\nTo go on: redrivectl replay --resume {}\n", harmless(id))
+        format!("\nTo go on: {}\n", further.command(&format!("replay --resume {id}")))
     } else {
         String::new()
     };

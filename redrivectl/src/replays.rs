@@ -60,7 +60,8 @@ pub(super) async fn run(
     if as_json {
         writeln!(console.out, "{}", json!(state))?;
     } else {
-        write!(console.out, "{}{said}", summary(&state, &who_and_why(&state)))?;
+        let further = console.stack.further();
+        write!(console.out, "{}{said}", summary(&state, &who_and_why(&state), &further))?;
     }
     Ok(Finished::Whole)
 }

@@ -12,10 +12,11 @@ use sns_redrive::clients::failure_of_call;
 /// The variable that names a stack where `--stack` does not.
 const STACK: &str = "REDRIVE_STACK";
 
-/// The stack that a command line names, or none.
+/// The stack that a command line names, or none; and how a further command line finds the same.
 #[derive(Debug, Default, Clone)]
 pub struct Stack {
     named: Option<Named>,
+    further: args::Further,
 }
 
 /// A stack as it was read.
@@ -43,14 +44,25 @@ struct Said {
 
 impl Stack {
     /// Reads the stack of `--stack`, else of the variable `REDRIVE_STACK`.
-    pub(crate) async fn read(connection: &args::Connection, console: &Console) -> Self {
+    pub(crate) async fn read(
+        connection: &args::Connection,
+        further: args::Further,
+        console: &Console,
+    ) -> Self {
         let of_variable = || (console.variable)(STACK).filter(|name| !name.is_empty());
-        let Some(name) = connection.stack.clone().or_else(of_variable) else { return Self::default() };
+        let Some(name) = connection.stack.clone().or_else(of_variable) else {
+            return Self { named: None, further };
+        };
         let said = match aws::formation(connection, console).await {
             Ok(formation) => describe(&formation, &name).await,
             Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
-        Self { named: Some(Named { name, said }) }
+        Self { named: Some(Named { name, said }), further }
+    }
+
+    /// The options of a further command.
+    pub(crate) fn further(&self) -> args::Further {
+        self.further.clone()
     }
 
     pub(crate) fn name(&self) -> Option<&str> {

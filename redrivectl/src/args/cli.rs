@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::archive::{Archive, ArchiveCommand};
-use super::connection::Connection;
+use super::connection::{Connection, Further};
 use super::doctor::Doctor;
 use super::drill::Drill;
 use super::help::{
@@ -106,6 +106,35 @@ impl Command {
     /// Whether it tells by its exit code what AWS denies from what fails.
     pub(crate) fn is_of_replays(&self) -> bool {
         matches!(self, Self::Replay(_) | Self::Replays(_))
+    }
+
+    /// The options that a further command needs to find what this one has found.
+    pub(crate) fn further(&self) -> Further {
+        let Some(connection) = self.connection() else { return Further::default() };
+        let (place, requeue) = match self {
+            Self::Hold(args) => (Some((&args.place.control, &args.place.archive)), None),
+            Self::Retry(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
+            Self::Release(args) => (Some((&args.place.control, &args.place.archive)), None),
+            Self::Archive(args) => {
+                let place = &args.order.give.place;
+                (Some((&place.control, &place.archive)), None)
+            }
+            Self::Replay(args) => {
+                (Some((&args.place.control, &args.place.archive.archive)), args.requeue.as_ref())
+            }
+            Self::Replays(args) => {
+                let place = match &args.command {
+                    None => &args.place,
+                    Some(ReplaysCommand::Show(one)) => &one.place,
+                    Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(end)) => &end.one.place,
+                };
+                (Some((&place.control, &place.archive.archive)), None)
+            }
+            _ => (None, None),
+        };
+        let (control, archive) =
+            place.map_or((None, None), |(control, archive)| (control.as_ref(), archive.as_ref()));
+        Further::new(connection, control, archive, requeue)
     }
 
     /// The connection of a command; none where it calls nobody.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::text::quoted;
+use crate::text::{harmless, word};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
@@ -24,12 +24,52 @@ pub(crate) struct Connection {
 impl Connection {
     /// The options that reach the same account and region by the AWS CLI, with a space before each.
     pub(crate) fn of_aws_cli(&self) -> String {
-        let given = [
+        options([
             ("--endpoint-url", &self.endpoint_url),
             ("--profile", &self.profile),
             ("--region", &self.region),
-        ];
-        let given = given.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
-        given.fold(String::new(), |options, (option, value)| format!("{options} {option} {}", quoted(value)))
+        ])
     }
+}
+
+/// The options with which a further command of this tool finds what this one has found.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Further {
+    /// Each with a space before it.
+    options: String,
+    /// The option that `replay` alone has.
+    requeue: String,
+}
+
+impl Further {
+    pub(crate) fn new(
+        connection: &Connection,
+        control: Option<&String>,
+        archive: Option<&String>,
+        requeue: Option<&String>,
+    ) -> Self {
+        let stack = options([("--stack", &connection.stack)]);
+        let places = options([("--control", &control.cloned()), ("--archive", &archive.cloned())]);
+        let options_of_all = format!("{stack}{places}{}", connection.of_aws_cli());
+        Self { options: options_of_all, requeue: options([("--requeue", &requeue.cloned())]) }
+    }
+
+    /// Adds the control prefix, which this command did not need to be given.
+    #[must_use]
+    pub(crate) fn at(mut self, control: String) -> Self {
+        self.options += &options([("--control", &Some(control))]);
+        self
+    }
+
+    /// Returns a command of this tool that calls AWS, as a line that can be pasted.
+    pub(crate) fn command(&self, words: &str) -> String {
+        let requeue = if words.starts_with("replay ") { self.requeue.as_str() } else { "" };
+        harmless(&format!("redrivectl {words}{}{requeue}", self.options))
+    }
+}
+
+/// The options that were given, with a space before each.
+fn options<const N: usize>(all: [(&str, &Option<String>); N]) -> String {
+    let given = all.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
+    given.fold(String::new(), |options, (option, value)| format!("{options} {option} {}", word(value)))
 }

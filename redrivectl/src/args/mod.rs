@@ -16,7 +16,7 @@ pub(crate) use archive::{
     ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, By, Letters, Place, ReplayPlace, Selection,
 };
 pub(crate) use cli::{Cli, Command};
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, Further};
 pub(crate) use doctor::Doctor;
 pub(crate) use drill::Drill;
 pub(crate) use orders::{

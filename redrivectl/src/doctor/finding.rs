@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::setup::Told;
+use crate::args::Further;
 use crate::text::{harmless, wrapped};
 
 /// The columns that a finding may fill.
@@ -54,11 +55,14 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// The finding with these options behind its command, where that is one of the AWS CLI.
-    pub(super) fn with(mut self, options: &str) -> Self {
-        self.mend = self.mend.map(|mend| {
-            let is_of_aws_cli = mend.starts_with("aws ");
-            if is_of_aws_cli { mend + options } else { mend }
+    /// The finding with these options behind its command, where that is one of the AWS CLI, or one of this tool.
+    pub(super) fn with(mut self, options: &str, further: &Further) -> Self {
+        self.mend = self.mend.map(|mend| match mend.strip_prefix("redrivectl ") {
+            // It calls nobody, and has no such options.
+            Some(words) if words.starts_with("plan ") => mend,
+            Some(words) => further.command(words),
+            None if mend.starts_with("aws ") => mend + options,
+            None => mend,
         });
         self
     }

@@ -24,6 +24,7 @@ use crate::args;
 use crate::console::{Console, Failed, Finished};
 use crate::text::count;
 use finding::{Finding, Severity, text};
+use setup::Setup;
 
 pub(super) async fn run(
     args: &args::Doctor,
@@ -32,7 +33,8 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let setup = read::setup(args, console).await?;
     let options = args.connection.of_aws_cli();
-    let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options)).collect();
+    let further = further(&setup, console);
+    let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();
     let subscriptions = setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64;
     if as_json {
         let answer = json!({
@@ -56,6 +58,16 @@ pub(super) async fn run(
         )?;
     }
     Ok(Finished::of(number(&findings, Severity::Error)))
+}
+
+/// The options of a further command. Where no stack names the control prefix, the function's settings do.
+fn further(setup: &Setup, console: &Console) -> args::Further {
+    let further = console.stack.further();
+    let control = setup.function.settings().and_then(|settings| settings.control.as_ref());
+    match control.filter(|_| console.stack.name().is_none()) {
+        Some(control) => further.at(format!("s3://{}/{}", control.bucket, control.prefix)),
+        None => further,
+    }
 }
 
 fn number(findings: &[Finding], severity: Severity) -> u64 {

@@ -16,7 +16,6 @@ use super::{Connected, Signed, confirm, connect, signed};
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Change;
-use crate::text::harmless;
 use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
 
 /// How long an order to archive is in force where it does not say: in this time every letter comes back at least once.
@@ -196,14 +195,12 @@ impl Request<'_> {
         if let Some(woken) = woken {
             writeln!(console.out, "{}", woken.text())?;
         }
-        let id = harmless(&order.id);
-        let take_back = match self.action {
-            OrderAction::Hold => format!("To end the hold and wake what it held: redrivectl release {id}"),
-            OrderAction::Retry | OrderAction::Archive => {
-                format!("To take the order back before it ends: redrivectl release {id}")
-            }
+        let to = match self.action {
+            OrderAction::Hold => "end the hold and wake what it held",
+            OrderAction::Retry | OrderAction::Archive => "take the order back before it ends",
         };
-        Ok(writeln!(console.out, "{take_back}")?)
+        let command = console.stack.further().command(&format!("release {}", order.id));
+        Ok(writeln!(console.out, "To {to}: {command}")?)
     }
 }
 

@@ -132,7 +132,7 @@ fn say_how_to_wake_the_rest<'o>(
     console: &mut Console,
 ) -> Result<(), Failed> {
     for hold in holds {
-        let command = retry_of(hold, why.unwrap_or("released"));
+        let command = console.stack.further().command(&retry_of(hold, why.unwrap_or("released")));
         writeln!(console.out, "To wake the rest, for an attempt at once: {command}")?;
     }
     if others_hold {
@@ -141,12 +141,12 @@ fn say_how_to_wake_the_rest<'o>(
     Ok(())
 }
 
-/// Returns the command that wakes what a hold held, when the hold is gone.
+/// Returns the words of the command that wakes what a hold held, when the hold is gone.
 fn retry_of(hold: &Order, why: &str) -> String {
     let arrived =
         |option, when: Option<Timestamp>| when.map_or(String::new(), |when| format!(" {option} {when}"));
-    let pattern = quoted(&harmless(&hold.pattern.to_string()));
+    let pattern = quoted(&hold.pattern.to_string());
     let before = arrived("--arrived-before", hold.arrived_before);
     let after = arrived("--arrived-after", hold.arrived_after);
-    format!("redrivectl retry --match {pattern}{before}{after} --why {}", quoted(&harmless(why)))
+    format!("retry --match {pattern}{before}{after} --why {}", quoted(why))
 }

@@ -528,7 +528,50 @@ async fn commands_name_the_profile_and_the_region_that_were_given() {
     let found = findings(&cloud, deployment, &args).await;
     let mends = found.iter().filter_map(|it| it["mend"].as_str());
     let (of_aws_cli, others): (Vec<_>, Vec<_>) = mends.partition(|mend| mend.starts_with("aws "));
-    let options = " --profile 'the ops' --region 'eu-central-1'";
+    let options = " --profile 'the ops' --region eu-central-1";
     assert!(of_aws_cli.len() > 3 && of_aws_cli.iter().all(|mend| mend.ends_with(options)), "{of_aws_cli:?}");
+    let (own, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|mend| mend.starts_with("redrivectl "));
+    let own_options = format!(" --stack orders{options}");
+    assert!(own.len() == 2 && own.iter().all(|mend| mend.ends_with(&own_options)), "{own:?}");
     assert!(!others.is_empty() && others.iter().all(|mend| !mend.contains("--profile")), "{others:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_commands_work_as_they_are_told() {
+    for args in [["--stack", "orders"], ["--function", "orders"]] {
+        let (cloud, mut deployment) = ill();
+        deployment.function["Environment"]["Variables"]["CONTROL"] =
+            json!("s3://graveyard/dead-letters-control");
+        deployment.otherwise = |asked| {
+            let outputs =
+                [OUTPUTS[0], OUTPUTS[1], ("ControlLocation", "s3://graveyard/dead-letters-control")];
+            asked.body.contains("DescribeStacks").then(|| formation(asked, &outputs)).flatten()
+        };
+        let found = findings(&cloud, deployment.clone(), &args).await;
+        let mends: Vec<_> =
+            found.iter().filter_map(|it| it["mend"].as_str()?.strip_prefix("redrivectl ")).collect();
+        assert_eq!(mends.len(), 2, "{found:#?}");
+        for words in mends {
+            let deployment = deployment.clone();
+            let config = desk::before(&cloud, move |asked| deployment.answer(asked));
+            let is_order = words.starts_with("release");
+            let words = words.split(' ').chain(is_order.then_some("--yes"));
+            let ran =
+                redrivectl_in(World { config: Some(config), ..World::default() }, &words.collect::<Vec<_>>())
+                    .await;
+            assert_eq!(ran.code, 0, "{ran:?}");
+        }
+    }
+    let policy =
+        findings(&account(), Deployment { function: in_file(), ..Deployment::new() }, &["--stack", "orders"])
+            .await;
+    assert_eq!(policy[0]["mend"], "redrivectl plan policy.json", "it calls nobody: {policy:#?}");
+}
+
+/// The function, with its policy in a file.
+fn in_file() -> Value {
+    let mut function = Deployment::new().function;
+    function["Environment"]["Variables"]["REDRIVE_POLICY_FILE"] = json!("policy.json");
+    function
 }

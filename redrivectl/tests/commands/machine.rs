@@ -117,8 +117,9 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
             ]),
         ]
     };
-    let named =
-        format!("redrivectl: the state machine replays {ID}; redrivectl replays stop {ID} stops it\n");
+    let named = format!(
+        "redrivectl: the state machine replays {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n"
+    );
     let (ran, looked) = replay(World::default(), looks(), &[]).await;
     assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
     assert_eq!(
@@ -144,7 +145,7 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
     let ended = |replay: Value| history(&[succeeded(), replay]);
     let running = turn("running", &json!({ "sent": 10 }));
     let busy = exited("Task", &json!({ "next": "end", "status": "busy", "because": "other is at work" }));
-    let go_on = format!("to go on: redrivectl replay --resume {ID}");
+    let go_on = format!("to go on: redrivectl replay --resume {ID} --stack orders");
     let arn_aborted = format!("{ARN} was aborted");
     for (look, code, kind, said) in [
         (ended(turn("done", &json!({ "sent": 9, "unreadable": 1 }))), 3, "", "unreadable"),
@@ -187,8 +188,10 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
     };
     let ((ran, looked), ()) = tokio::join!(replay(world, looks, &[]), presses);
     let said = format!(
-        "redrivectl: the state machine replays {ID}; redrivectl replays stop {ID} stops it\nredrivectl: interrupted\n\
-         redrivectl: the replay goes on: redrivectl replays show {ID}, redrivectl replays stop {ID}\n"
+        "redrivectl: the state machine replays {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n\
+         redrivectl: interrupted\n\
+         redrivectl: the replay goes on; to see how it stands: redrivectl replays show {ID} --stack orders\n\
+         redrivectl: to stop it: redrivectl replays stop {ID} --stack orders\n"
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str(), looked), (4, "", said.as_str(), 5));
 }
@@ -205,7 +208,8 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
     let (ran, looked) = replay(World::default(), looks(), &["--detach"]).await;
     let said = format!(
         "Replay {ID}: it goes on by the state machine.\n  execution  {ARN}\n\n\
-         To see how it stands: redrivectl replays show {ID}\nTo stop it: redrivectl replays stop {ID}\n"
+         To see how it stands: redrivectl replays show {ID} --stack orders\n\
+         To stop it: redrivectl replays stop {ID} --stack orders\n"
     );
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
     let (ran, _) = replay(World::default(), looks(), &["--detach", "--json"]).await;
@@ -290,7 +294,8 @@ async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
     }
     // A script is told; with --new nobody is, nor who may not read it.
     let (said, given) = replay(None, &[]).await;
-    assert!(said.contains(&format!("a new replay begins; --resume {OLD} goes on with that one")), "{said}");
+    let command = format!("redrivectl replay --resume {OLD} --stack orders");
+    assert!(said.contains(&format!("a new replay begins; to go on with that one: {command}\n")), "{said}");
     assert_eq!(given["all"], true);
     let (said, _) = replay(Some(""), &["--new"]).await;
     assert!(!said.contains(OLD), "{said}");

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Setup, Waiting};
-use crate::text::{brief, count, utc};
+use crate::text::{brief, count, utc, word};
 use sns_redrive::policy::OrderAction;
 
 /// The age from which an order without an end may be one that somebody forgot, and the time in which letters expire that
@@ -44,7 +44,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
                 "order-forgotten",
                 &about,
                 finding,
-                format!("redrivectl release {}", order.id),
+                format!("redrivectl release {}", word(&order.id)),
             );
         }
     }

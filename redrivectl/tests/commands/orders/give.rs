@@ -27,7 +27,8 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
     assert_eq!(cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
     assert!(text.contains(&format!("  by           {CALLER}, as AWS says\n")), "{text}");
     assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
-    assert!(text.contains(&format!("redrivectl release {id}\n")), "{text}");
+    let command = format!("redrivectl release {id} --control s3://graveyard/dead-letters-control\n");
+    assert!(text.ends_with(&command), "{text}");
 
     let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
     let written = orders(&cloud);
@@ -265,4 +266,20 @@ async fn who_the_caller_is_must_be_known() {
     assert_eq!((told.code, told.out.as_str()), (1, ""));
     assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");
     run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--by", "ada"]).await.text();
+}
+
+#[tokio::test]
+async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
+    let cloud = Account::new();
+    let args =
+        ["hold", "--all", "--why", "down", "--yes", "--profile", "the ops", "--region", "eu-central-1"];
+    let told = run(&cloud, &args).await.text();
+    let hint = told.rsplit_once("To end the hold and wake what it held: ").unwrap().1;
+    assert!(hint.ends_with(" --profile 'the ops' --region eu-central-1\n"), "{hint}");
+    // As a shell takes it.
+    let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
+    let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
+    let words: Vec<_> = shell.lines().skip(1).chain(["--yes"]).collect();
+    redrivectl_in(World::on(&cloud), &words).await.text();
+    assert_eq!(ids(&cloud), [] as [&str; 0]);
 }

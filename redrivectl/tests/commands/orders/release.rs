@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{ended, ids, order, orders, put_orders, run, run_in, shown};
-use crate::World;
 use crate::waiting::{letter, lines, list};
+use crate::{World, redrivectl_in};
 use support::{Account, CALLER, DLQ, Fault, REQUEUE, TOPIC};
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
 
     cloud.forget();
     cloud.script(|_| Fault::Pass);
-    let told = run(&cloud, &words[1..]).await.text();
+    let told = redrivectl_in(World::on(&cloud), &words[1..]).await.text();
     assert!(!told.contains("To wake the rest"), "{told}");
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
     let written = &orders(&cloud)[0];

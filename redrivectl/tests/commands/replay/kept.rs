@@ -52,10 +52,11 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     // A script is told, and begins anew.
     let ran = replay(&cloud, &["--ramp", "8,100"]).await;
     assert_eq!(ran.code, 0);
+    let options = options();
     let said = format!(
         "redrivectl: replay {id} of the same letters is stopped, not at its end: begun 2026-11-01 12:00:00 UTC by {CALLER}, \
          2 letters sent, letters archived before 2026-11-01 11:59:55 UTC\n\
-         redrivectl: a new replay begins; --resume {id} goes on with that one\n"
+         redrivectl: a new replay begins; to go on with that one: redrivectl replay --resume {id}{options}\n"
     );
     assert_eq!(ran.err, said);
     assert_ne!(id_of(&ran), id);
