@@ -22,3 +22,4 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in targ
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/operations.yaml
 	cd $(DIST) && sha256sum --check --quiet SHA256SUMS
+	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/serverlessrepo.yaml

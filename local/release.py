@@ -29,6 +29,12 @@ PROVENANCE = "provenance.intoto.json"
 # The same in every archive, so that the same binary gives the same file.
 ARCHIVED = datetime(1980, 1, 1, tzinfo=UTC)
 
+# The variant of template.yaml for the Serverless Application Repository, and what its metadata names beside it.
+REPOSITORY = "serverlessrepo.yaml"
+NAMED_BESIDE = ["LICENSE", "README.md"]
+REPOSITORY_TYPES = ROOT / "local" / "serverlessrepo.txt"
+# What the repository refuses, the composite alarm, with all that is there for its sake.
+FOR_PAGES = ["PageTopicArn", "HasPageTopic", "LettersInDangerAlarm", "PagingAlarmName"]
 CODE_PARAMETERS = """
 Parameters:
   CodeBucket:
@@ -75,6 +81,9 @@ def main(arguments=None):
         print(f"{out / name}: {(out / name).stat().st_size:,} bytes")
 
 
+    (out / REPOSITORY).write_text(for_repository((ROOT / "template.yaml").read_text(), options.arch[0]))
+    for name in NAMED_BESIDE:
+        shutil.copyfile(ROOT / name, out / name)
 def version_of_workspace():
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
@@ -159,6 +168,42 @@ def provenance(digests, options, version):
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()],
         "predicateType": "https://slsa.dev/provenance/v1",
+def for_repository(template, arch):
+    """Returns the variant of template.yaml that the Serverless Application Repository takes, for one processor.
+
+    `sam package` uploads the zip beside it. The repository takes neither every type nor any transform but SAM's.
+    """
+    function = TEMPLATES["template.yaml"]
+    for name in FOR_PAGES:
+        template = without(template, name)
+    template = replaced_once(template, "PageTopicArn, ", "")
+    paging = "        - { Key: paging-alarm, Value: !If [HasPageTopic, !Ref LettersInDangerAlarm, none] }\n"
+    template = replaced_once(template, paging, "")
+    default = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
+    template = replaced_once(template, default, f"    Default: {arch}\n    AllowedValues: [{arch}]\n")
+    template = replaced_once(template, BUILD_METADATA.format(function=function), "\n")
+    template = replaced_once(template, "\n      CodeUri: .\n", f"\n      CodeUri: {function}-{arch}.zip\n")
+    if types := refused_by_repository(template):
+        known = REPOSITORY_TYPES.relative_to(ROOT)
+        raise SystemExit(f"{known} lacks {', '.join(types)}: add what AWS lists, or leave it out of {REPOSITORY}")
+    return template
+
+
+def refused_by_repository(template):
+    """Returns the types of a template's resources that the repository's list lacks."""
+    taken = {line for line in REPOSITORY_TYPES.read_text().splitlines() if not line.startswith("#")}
+    return sorted(set(re.findall(r"^    Type: (AWS::\S+)$", template, re.MULTILINE)) - taken)
+
+
+def without(template, name):
+    """Returns the template without what a section says of a name, and without the comment above it."""
+    block = rf"(?:^  #.*\n)*^  {name}:.*\n(?:^    .*\n)*^\n?"
+    text, times = re.subn(block, "", template, flags=re.MULTILINE)
+    if times != 1:
+        raise SystemExit(f"the template has {name} {times} times: local/release.py leaves it out once")
+    return text
+
+
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:sns-redrive:make-release:1",

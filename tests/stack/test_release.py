@@ -4,11 +4,15 @@ import base64
 import hashlib
 import io
 import json
+import os
 import platform
 import re
+import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from samtranslator.translator.transform import transform
@@ -73,6 +77,59 @@ def test_a_template_that_cannot_be_packaged_is_refused():
         )
 
 
+def test_the_variant_for_the_application_repository_lacks_only_what_it_refuses():
+    text = (ROOT / "template.yaml").read_text()
+    variant, written = yaml_parse(release.for_repository(text, "x86_64")), template_as_written("template.yaml")
+    lacks = {
+        section: [name for name in written[section] if name not in variant[section]]
+        for section in ["Parameters", "Rules", "Conditions", "Resources", "Outputs"]
+    }
+    assert lacks == {
+        "Parameters": ["PageTopicArn"],
+        "Rules": [],
+        "Conditions": ["HasPageTopic"],
+        "Resources": ["LettersInDangerAlarm"],
+        "Outputs": ["PagingAlarmName"],
+    }
+    assert {written["Resources"][name]["Type"] for name in lacks["Resources"]} == {"AWS::CloudWatch::CompositeAlarm"}
+    assert not any(name in json.dumps(variant) for names in lacks.values() for name in names)
+    # Any other transform is refused, too: https://github.com/aws/serverless-application-model/issues/859
+    assert variant["Transform"] == "AWS::Serverless-2016-10-31"
+    assert variant["Parameters"]["Architecture"]["AllowedValues"] == ["x86_64"]
+    taken = release.REPOSITORY_TYPES.read_text().splitlines()
+    assert {resource["Type"] for resource in variant["Resources"].values()} <= set(taken)
+
+
+def test_a_type_that_the_application_repository_does_not_list_is_refused():
+    text = (ROOT / "template.yaml").read_text()
+    text = text.replace("\nResources:\n", "\nResources:\n  Every:\n    Type: AWS::Scheduler::Schedule\n", 1)
+    with pytest.raises(SystemExit, match="lacks AWS::Scheduler::Schedule: "):
+        release.for_repository(text, "arm64")
+
+
+def test_sam_packages_the_variant_for_the_application_repository(stack, tmp_path):
+    (tmp_path / "sns-redrive-arm64.zip").write_bytes(release.lambda_zip(b"a function"))
+    (tmp_path / release.REPOSITORY).write_text(release.for_repository((ROOT / "template.yaml").read_text(), "arm64"))
+    for name in release.NAMED_BESIDE:
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    bucket = {"Bucket": "applications", "CreateBucketConfiguration": {"LocationConstraint": REGION}}
+    stack.client("s3").create_bucket(**bucket)
+    command = [Path(sys.executable).with_name("sam"), "package", "--template-file", tmp_path / release.REPOSITORY]
+    command += ["--s3-bucket", bucket["Bucket"], "--output-template-file", tmp_path / "packaged.yaml"]
+    environment = {"AWS_ENDPOINT_URL": stack.endpoint, "AWS_DEFAULT_REGION": REGION, "SAM_CLI_TELEMETRY": "0"}
+    environment |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    environment |= {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    ran = subprocess.run(command, check=False, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+    packaged = yaml_parse((tmp_path / "packaged.yaml").read_text())
+    about = packaged["Metadata"]["AWS::ServerlessRepo::Application"]
+    [function] = [r for r in packaged["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
+    uploaded = [function["Properties"]["CodeUri"], about["LicenseUrl"], about["ReadmeUrl"]]
+    assert all(place.startswith("s3://applications/") for place in uploaded), uploaded
+    assert about["SemanticVersion"] == release.version_of_workspace()
+
+
 def test_the_same_binary_gives_the_same_archives(tmp_path):
     bootstrap = built_function().read_bytes()[:100_000]
     package = release.lambda_zip(bootstrap)
@@ -135,3 +192,6 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
     assert {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]} == sums
     [source] = [d for d in statement["predicate"]["buildDefinition"]["resolvedDependencies"] if d["name"] == "source"]
     assert len(source["digest"]["gitCommit"]) == 40
+        "serverlessrepo.yaml",
+        "LICENSE",
+        "README.md",
