@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use aws_config::SdkConfig;
 use indicatif::ProgressDrawTarget;
 use jiff::{SignedDuration, Timestamp};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
 use crate::stack::Stack;
@@ -19,6 +19,9 @@ use sns_redrive::replay::ReplayError;
 
 /// The difference between this machine's clock and a server's that is worth a line.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
+
+/// Where Linux says which signals a process ignores. <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
+const STATUS: &str = "/proc/self/status";
 
 /// What the tool works with.
 pub struct Console {
@@ -105,15 +108,28 @@ impl Console {
     }
 }
 
-/// Tells of the first Ctrl-C, or of the first request to end; the second ends the process at once.
+/// Tells of the first Ctrl-C, of the first request to end, and of a terminal that is closed; a second Ctrl-C or request ends the
+/// process at once.
 fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
+    // A terminal that is closed says so more than once: as the kernel, and as the shell.
+    if !std::fs::read_to_string(STATUS).is_ok_and(|status| ignores_hangup(&status)) {
+        register(SIGHUP, Arc::clone(&flag))?;
+    }
     for signal in [SIGINT, SIGTERM] {
         // In this order: what comes first must find the flag as the signal before left it.
         register_conditional_shutdown(signal, 1, Arc::clone(&flag))?;
         register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
+}
+
+/// Whether the process was begun so that it outlives its terminal, as by nohup.
+fn ignores_hangup(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // SIGHUP is the first signal, and the lowest bit.
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// How a command came to its end, where it did.
@@ -199,4 +215,30 @@ pub(crate) fn read_file(file: &Path, console: &mut Console) -> Result<String, Fa
         std::fs::read_to_string(file)
     };
     read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use signal_hook::low_level::raise;
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_that_is_closed_interrupts_and_kills_nobody() {
+        let flag = interrupts_of_process().unwrap();
+        assert!(!flag.load(Ordering::Relaxed));
+        for _ in 0..2 {
+            raise(SIGHUP).unwrap();
+            assert!(flag.load(Ordering::Relaxed));
+        }
+    }
+
+    #[test]
+    fn nohup_is_obeyed() {
+        assert!(ignores_hangup("Name:\tredrivectl\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"));
+        assert!(!ignores_hangup(""));
+    }
 }

@@ -57,7 +57,13 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         console.stack = Box::pin(Stack::read(connection, cli.command.further(), &console)).await;
     }
     let ended = carry_out(&cli, &mut console).await;
-    match ended.and_then(|finished| Ok(console.out.flush().map(|()| finished)?)) {
+    let written = console.out.flush();
+    let ended = match (ended, written) {
+        // What was not done stays undone, whoever reads of it.
+        (Ok(Finished::Whole), Err(error)) => Err(error.into()),
+        (ended, _) => ended,
+    };
+    match ended {
         Ok(Finished::Whole) => 0,
         Ok(Finished::Partly) => 1,
         Ok(Finished::LeftOut) => 3,

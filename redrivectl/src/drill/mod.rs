@@ -164,44 +164,61 @@ async fn drill(
     let mut story = Story::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
     let told = story.tell(&mut report).await;
     let halt = told.err();
-    match &halt {
-        None => {}
-        Some(Halt::Interrupted) => report.end(false, "interrupted")?,
-        Some(Halt::Failed(failed)) => report.end(false, &failed.to_string())?,
-    }
+    // Nothing that is said from here on keeps the sweep: the reader may be gone, as tee is after Ctrl-C.
+    let _ = match &halt {
+        None => Ok(()),
+        Some(Halt::Interrupted) => report.end(false, "interrupted"),
+        Some(Halt::Failed(failed)) => report.end(false, &failed.to_string()),
+    };
     let swept = if args.keep {
         Swept::default()
     } else {
-        report.say("")?;
-        sweep.run(story.on_the_way, story.archived, &mut report).await?
+        report.say("");
+        sweep.run(story.on_the_way, story.archived, &mut report).await
     };
     let is_whole = report.is_whole() && halt.is_none();
-    if as_json {
-        let answer =
-            json!({ "drill": scene.names.id, "ok": is_whole, "steps": report.steps(), "left": swept.left });
-        writeln!(console.out, "{answer}")?;
-    } else {
-        let said =
-            if is_whole { "everything was seen as planned" } else { "not everything was seen as planned" };
-        let left = match (args.keep, swept.left.is_empty()) {
-            (true, _) => "what it made is left",
-            (false, true) => "nothing is left of it",
-            (false, false) => "something is left of it",
-        };
-        writeln!(console.out, "\nDrill {}: {said}; {left}.", scene.names.id)?;
-        if args.keep || !swept.left.is_empty() {
-            writeln!(
-                console.out,
-                "To take it away: redrivectl drill --clean --stack {}",
-                harmless(&stage.stack)
-            )?;
-        }
-    }
-    Ok(match halt {
+    let finished = match halt {
         Some(Halt::Interrupted) if swept.left.is_empty() => Finished::Stopped,
         _ if is_whole && swept.left.is_empty() => Finished::Whole,
         _ => Finished::Partly,
-    })
+    };
+    let said = if as_json {
+        let (id, steps) = (&scene.names.id, report.steps());
+        json!({ "drill": id, "ok": is_whole, "steps": steps, "left": swept.left }).to_string()
+    } else {
+        ending(&scene, is_whole, &swept, args)
+    };
+    match (tell(&said, &swept, console), finished) {
+        (Err(error), Finished::Whole) => Err(error.into()),
+        (_, finished) => Ok(finished),
+    }
+}
+
+/// How a drill ended, in words.
+fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill) -> String {
+    let said = if is_whole { "everything was seen as planned" } else { "not everything was seen as planned" };
+    let left = match (args.keep, swept.left.is_empty()) {
+        (true, _) => "what it made is left",
+        (false, true) => "nothing is left of it",
+        (false, false) => "something is left of it",
+    };
+    let mut lines = vec![format!("\nDrill {}: {said}; {left}.", scene.names.id)];
+    if args.keep || !swept.left.is_empty() {
+        lines.push(format!("To take it away: redrivectl drill --clean --stack {}", harmless(&scene.stack)));
+    }
+    lines.join("\n")
+}
+
+/// Writes how it ended; where the reader of the results is gone, and something is left, to who reads the problems.
+fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()> {
+    let written = writeln!(console.out, "{said}").and_then(|()| console.out.flush());
+    if written.is_err() && !swept.left.is_empty() {
+        for left in &swept.left {
+            let _ = writeln!(console.err, "left: {left}");
+        }
+        let _ = writeln!(console.err, "{said}");
+    }
+    written
 }
 
 /// Takes away what earlier drills have left, by their tags.
@@ -233,12 +250,16 @@ async fn clean(
         let scene = stage.scene(id)?;
         let sweep = stage.sweep(&scene, args, console)?;
         let mut report = Report::new(&mut *console.out, as_json);
-        left.extend(sweep.run(0, 0, &mut report).await?.left);
+        left.extend(sweep.run(0, 0, &mut report).await.left);
     }
+    let finished = Finished::of(left.len() as u64);
     if as_json {
-        writeln!(console.out, "{}", json!({ "drills": ids, "left": left }))?;
+        let written = writeln!(console.out, "{}", json!({ "drills": ids, "left": left }));
+        if finished == Finished::Whole {
+            written?;
+        }
     }
-    Ok(Finished::of(left.len() as u64))
+    Ok(finished)
 }
 
 /// Shows what is going to be done, and asks whether to go on, unless the command line has answered already.

@@ -41,10 +41,10 @@ impl<'a> Report<'a> {
     /// Begins a step.
     pub(super) fn begin(&mut self, name: &'static str, planned: String) -> std::io::Result<()> {
         let now = self.began.elapsed().as_secs();
-        self.say(&format!("{}  {name:<8}  planned  {planned}", clock(now)))?;
+        let said = self.write(&format!("{}  {name:<8}  planned  {planned}", clock(now)));
         let seen = String::new();
         self.steps.push(Step { name, planned, seen, ok: false, began_after: now, ended_after: now });
-        Ok(())
+        said
     }
 
     /// Ends the step that was begun last.
@@ -52,15 +52,19 @@ impl<'a> Report<'a> {
         let now = self.began.elapsed().as_secs();
         let seen = harmless(seen);
         let word = if ok { "seen   " } else { "failed " };
-        self.say(&format!("{}  {:8}  {word}  {seen}", clock(now), ""))?;
+        let said = self.write(&format!("{}  {:8}  {word}  {seen}", clock(now), ""));
         if let Some(step) = self.steps.last_mut() {
             (step.seen, step.ok, step.ended_after) = (seen, ok, now);
         }
-        Ok(())
+        said
     }
 
-    /// Says something besides the steps.
-    pub(super) fn say(&mut self, line: &str) -> std::io::Result<()> {
+    /// Says something besides the steps. Whether somebody hears it does not matter to what is done.
+    pub(super) fn say(&mut self, line: &str) {
+        let _ = self.write(line);
+    }
+
+    fn write(&mut self, line: &str) -> std::io::Result<()> {
         if !self.as_json {
             writeln!(self.out, "{line}")?;
             self.out.flush()?;

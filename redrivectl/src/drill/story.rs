@@ -1,6 +1,7 @@
 //! The steps of a drill, one after the other.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -341,6 +342,7 @@ impl From<Failed> for Halt {
 
 impl From<std::io::Error> for Halt {
     fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.into())
+        // Ctrl-C in `redrivectl drill | tee log` ends tee, too, and may be noticed here first.
+        if error.kind() == ErrorKind::BrokenPipe { Self::Interrupted } else { Self::Failed(error.into()) }
     }
 }

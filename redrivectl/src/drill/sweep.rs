@@ -41,64 +41,53 @@ pub(super) struct Swept {
 
 impl Swept {
     /// Says what was taken away, or keeps why it was not.
-    fn note<T: Display>(
-        &mut self,
-        what: &str,
-        done: Result<Option<T>, Failed>,
-        report: &mut Report<'_>,
-    ) -> Result<(), Failed> {
+    fn note<T: Display>(&mut self, what: &str, done: Result<Option<T>, Failed>, report: &mut Report<'_>) {
         match done {
             Ok(None) => {}
-            Ok(Some(done)) => report.say(&format!("taken away: {done}"))?,
+            Ok(Some(done)) => report.say(&format!("taken away: {done}")),
             Err(why) => {
                 let left = format!("{what}: {why}");
-                report.say(&format!("left: {left}"))?;
+                report.say(&format!("left: {left}"));
                 self.left.push(left);
             }
         }
-        Ok(())
     }
 }
 
 impl Sweep<'_> {
     /// Takes everything away. What fails does not keep the rest; `on_the_way` letters are archived first, beside so many
     /// records.
-    pub(super) async fn run(
-        &self,
-        on_the_way: u64,
-        archived: u64,
-        report: &mut Report<'_>,
-    ) -> Result<Swept, Failed> {
+    pub(super) async fn run(&self, on_the_way: u64, archived: u64, report: &mut Report<'_>) -> Swept {
         let mut swept = Swept::default();
         if on_the_way > 0 {
             report.say(&format!(
                 "{} on the way: archived first, which takes up to two minutes",
                 count(on_the_way, "letter")
-            ))?;
+            ));
             let done = self.archive_rest(on_the_way, archived).await;
-            swept.note("letters on their way", done.map(|()| None::<&str>), report)?;
+            swept.note("letters on their way", done.map(|()| None::<&str>), report);
         }
-        swept.note("orders", self.orders().await, report)?;
-        swept.note("records in the archive", self.records().await, report)?;
+        swept.note("orders", self.orders().await, report);
+        swept.note("records in the archive", self.records().await, report);
         let topic = self.scene.names.topic();
         let ended = self.scene.unsubscribe().await;
         let some = |number: u64| (number > 0).then(|| count(number, "subscription"));
-        swept.note("subscriptions", ended.map(some), report)?;
+        swept.note("subscriptions", ended.map(some), report);
         for queue in [self.scene.names.broken(), self.scene.names.healthy()] {
             let deleted = self.scene.delete_queue(&queue).await;
             swept.note(
                 &queue,
                 deleted.map(|was_there| was_there.then(|| format!("the queue {queue}"))),
                 report,
-            )?;
+            );
         }
         if swept.left.is_empty() {
             let deleted = self.scene.delete_topic().await;
-            swept.note(&topic, deleted.map(|()| Some(format!("the topic {topic}"))), report)?;
+            swept.note(&topic, deleted.map(|()| Some(format!("the topic {topic}"))), report);
         } else {
-            report.say(&format!("left: the topic {topic}, by which --clean finds the rest"))?;
+            report.say(&format!("left: the topic {topic}, by which --clean finds the rest"));
         }
-        Ok(swept)
+        swept
     }
 
     /// Has the function archive what is on its way, and waits until that is in the archive, beside so many records, or has

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::desk::{self, Asked};
 use super::stack::formation_with;
 use super::{Ran, World, records, redrivectl_in};
 use support::{Account, DLQ, Post, REQUEUE};
 
-const OUTPUTS: [(&str, &str); 5] = [
+const OUTPUTS: &[(&str, &str)] = &[
     ("ArchiveLocation", "s3://graveyard/dead-letters"),
     ("ControlLocation", "s3://graveyard/dead-letters-control"),
     ("DeadLetterQueueArn", DLQ),
@@ -29,6 +31,8 @@ const ORDERS: &str = "graveyard/dead-letters-control/orders.json";
 struct Letter {
     id: String,
     kind: String,
+    /// When it comes back, where it is hidden.
+    hidden_until: Option<Instant>,
 }
 
 /// What is made before the account, and a function that goes by the orders.
@@ -37,6 +41,8 @@ struct Place {
     /// Messages by queue.
     queues: BTreeMap<String, Vec<String>>,
     topics: BTreeSet<String>,
+    /// Tags of the topic.
+    tags: BTreeMap<String, String>,
     /// Endpoints by subscription.
     subscriptions: BTreeMap<String, String>,
     letters: Vec<Letter>,
@@ -45,6 +51,7 @@ struct Place {
     /// Everything that was ever made.
     made: Vec<String>,
     calls: usize,
+    publishes: usize,
 }
 
 /// What goes wrong at one call.
@@ -53,14 +60,23 @@ enum Trouble {
     None,
     Fails(usize),
     Interrupted(usize),
+    /// SNS does not take this message.
+    Refuses(usize),
 }
 
 #[derive(Clone)]
 struct Drill {
     cloud: Account,
     place: Arc<Mutex<Place>>,
+    /// None where the stack is deleted.
+    outputs: Option<&'static [(&'static str, &'static str)]>,
     parameters: &'static str,
     policy: String,
+    /// How long a letter is hidden after an attempt that failed.
+    hides: Duration,
+    /// Whether the bucket has S3 Object Lock.
+    locks: bool,
+    read_until: Option<usize>,
 }
 
 impl Drill {
@@ -73,17 +89,43 @@ impl Drill {
             { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
               "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": format!("{SNS}orders-drill-*") } } },
         ] });
-        Self { cloud, place: Arc::default(), parameters: DRILLS, policy: lets_in.to_string() }
+        Self {
+            cloud,
+            place: Arc::default(),
+            outputs: Some(OUTPUTS),
+            parameters: DRILLS,
+            policy: lets_in.to_string(),
+            hides: Duration::ZERO,
+            locks: false,
+            read_until: None,
+        }
     }
 
     async fn run(&self, trouble: Trouble, args: &[&str]) -> Ran {
-        self.place.lock().unwrap().calls = 0;
+        {
+            let mut place = self.place.lock().unwrap();
+            (place.calls, place.publishes) = (0, 0);
+        }
         let interrupted = Arc::new(AtomicBool::new(false));
         let (this, flag) = (self.clone(), Arc::clone(&interrupted));
         let config = desk::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
-        let world = World { config: Some(config), interrupted, ticks: true, ..World::default() };
+        let read_until = self.read_until;
+        let world = World { config: Some(config), interrupted, ticks: true, read_until, ..World::default() };
         let drill = ["drill", "--stack", "orders", "--settle", "1", "--within", "300", "--watch", "1"];
         redrivectl_in(world, &[&drill, args].concat()).await
+    }
+
+    /// Kills a drill as soon as this holds.
+    async fn killed(&self, when: impl Fn(&Place) -> bool) {
+        let reached = async {
+            while !when(&self.place.lock().unwrap()) {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            ran = self.run(Trouble::None, &["--yes"]) => panic!("{ran:?}"),
+            () = reached => {}
+        }
     }
 
     fn answer(&self, trouble: Trouble, interrupted: &AtomicBool, asked: &Asked<'_>) -> Option<(u16, String)> {
@@ -99,13 +141,25 @@ impl Drill {
             return Some((500, if asked.target.is_empty() { xml } else { json }));
         }
         if asked.is_of("sns") {
+            if asked.field("Action") == Some("Publish") {
+                place.publishes += 1;
+                if trouble == Trouble::Refuses(place.publishes) {
+                    let xml = "<ErrorResponse><Error><Code>AuthorizationError</Code></Error></ErrorResponse>";
+                    return Some((403, xml.to_owned()));
+                }
+            }
             return Some(place.sns(asked));
         }
         if asked.is_of("sqs") || asked.is_of("logs") {
             let body = serde_json::from_str(asked.body).unwrap();
             return place.json(asked.target.rsplit('.').next().unwrap(), &body, &self.policy);
         }
-        formation_with(asked, &OUTPUTS, self.parameters).or_else(|| self.versions(asked))
+        if asked.is_of("cloudformation") && self.outputs.is_none() {
+            let error = "<Code>ValidationError</Code><Message>Stack with id orders does not exist</Message>";
+            return Some((400, format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")));
+        }
+        formation_with(asked, self.outputs.unwrap_or_default(), self.parameters)
+            .or_else(|| self.versions(asked))
     }
 
     /// Does with letters what the orders say.
@@ -118,7 +172,11 @@ impl Drill {
             let replayed = place.replayed.take();
             place.letters.extend(replayed);
         }
-        for letter in std::mem::take(&mut place.letters) {
+        let (hidden, seen): (Vec<_>, Vec<_>) = std::mem::take(&mut place.letters)
+            .into_iter()
+            .partition(|letter| letter.hidden_until.is_some_and(|until| Instant::now() < until));
+        place.letters = hidden;
+        for mut letter in seen {
             let is_meant = |order: &&Value| {
                 let kinds = &order["match"]["messageAttributes"]["drill"];
                 kinds.is_null() || kinds[0] == letter.kind.as_str()
@@ -135,6 +193,7 @@ impl Drill {
                     let line = json!({ "outcome": "deferred", "retry.number": 1, "retry.of": 12, "retry.phase": "immediate",
                                        "error.code": "QueueDoesNotExist", "letter.id": letter.id, "due": "soon" });
                     place.log.push(line.to_string());
+                    letter.hidden_until = Some(Instant::now() + self.hides);
                     place.letters.push(letter);
                 }
             }
@@ -157,6 +216,11 @@ impl Drill {
     fn versions(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
         let (path, query) =
             asked.uri.strip_prefix("https://graveyard.s3.")?.split_once('/')?.1.split_once('?')?;
+        if asked.method == "DELETE" && self.locks {
+            let why = "Access Denied because object protected by object lock.";
+            let error = format!("<Error><Code>AccessDenied</Code><Message>{why}</Message></Error>");
+            return Some((403, error));
+        }
         if asked.method == "DELETE" {
             let key = path.replace("%3D", "=");
             self.cloud.aws.act("test", |it, _| it.s3.remove(("graveyard", &key)));
@@ -177,6 +241,7 @@ impl Drill {
         let place = self.place.lock().unwrap();
         let mut left: Vec<String> = place.queues.keys().chain(&place.topics).cloned().collect();
         left.extend(place.subscriptions.keys().cloned());
+        left.extend(place.letters.iter().map(|letter| letter.id.clone()));
         for (key, object) in self.cloud.objects() {
             let none = json!({ "version": 1, "orders": [] });
             let is_none = key == ORDERS && serde_json::from_str::<Value>(&object).unwrap() == none;
@@ -196,10 +261,8 @@ impl Place {
         let action = field("Action");
         let result = match action.as_str() {
             "CreateTopic" => {
-                assert_eq!(
-                    (field("Tags.member.1.Key").as_str(), field("Tags.member.1.Value").as_str()),
-                    ("sns-redrive-drill", "orders")
-                );
+                self.tag(asked);
+                assert_eq!(self.tags["sns-redrive-drill"], "orders");
                 let arn = format!("{SNS}{}", field("Name"));
                 self.topics.insert(arn.clone());
                 self.made.push(field("Name"));
@@ -216,7 +279,7 @@ impl Place {
                 let id = format!("message-to-{kind}");
                 let healthy = self.queues.iter_mut().find(|(name, _)| name.ends_with("-healthy")).unwrap();
                 healthy.1.push(id.clone());
-                self.letters.push(Letter { id: id.clone(), kind });
+                self.letters.push(Letter { id: id.clone(), kind, hidden_until: None });
                 format!("<MessageId>{id}</MessageId>")
             }
             "ListSubscriptionsByTopic" => {
@@ -241,11 +304,26 @@ impl Place {
                 format!("<Topics>{topics}</Topics>")
             }
             "ListTagsForResource" => {
-                "<Tags><member><Key>sns-redrive-drill</Key><Value>orders</Value></member></Tags>".to_owned()
+                let member =
+                    |(key, value)| format!("<member><Key>{key}</Key><Value>{value}</Value></member>");
+                let tags: String = self.tags.iter().map(member).collect();
+                format!("<Tags>{tags}</Tags>")
+            }
+            "TagResource" => {
+                self.tag(asked);
+                String::new()
             }
             action => panic!("{action}"),
         };
         (200, format!("<{action}Response><{action}Result>{result}</{action}Result></{action}Response>"))
+    }
+
+    fn tag(&mut self, asked: &Asked<'_>) {
+        let field = |number: usize, name| asked.field(&format!("Tags.member.{number}.{name}"));
+        for number in 1.. {
+            let (Some(key), Some(value)) = (field(number, "Key"), field(number, "Value")) else { break };
+            self.tags.insert(key.to_owned(), value.replace("%3A", ":"));
+        }
     }
 
     /// The answer of SQS about the drill's queues, and of the log; other queues are the account's.
@@ -282,7 +360,9 @@ impl Place {
                 let urls = self.queues.keys().map(|name| format!("{QUEUES}{name}"));
                 json!({ "QueueUrls": urls.collect::<Vec<_>>() })
             }
-            "ListQueueTags" if is_drills => json!({ "Tags": { "sns-redrive-drill": "orders" } }),
+            "ListQueueTags" if is_drills => {
+                json!({ "Tags": { "sns-redrive-drill": "orders", "sns-redrive-drill-queue": DLQ } })
+            }
             "FilterLogEvents" => {
                 assert!(body["filterPattern"].as_str().unwrap().starts_with('"'));
                 // Not every cloud goes by the filter.
@@ -369,6 +449,22 @@ async fn what_is_kept_is_found_again() {
     assert_eq!(drill.left(), Vec::<String>::new());
     let nothing = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(nothing, "No drill of orders has left anything.\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
+    let mut whole = 0;
+    for lines in [14, 15, 16, 20, 24, 30, 34, 38, 42, 46] {
+        let drill = Drill { read_until: Some(lines), ..Drill::new() };
+        let ran = drill.run(Trouble::None, &["--yes"]).await;
+        assert_eq!(drill.left(), Vec::<String>::new(), "{lines} lines: {ran:?}");
+        assert!(!drill.place.lock().unwrap().made.is_empty(), "{lines} lines: {ran:?}");
+        // A drill of which the steps were read was whole, and else it was interrupted.
+        let steps_are_read = ran.out.contains("each once");
+        assert_eq!(ran.code, if steps_are_read { 0 } else { 4 }, "{lines} lines: {ran:?}");
+        whole += usize::from(steps_are_read);
+    }
+    assert!((1..10).contains(&whole), "{whole}");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ mod stack;
 mod successors;
 mod waiting;
 
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,6 +73,8 @@ pub(crate) struct World {
     pub(crate) answers: bool,
     /// The milliseconds that go by before the input comes.
     pub(crate) thinks: i64,
+    /// The lines after which nobody reads the results any more, as with `head`.
+    pub(crate) read_until: Option<usize>,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
     /// The environment; without it there are no variables.
@@ -105,7 +107,10 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         watches: Arc::clone(&watches),
     };
     let console = Console {
-        out: Box::new(out.clone()),
+        out: match world.read_until {
+            Some(lines) => Box::new(Pipe { page: out.clone(), lines }),
+            None => Box::new(out.clone()),
+        },
         err: match &terminal {
             Some(terminal) => Box::new(Typed(terminal.clone())),
             None => Box::new(err.clone()),
@@ -165,6 +170,26 @@ impl Page {
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A page whose reader goes after so many lines.
+struct Pipe {
+    page: Page,
+    lines: usize,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.lines == 0 {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        self.lines = self.lines.saturating_sub(bytes.iter().filter(|byte| **byte == b'\n').count());
+        self.page.write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
