@@ -97,9 +97,10 @@ impl<'a> Story<'a> {
         let settle = Duration::from_secs(self.args.settle.into());
         self.pause(settle.saturating_sub(deleted.elapsed())).await?;
         let since = self.log.now();
-        self.on_the_way += 2;
         let to_retry = self.scene.publish(RETRY).await?;
+        self.on_the_way += 1;
         let to_archive = self.scene.publish(ARCHIVE).await?;
+        self.on_the_way += 1;
         report.end(true, &format!("{to_retry} to be retried, {to_archive} to be archived"))?;
 
         report.begin("healthy", format!("SNS delivers both to {healthy}"))?;

@@ -467,6 +467,16 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
     assert!((1..10).contains(&whole), "{whole}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_that_sns_did_not_take_is_not_waited_for() {
+    for number in [1, 2] {
+        let drill = Drill::new();
+        let ran = drill.run(Trouble::Refuses(number), &["--yes"]).await;
+        assert!(ran.code == 1 && ran.out.contains("nothing is left of it"), "{number}: {ran:?}");
+        assert_eq!(drill.left(), Vec::<String>::new(), "{number}: {ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_made_where_a_drill_is_not_permitted() {
     let refused = async |drill: Drill, args: &[&str], words: &str| {
