@@ -16,10 +16,11 @@ use crate::console::Failed;
 use crate::place::Place;
 use crate::text::count;
 use sns_redrive::clients::Clients;
-use sns_redrive::waiting::ended_order_key;
+use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
 
-/// How long letters on their way are waited for, in seconds.
-const WAITS: u64 = 120;
+/// How long letters on their way are waited for, in seconds: those that no order wakes, and a minute for the mapping to hand
+/// them over.
+const WAITS: u64 = LISTED_ABOVE + 60;
 
 /// How far back records are looked for that an earlier drill may have left.
 const EVER: &str = "90d";
@@ -61,7 +62,7 @@ impl Sweep<'_> {
         let mut swept = Swept::default();
         if on_the_way > 0 {
             report.say(&format!(
-                "{} on the way: archived first, which takes up to two minutes",
+                "{} on the way: archived first, which takes up to three minutes",
                 count(on_the_way, "letter")
             ));
             let done = self.archive_rest(on_the_way, archived).await;

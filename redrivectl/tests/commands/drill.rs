@@ -468,6 +468,23 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_letter_that_no_order_wakes_is_waited_for() {
+    // Two minutes are the longest time for which it is hidden unlisted. Then the mapping may wait for a batch.
+    let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
+    let mut number = 4;
+    let ran = loop {
+        let drill = Drill { place: Arc::default(), cloud: Drill::new().cloud, ..drill.clone() };
+        let ran = drill.run(Trouble::Interrupted(number), &["--yes"]).await;
+        if ran.out.contains("retry     planned") {
+            assert_eq!(drill.left(), Vec::<String>::new(), "{ran:?}");
+            break ran;
+        }
+        number += 3;
+    };
+    assert_eq!(ran.code, 4, "{ran:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_that_sns_did_not_take_is_not_waited_for() {
     for number in [1, 2] {
         let drill = Drill::new();
