@@ -32,6 +32,7 @@ use crate::aws;
 use crate::console::{Console, Failed, Finished};
 use crate::doctor::Access;
 use crate::place;
+use crate::stack::Stack;
 use crate::text::harmless;
 use log::Log;
 use names::{Names, new_id};
@@ -89,6 +90,9 @@ async fn stage(args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
             names::prefix(&stack)
         )));
     }
+    if let (false, Some(idle)) = (args.clean, idle(&console.stack)?) {
+        return Err(bad(format!("the function of the stack {stack} {idle}, and the others as they are")));
+    }
     let queue = output("DeadLetterQueueArn")?;
     let dead_letters = queue.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
     let dead_letters = dead_letters.ok_or_else(|| bad(format!("{queue} is not the ARN of a queue")))?;
@@ -106,6 +110,18 @@ async fn stage(args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
     let (clients, logs) = aws::clients_and_logs(&args.connection, console).await?;
     Ok(Stage { stack, dead_letters, has_requeue, log_group, clients, logs })
+}
+
+/// Says why the function does nothing with letters, and what to deploy; none where it works.
+fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
+    let is = |parameter, value| Ok::<_, Failed>(stack.parameter(parameter)?.as_deref() == Some(value));
+    Ok(if is("RedriveMode", "observe")? {
+        Some("only observes: deploy it with the parameter RedriveMode=active")
+    } else if is("EventSourceMappings", "disabled")? {
+        Some("gets no letters: deploy it with the parameter EventSourceMappings=enabled")
+    } else {
+        None
+    })
 }
 
 impl Stage {

@@ -503,6 +503,12 @@ async fn nothing_is_made_where_a_drill_is_not_permitted() {
     };
     refused(Drill { parameters: "", ..Drill::new() }, &["--yes"], "deploy it with the parameter Drill=true")
         .await;
+    let observes = "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>\
+         <member><ParameterKey>RedriveMode</ParameterKey><ParameterValue>observe</ParameterValue></member>";
+    refused(Drill { parameters: observes, ..Drill::new() }, &["--yes"], "RedriveMode=active").await;
+    let stopped = "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>\
+         <member><ParameterKey>EventSourceMappings</ParameterKey><ParameterValue>disabled</ParameterValue></member>";
+    refused(Drill { parameters: stopped, ..Drill::new() }, &["--yes"], "EventSourceMappings=enabled").await;
     let closed = Drill { policy: json!({ "Statement": [] }).to_string(), ..Drill::new() };
     let statement = format!("\"aws:SourceArn\": \"{SNS}orders-drill-*\"");
     refused(closed, &["--yes"], &statement).await;
