@@ -3,6 +3,8 @@
 ARCHS ?= arm64 x86_64
 DIST := target/dist
 BUILT := target/built
+# Its redrivectl writes the manual pages and completions, which are the same on all.
+HOST := $(subst aarch64,arm64,$(shell uname -m))
 .PHONY: release
 
 release: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -15,11 +17,14 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in targ
 	      --bin sns-redrive --bin sns-redrive-replay; \
 	  cargo lambda build --locked --release --target $$processor-unknown-linux-musl --lambda-dir $(BUILT)/$$arch \
 	      --package redrivectl --bin redrivectl; \
-	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \
+	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) sns-redrive $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \
+	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) redrivectl $(DIST)/redrivectl-$$arch.cdx.json $$processor-unknown-linux-musl; \
 	done
-	$(PY) -m local.release --built $(BUILT) --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
-	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml
+	@set -ex; tool=$(BUILT)/$(HOST)/redrivectl/bootstrap; \
+	test -x $$tool || { cargo build --locked --package redrivectl; tool=target/debug/redrivectl; }; \
+	$(PY) -m local.release --built $(BUILT) --tool $$tool --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
+	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml $(DIST)/serverlessrepo.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/operations.yaml
-	cd $(DIST) && sha256sum --check --quiet SHA256SUMS
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/serverlessrepo.yaml
+	cd $(DIST) && sha256sum --check --quiet SHA256SUMS

@@ -1,4 +1,4 @@
-"""Writes the SBOM of the function: what is compiled into it, and nothing that only builds, tests or operates it.
+"""Writes the SBOM of the function or of redrivectl: what is compiled into it, and nothing that only builds or tests it.
 
 cargo-cyclonedx goes by the lock file. It also lists optional crates that nobody switches on, and macro crates, which
 run at compile time only. `cargo tree` knows these.
@@ -9,14 +9,16 @@ import pathlib
 import subprocess
 import sys
 
-# Parts of the function that are in this repository, and have no archive whose hash could be told.
-OURS = ["redrive-core"]
+# The binary that is described, for each package.
+BINARIES = {"sns-redrive": "sns-redrive_bin.cdx.json", "redrivectl": "redrivectl/redrivectl_bin.cdx.json"}
+# Parts that are in this repository, and have no archive whose hash could be told.
+OURS = ["redrive-core", "sns-redrive"]
 
 
-def main(cyclonedx: str, out: str, target: str) -> None:
+def main(cyclonedx: str, package: str, out: str, target: str) -> None:
     command = [cyclonedx, "cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5"]
     run([*command, "--describe", "binaries", "--target", target, "--no-build-deps"])
-    bom = json.loads(pathlib.Path("sns-redrive_bin.cdx.json").read_text())
+    bom = json.loads(pathlib.Path(BINARIES[package]).read_text())
     # It writes a list beside every binary of the workspace.
     for path in pathlib.Path().glob("**/*_bin.cdx.json"):
         if "target" not in path.parts:
@@ -31,7 +33,7 @@ def main(cyclonedx: str, out: str, target: str) -> None:
         text = text.replace(json.dumps(part["bom-ref"]), json.dumps(part["purl"]))
     bom = json.loads(text)
 
-    linked = crates_in_tree(target)
+    linked = crates_in_tree(package, target)
     bom["components"] = [part for part in bom["components"] if (part["name"], part["version"]) in linked]
     kept = {part["bom-ref"] for part in bom["components"]} | {bom["metadata"]["component"]["bom-ref"]}
     bom["dependencies"] = [
@@ -39,22 +41,22 @@ def main(cyclonedx: str, out: str, target: str) -> None:
         for edges in bom["dependencies"]
         if edges["ref"] in kept
     ]
-    check(bom, linked, kept)
+    check(package, bom, linked, kept)
     path = pathlib.Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(bom, indent=1) + "\n")
     print(f"{path}: CycloneDX {bom['specVersion']}, {len(bom['components'])} components")
 
 
-def crates_in_tree(target: str) -> set[tuple[str, str]]:
-    """Name and version of each crate that the function is linked with, but for its own."""
-    edges = ["--package", "sns-redrive", "--edges", "normal,no-proc-macro", "--target", target]
+def crates_in_tree(package: str, target: str) -> set[tuple[str, str]]:
+    """Name and version of each crate that a package is linked with, but for its own."""
+    edges = ["--package", package, "--edges", "normal,no-proc-macro", "--target", target]
     lines = run(["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p}", *edges]).splitlines()
     crates = {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, filter(None, lines))}
-    return {crate for crate in crates if crate[0] != "sns-redrive"}
+    return {crate for crate in crates if crate[0] != package}
 
 
-def check(bom: dict, linked: set[tuple[str, str]], kept: set[str]) -> None:
+def check(package: str, bom: dict, linked: set[tuple[str, str]], kept: set[str]) -> None:
     parts = bom["components"]
     names = [(part["name"], part["version"]) for part in parts]
     missing = linked - set(names)
@@ -64,7 +66,7 @@ def check(bom: dict, linked: set[tuple[str, str]], kept: set[str]) -> None:
     own = bom["metadata"]["component"]["name"]
     problems = [
         (bom["bomFormat"], bom["specVersion"]) != ("CycloneDX", "1.5") and "is no CycloneDX 1.5",
-        own != "sns-redrive" and f"is of {own}",
+        own != package and f"is of {own}",
         missing and f"lacks {sorted(missing)}",
         len(names) != len(linked) and f"has {len(names)} components, cargo tree {len(linked)}",
         "file:" in json.dumps(bom) and "names a directory of this machine",

@@ -34,7 +34,7 @@ cxx:
 	@command -v $${CXX:-c++} > /dev/null || { echo 'make fuzz needs a C++ compiler, c++ or what CXX names'; exit 2; }
 
 sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX: [ARCH=x86_64]
-	@$(PYTHON) .ci/sbom.py $< target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
+	@$(PYTHON) .ci/sbom.py $< sns-redrive target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
 
 # In a copy of the source, with what is compiled kept for the next time. All of it takes hours. Its own first run without a
 # change would look for these tests in the changed crate alone, so `make unit` stands for it.

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import tarfile
+import tempfile
 import tomllib
 import zipfile
 from datetime import UTC, datetime
@@ -19,9 +20,21 @@ from local.stack import ROOT
 
 FUNCTIONS = ["sns-redrive", "sns-redrive-replay"]
 TOOL = "redrivectl"
+# Where Homebrew and Linux distributions look for the completions of a shell, below their prefix.
+COMPLETIONS = {
+    "bash": f"share/bash-completion/completions/{TOOL}",
+    "zsh": f"share/zsh/site-functions/_{TOOL}",
+    "fish": f"share/fish/vendor_completions.d/{TOOL}.fish",
+}
 # Each template with the function that it deploys.
 TEMPLATES = {"template.yaml": "sns-redrive", "operations.yaml": "sns-redrive-replay"}
 QUEUES = "queues.yaml"
+# The variant of template.yaml for the Serverless Application Repository, and what its metadata names beside it.
+REPOSITORY = "serverlessrepo.yaml"
+NAMED_BESIDE = ["LICENSE", "README.md"]
+REPOSITORY_TYPES = ROOT / "local" / "serverlessrepo.txt"
+# What the repository refuses, the composite alarm, with all that is there for its sake.
+FOR_PAGES = ["PageTopicArn", "HasPageTopic", "LettersInDangerAlarm", "PagingAlarmName"]
 # What an ELF file says of its processor: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
 MACHINES = {"arm64": 183, "x86_64": 62}
 SUMS = "SHA256SUMS"
@@ -29,12 +42,6 @@ PROVENANCE = "provenance.intoto.json"
 # The same in every archive, so that the same binary gives the same file.
 ARCHIVED = datetime(1980, 1, 1, tzinfo=UTC)
 
-# The variant of template.yaml for the Serverless Application Repository, and what its metadata names beside it.
-REPOSITORY = "serverlessrepo.yaml"
-NAMED_BESIDE = ["LICENSE", "README.md"]
-REPOSITORY_TYPES = ROOT / "local" / "serverlessrepo.txt"
-# What the repository refuses, the composite alarm, with all that is there for its sake.
-FOR_PAGES = ["PageTopicArn", "HasPageTopic", "LettersInDangerAlarm", "PagingAlarmName"]
 CODE_PARAMETERS = """
 Parameters:
   CodeBucket:
@@ -62,18 +69,21 @@ BUILD_METADATA = """
 
 def main(arguments=None):
     options = parse(arguments)
-    version, out = version_of_workspace(), options.out
+    version, out, pages = version_of_workspace(), options.out, pages_of(options.tool)
     for arch in options.arch:
         built = options.built / arch
         for function in FUNCTIONS:
             (out / f"{function}-{arch}.zip").write_bytes(lambda_zip(binary(built / function / "bootstrap", arch)))
-        tool = tool_archive(binary(built / TOOL / "bootstrap", arch), f"{TOOL}-{version}")
+        tool = tool_archive(binary(built / TOOL / "bootstrap", arch), f"{TOOL}-{version}", pages)
         (out / f"{TOOL}-{version}-linux-{arch}.tar.gz").write_bytes(tool)
     prefix = options.prefix or f"sns-redrive/{version}"
     for name, function in TEMPLATES.items():
         (out / name).write_text(packaged((ROOT / name).read_text(), function, prefix, options.bucket))
     # It has no function.
     shutil.copyfile(ROOT / QUEUES, out / QUEUES)
+    (out / REPOSITORY).write_text(for_repository((ROOT / "template.yaml").read_text(), options.arch[0]))
+    for name in NAMED_BESIDE:
+        shutil.copyfile(ROOT / name, out / name)
     digests = digests_of(out)
     (out / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     (out / PROVENANCE).write_text(json.dumps(provenance(digests, options, version), indent=1) + "\n")
@@ -81,9 +91,6 @@ def main(arguments=None):
         print(f"{out / name}: {(out / name).stat().st_size:,} bytes")
 
 
-    (out / REPOSITORY).write_text(for_repository((ROOT / "template.yaml").read_text(), options.arch[0]))
-    for name in NAMED_BESIDE:
-        shutil.copyfile(ROOT / name, out / name)
 def version_of_workspace():
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
@@ -91,6 +98,7 @@ def version_of_workspace():
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--built", type=Path, required=True, help="<arch>/<binary>/bootstrap for each binary")
+    parser.add_argument("--tool", type=Path, required=True, help="a redrivectl that runs on this machine")
     parser.add_argument("--out", type=Path, required=True, help="a folder, with the SBOMs in it")
     parser.add_argument("--bucket", default="", help="the default of the templates' CodeBucket")
     parser.add_argument("--prefix", default="", help="the default of the templates' CodePrefix")
@@ -119,7 +127,19 @@ def lambda_zip(bootstrap):
     return package.getvalue()
 
 
-def tool_archive(tool, folder):
+def pages_of(tool):
+    """Returns the manual pages and the completions that the tool writes, by where package managers look for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([tool, "man", folder], check=True)
+        manual = {f"share/man/man1/{path.name}": path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    scripts = {
+        place: subprocess.run([tool, "completion", shell], check=True, stdout=subprocess.PIPE).stdout
+        for shell, place in COMPLETIONS.items()
+    }
+    return manual | scripts
+
+
+def tool_archive(tool, folder, pages):
     """Returns the tool with its licence and its manual, as package managers unpack it into a prefix."""
     packed = io.BytesIO()
     files = {
@@ -127,6 +147,7 @@ def tool_archive(tool, folder):
         f"share/doc/{TOOL}/LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
         f"share/doc/{TOOL}/{TOOL}.md": ((ROOT / "docs" / f"{TOOL}.md").read_bytes(), 0o644),
     }
+    files |= {name: (content, 0o644) for name, content in pages.items()}
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
@@ -147,27 +168,6 @@ def packaged(template, function, prefix, bucket=""):
     return replaced_once(template, "\n      CodeUri: .\n", CODE_URI.format(function=function))
 
 
-def replaced_once(text, old, new):
-    if text.count(old) != 1:
-        raise SystemExit(f"the template has {old.strip()!r} {text.count(old)} times: local/release.py replaces it once")
-    return text.replace(old, new)
-
-
-def digests_of(folder):
-    """Returns the SHA-256 of each file, by name."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-
-
-def provenance(digests, options, version):
-    """Returns an in-toto statement of what was built from which commit by which tools: https://slsa.dev/spec/v1.0/provenance
-
-    Nobody has signed it. The release workflow has GitHub attest the same files.
-    """
-    commit = said(["git", "rev-parse", "HEAD"])
-    return {
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()],
-        "predicateType": "https://slsa.dev/provenance/v1",
 def for_repository(template, arch):
     """Returns the variant of template.yaml that the Serverless Application Repository takes, for one processor.
 
@@ -204,6 +204,27 @@ def without(template, name):
     return text
 
 
+def replaced_once(text, old, new):
+    if text.count(old) != 1:
+        raise SystemExit(f"the template has {old.strip()!r} {text.count(old)} times: local/release.py replaces it once")
+    return text.replace(old, new)
+
+
+def digests_of(folder):
+    """Returns the SHA-256 of each file, by name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def provenance(digests, options, version):
+    """Returns an in-toto statement of what was built from which commit by which tools: https://slsa.dev/spec/v1.0/provenance
+
+    Nobody has signed it. The release workflow has GitHub attest the same files.
+    """
+    commit = said(["git", "rev-parse", "HEAD"])
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()],
+        "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:sns-redrive:make-release:1",

@@ -138,13 +138,30 @@ def test_the_same_binary_gives_the_same_archives(tmp_path):
         [entry] = archive.infolist()
         assert (entry.filename, entry.external_attr >> 16) == ("bootstrap", 0o100755)
         assert archive.read(entry) == bootstrap
-    packed = release.tool_archive(bootstrap, "redrivectl-1.2.3")
-    assert packed == release.tool_archive(bootstrap, "redrivectl-1.2.3")
+    pages = {"share/man/man1/redrivectl.1": b"a page"}
+    packed = release.tool_archive(bootstrap, "redrivectl-1.2.3", pages)
+    assert packed == release.tool_archive(bootstrap, "redrivectl-1.2.3", pages)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(tmp_path, filter="data")
     tool = tmp_path / "redrivectl-1.2.3" / "bin" / "redrivectl"
     assert tool.read_bytes() == bootstrap
     assert tool.stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "redrivectl-1.2.3" / "share" / "man" / "man1" / "redrivectl.1").read_bytes() == b"a page"
+
+
+def test_the_tool_comes_with_its_manual_and_its_completions():
+    pages = release.pages_of(built_function("redrivectl"))
+    assert pages == release.pages_of(built_function("redrivectl"))
+    manual = {name for name in pages if name.startswith("share/man/man1/")}
+    assert manual >= {"share/man/man1/redrivectl.1", "share/man/man1/redrivectl-replay.1"}
+    assert all(pages[name].startswith((b".ie", b".TH")) and b"redrivectl" in pages[name] for name in manual)
+    scripts = {
+        "share/bash-completion/completions/redrivectl": b"complete -F _redrivectl",
+        "share/zsh/site-functions/_redrivectl": b"#compdef redrivectl",
+        "share/fish/vendor_completions.d/redrivectl.fish": b"complete -c redrivectl",
+    }
+    assert set(pages) - manual == set(scripts)
+    assert all(mark in pages[name] for name, mark in scripts.items())
 
 
 def test_a_binary_for_another_processor_is_refused():
@@ -174,7 +191,8 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
     for name in [*release.FUNCTIONS, release.TOOL]:
         (built / arch / name).mkdir(parents=True)
         (built / arch / name / "bootstrap").write_bytes(built_function().read_bytes()[:100_000])
-    release.main(["--built", str(built), "--out", str(out), "--bucket", "releases", arch])
+    tool = built_function(release.TOOL)
+    release.main(["--built", str(built), "--tool", str(tool), "--out", str(out), "--bucket", "releases", arch])
 
     files = {path.name for path in out.iterdir()} - {release.SUMS, release.PROVENANCE}
     version = release.version_of_workspace()
@@ -185,6 +203,9 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
         "template.yaml",
         "operations.yaml",
         "queues.yaml",
+        "serverlessrepo.yaml",
+        "LICENSE",
+        "README.md",
     }
     sums = dict(reversed(line.split("  ")) for line in (out / release.SUMS).read_text().splitlines())
     assert sums == {name: digest for name, digest in release.digests_of(out).items() if name in files}
@@ -192,6 +213,3 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
     assert {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]} == sums
     [source] = [d for d in statement["predicate"]["buildDefinition"]["resolvedDependencies"] if d["name"] == "source"]
     assert len(source["digest"]["gitCommit"]) == 40
-        "serverlessrepo.yaml",
-        "LICENSE",
-        "README.md",
