@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) requeue: Option<Queue>,
     /// Queues that the stack made once and that feed no function any more; none without a stack.
     pub(crate) left_behind: Option<Told<Vec<Queue>>>,
+    /// Queues for dead letters of the same topics that feed no function, as those that were taken off `queues.yaml`.
+    pub(crate) undrained: Told<Vec<Queue>>,
     /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the queues, or that
     /// deliver into one of all these.
     pub(crate) subscriptions: Told<Subscriptions>,
@@ -170,6 +172,11 @@ impl Subscription {
     /// Whether it names this queue for its dead letters.
     pub(crate) fn names(&self, queue: &Queue) -> bool {
         self.dead_letters.as_deref() == Some(queue.arn.as_str())
+    }
+
+    /// The queue that it names for its dead letters.
+    pub(crate) fn queue(&self) -> Option<Arn> {
+        self.dead_letters.as_ref()?.parse().ok()
     }
 
     /// Whether it names one of these queues for its dead letters.

@@ -522,6 +522,31 @@ async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
 }
 
 #[tokio::test]
+async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
+    let feeds = |asked: &Asked<'_>| {
+        let feeds = json!({ "EventSourceMappings": [{ "UUID": "1" }] });
+        let is_of_queue = asked.is_of("lambda") && asked.uri.contains("EventSourceArn=");
+        is_of_queue.then(|| (200, feeds.to_string()))
+    };
+    let none = |asked: &Asked<'_>| {
+        let is_of_queue = asked.is_of("lambda") && asked.uri.contains("EventSourceArn=");
+        is_of_queue.then(|| (200, json!({ "EventSourceMappings": [] }).to_string()))
+    };
+    let cloud = account();
+    let bills = "arn:aws:sns:eu-central-1:123456789012:orders:bills";
+    cloud.queue("bills-dlq", &[]);
+    cloud.subscribe(bills, TOPIC, "sqs", WORKER);
+    let named = json!({ "deadLetterTargetArn": "arn:aws:sqs:eu-central-1:123456789012:bills-dlq" });
+    cloud.resubscribe(bills, "RedrivePolicy", &named.to_string());
+    let cases: [(Otherwise, &[(&str, &str)]); 2] = [(feeds, &[]), (none, &[("warning", "queue-undrained")])];
+    for (otherwise, expected) in cases {
+        let deployment = Deployment { otherwise, ..Deployment::new() };
+        let found = findings(&cloud, deployment, &["--stack", "orders"]).await;
+        assert_eq!(checks(&found), expected, "{found:#?}");
+    }
+}
+
+#[tokio::test]
 async fn commands_name_the_profile_and_the_region_that_were_given() {
     let (cloud, deployment) = ill();
     let args = ["--stack", "orders", "--profile", "the ops", "--region", "eu-central-1"];

@@ -19,6 +19,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         let_in(setup, queue, findings);
     }
     left_behind(setup, findings);
+    undrained(setup, findings);
 }
 
 /// Whether the queue has a dead-letter queue of its own. The requeue may have none either.
@@ -55,6 +56,32 @@ fn left_behind(setup: &Setup, findings: &mut Findings) {
             let mend = "docs/runbook.md#change-requeue-or-existingdeadletterqueuearn";
             findings.add(Severity::Error, CHECK, name, finding, mend);
         }
+    }
+}
+
+/// Queues that subscriptions of the same topics name, and that feed no function.
+fn undrained(setup: &Setup, findings: &mut Findings) {
+    const CHECK: &str = "queue-undrained";
+    let what = "whether a function drains the other queues that subscriptions of these topics name";
+    let undrained = findings.told(CHECK, &setup.function.name, what, &setup.undrained);
+    let left_behind: Vec<_> = setup.left_behind.iter().flatten().flatten().map(|queue| &queue.arn).collect();
+    for queue in undrained.into_iter().flatten().filter(|queue| !left_behind.contains(&&queue.arn)) {
+        let named = setup.subscriptions.iter().flat_map(|it| &it.all);
+        let number = named.filter(|it| it.names(queue)).count() as u64;
+        let letters = match &queue.attributes {
+            Ok(_) => format!("About {} in it wait until they expire", count(queue.letters(), "letter")),
+            Err(untold) => {
+                format!("Its letters, whose number nobody can say ({}), wait until they expire", untold.why)
+            }
+        };
+        let finding = format!(
+            "{} of the same topics {} it, and no mapping feeds a function from it. {letters}, unless something else than Lambda \
+             reads it.",
+            count(number, "subscription"),
+            if number == 1 { "names" } else { "name" },
+        );
+        let mend = "docs/runbook.md#take-a-queue-off-queuesyaml";
+        findings.add(Severity::Warning, CHECK, queue.arn.resource(), finding, mend);
     }
 }
 

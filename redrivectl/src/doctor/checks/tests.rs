@@ -124,6 +124,7 @@ fn healthy() -> Setup {
     Setup {
         now: now(),
         stack: Ok(None),
+        undrained: Ok(Vec::new()),
         release: Some(Ok(release(Some(env!("CARGO_PKG_VERSION")), None))),
         function: Function {
             name: "orders".to_owned(),
@@ -280,6 +281,26 @@ fn a_queue_that_the_stack_left_behind_is_found() {
     let unlisted = found(|it| it.left_behind = Some(denied("sqs:ListQueues")));
     assert_eq!(unlisted, [(CannotTell, "queue-left-behind")]);
     assert_eq!(found(|it| it.left_behind = None), []);
+}
+
+#[test]
+fn a_queue_of_these_topics_that_nobody_drains_is_found() {
+    let other = |attributes| Queue { attributes, ..queue(WORKER, &[]) };
+    for attributes in [Ok(BTreeMap::new()), denied("sqs:GetQueueAttributes")] {
+        let found = found(|it| {
+            it.undrained = Ok(vec![other(attributes)]);
+            let named = subscription("arn:aws:sns:eu-central-1:123456789012:orders:2");
+            all(it).push(Subscription { dead_letters: Some(WORKER.to_owned()), ..named });
+        });
+        assert_eq!(found, [(Warning, "queue-undrained")]);
+    }
+    let left_behind = found(|it| {
+        it.undrained = Ok(vec![other(Ok(BTreeMap::new()))]);
+        it.left_behind = Some(Ok(vec![other(Ok(BTreeMap::new()))]));
+    });
+    assert_eq!(left_behind, [(Note, "queue-left-behind")], "that is said already");
+    let unknown = found(|it| it.undrained = denied("lambda:ListEventSourceMappings"));
+    assert_eq!(unknown, [(CannotTell, "queue-undrained")]);
 }
 
 #[test]

@@ -8,9 +8,11 @@ mod needs;
 mod queues;
 mod subscriptions;
 
+use std::collections::BTreeSet;
+
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::setup::{Setup, Told, Untold};
+use super::setup::{Setup, Subscription, Told, Untold};
 use crate::args;
 use crate::aws;
 use crate::console::{Console, Failed};
@@ -70,6 +72,10 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         _ => None,
     };
     let subscriptions = subscriptions::read(&clients.sns, &queues, requeue.as_ref(), console).await;
+    let named = subscriptions.iter().flat_map(|it| &it.all).filter_map(Subscription::queue);
+    let named: BTreeSet<String> = named.map(|queue| queue.to_string()).collect();
+    let named = named.iter().filter_map(|queue| queue.parse().ok());
+    let undrained = queues::undrained(&clients, named, &own).await;
     let (archive, control) = archive::read(&clients.s3, function.settings()).await;
     let conditional = if args.write_test {
         Some(archive::test(&clients.s3, control.as_ref(), console).await)
@@ -86,6 +92,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         queues,
         requeue,
         left_behind,
+        undrained,
         subscriptions,
         archive,
         control,

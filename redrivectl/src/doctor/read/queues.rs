@@ -50,14 +50,25 @@ pub(super) async fn left_behind(
         let names = listed.queue_urls().iter().filter_map(|url| url.rsplit('/').next());
         let (partition, region, account) = (function.partition(), function.region(), function.account());
         let arn = |name| format!("arn:{partition}:sqs:{region}:{account}:{name}").parse::<Arn>().ok();
-        for queue in names.filter_map(arn).filter(|queue| !own.contains(&queue)) {
-            let mapped =
-                clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str()).send().await;
-            let mapped = mapped.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
-            if mapped.event_source_mappings().is_empty() {
-                left.push(read(&clients.sqs, queue, false).await);
-            }
-        }
+        left.extend(undrained(clients, names.filter_map(arn), own).await?);
     }
     Ok(left)
+}
+
+/// Reads those of these queues that feed no function, without a function's `own`.
+pub(super) async fn undrained(
+    clients: &Clients,
+    queues: impl Iterator<Item = Arn>,
+    own: &[&Arn],
+) -> Told<Vec<Queue>> {
+    let mut undrained = Vec::new();
+    for queue in queues.filter(|queue| !own.contains(&queue)) {
+        let mapped =
+            clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str()).send().await;
+        let mapped = mapped.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
+        if mapped.event_source_mappings().is_empty() {
+            undrained.push(read(&clients.sqs, queue, false).await);
+        }
+    }
+    Ok(undrained)
 }
