@@ -15,6 +15,9 @@ use sns_redrive::policy::OrderAction;
 /// somebody should look at.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
+/// What tells of those that nothing here can tell of.
+const ALARM: &str = "ExpiryNearAlarm calls for those that the function receives.";
+
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     if let Some(orders) = &setup.orders
@@ -48,31 +51,25 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             );
         }
     }
-    match &setup.waiting {
-        Some(waiting) => {
-            if let Some(waiting) = findings.told("waiting", name, "which letters wait", waiting) {
-                expiring(setup, waiting, findings);
-                unlisted(setup, waiting, findings);
-            }
-        }
-        None => {
-            let (why, mend) = match setup.function.settings() {
-                Some(_) => (
-                    "the function keeps no list of waiting letters",
-                    "the stack's parameters Orders and WaitingList, both on",
-                ),
-                None => {
-                    ("whether the function lists waiting letters is not known, as its settings are not", "")
-                }
-            };
-            let finding = format!("Nobody can say whether letters expire within a day: {why}. {ALARM}");
-            findings.add(Severity::CannotTell, "letters-expire", name, finding, mend);
-        }
+    let Some(waiting) = &setup.waiting else { return without_list(setup, findings) };
+    if let Some(waiting) = findings.told("waiting", name, "which letters wait", waiting) {
+        expiring(setup, waiting, findings);
+        unlisted(setup, waiting, findings);
     }
 }
 
-/// What tells of those that nothing here can tell of.
-const ALARM: &str = "ExpiryNearAlarm calls for those that the function receives.";
+/// Letters where there is no list, or where nobody knows of one.
+fn without_list(setup: &Setup, findings: &mut Findings) {
+    let (why, mend) = match setup.function.settings() {
+        Some(_) => (
+            "the function keeps no list of waiting letters",
+            "the stack's parameters Orders and WaitingList, both on",
+        ),
+        None => ("whether the function lists waiting letters is not known, as its settings are not", ""),
+    };
+    let finding = format!("Nobody can say whether letters expire within a day: {why}. {ALARM}");
+    findings.add(Severity::CannotTell, "letters-expire", &setup.function.name, finding, mend);
+}
 
 /// Letters that are on no list.
 fn unlisted(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
