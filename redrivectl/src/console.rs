@@ -112,8 +112,9 @@ impl Console {
 /// process at once.
 fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    // A terminal that is closed says so more than once: as the kernel, and as the shell.
-    if !std::fs::read_to_string(STATUS).is_ok_and(|status| ignores_hangup(&status)) {
+    // Both the kernel and the shell tell of a terminal that is closed, so the second time means nothing. Where nobody knows
+    // whether the process is to outlive it, all stays as it is.
+    if std::fs::read_to_string(STATUS).is_ok_and(|status| !ignores_hangup(&status)) {
         register(SIGHUP, Arc::clone(&flag))?;
     }
     for signal in [SIGINT, SIGTERM] {
