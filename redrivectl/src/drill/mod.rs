@@ -8,9 +8,11 @@
 //! | `story` | the steps, one after the other |
 //! | `log` | the function's log |
 //! | `tool` | the tool's own commands, which the steps use |
+//! | `find` | what earlier drills have left |
 //! | `sweep` | what takes everything away again |
 //! | `report` | what was planned and what was seen |
 
+mod find;
 mod log;
 mod names;
 mod plan;
@@ -20,7 +22,6 @@ mod story;
 mod sweep;
 mod tool;
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,18 +35,22 @@ use crate::doctor::Access;
 use crate::place;
 use crate::stack::Stack;
 use crate::text::harmless;
+use find::{Found, find};
 use log::Log;
-use names::{Names, new_id};
+use names::{Names, SETTLED, new_id};
 use report::Report;
 use scene::Scene;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
-use story::{Halt, Story};
-use sweep::{Sweep, Swept};
+use story::{Halt, MESSAGES, Story};
+use sweep::{Awaited, Hearing, Sweep, Swept};
 use tool::Tool;
 
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";
+
+/// The words of `CloudFormation` about a stack that was deleted.
+const NO_STACK: &str = "does not exist";
 
 /// The stack as a drill knows it.
 struct Stage {
@@ -62,27 +67,29 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let stage = stage(args, console).await?;
+    let Some(stack) = console.stack.name().map(str::to_owned) else {
+        return Err(bad("which stack? Give --stack NAME (or REDRIVE_STACK)".to_owned()));
+    };
     if args.clean {
-        clean(&stage, args, as_json, console).await
+        clean(&stack, args, as_json, console).await
     } else {
+        let stage = stage(stack, args, console).await?;
         drill(&stage, args, as_json, console).await
     }
 }
 
-/// Reads the stack, and refuses one that permits no drills.
-async fn stage(args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
-    let bad = |problem: String| Failed::Input(vec![problem]);
-    let Some(stack) = console.stack.name().map(str::to_owned) else {
-        return Err(bad("which stack? Give --stack NAME (or REDRIVE_STACK)".to_owned()));
-    };
+fn bad(problem: String) -> Failed {
+    Failed::Input(vec![problem])
+}
+
+/// Reads the stack, and refuses one where a drill is not permitted or would come to nothing.
+async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
     let output = |name: &str| {
         let missing =
             || bad(format!("the stack {stack} has no output {name}, as those of template.yaml have"));
         console.stack.output(name)?.ok_or_else(missing)
     };
-    // To take away what was left nobody needs a permission of the function.
-    if !args.clean && console.stack.parameter(PARAMETER)?.as_deref() != Some("true") {
+    if console.stack.parameter(PARAMETER)?.as_deref() != Some("true") {
         return Err(bad(format!(
             "the stack {stack} permits no drills: deploy it with the parameter {PARAMETER}=true, and the others as they are. It \
              lets the function send to queues whose names begin with {0}, and SNS write to the dead-letter queue for topics \
@@ -90,7 +97,7 @@ async fn stage(args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
             names::prefix(&stack)
         )));
     }
-    if let (false, Some(idle)) = (args.clean, idle(&console.stack)?) {
+    if let Some(idle) = idle(&console.stack)? {
         return Err(bad(format!("the function of the stack {stack} {idle}, and the others as they are")));
     }
     let queue = output("DeadLetterQueueArn")?;
@@ -106,6 +113,7 @@ async fn stage(args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
             "the stack {stack} hears no orders, which a drill gives: deploy it with Orders=on"
         )));
     }
+    place::archive(&args::Place { archive: None }, console)?;
     let log_group = output("LogGroupName")?;
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
     let (clients, logs) = aws::clients_and_logs(&args.connection, console).await?;
@@ -124,31 +132,52 @@ fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
     })
 }
 
-impl Stage {
-    fn scene(&self, id: &str) -> Result<Scene, Failed> {
-        let names = Names::new(&self.stack, id, &self.dead_letters);
-        Ok(Scene {
-            names: names.map_err(|problem| Failed::Input(vec![problem]))?,
-            stack: self.stack.clone(),
-            dead_letters: self.dead_letters.clone(),
-            sns: self.clients.sns.clone(),
-            sqs: self.clients.sqs.clone(),
-        })
+/// Whether the function of a stack that may be another than at the drill can be told to archive letters.
+fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
+    let control = match stack.output("ControlLocation") {
+        Err(Failed::Work(why)) if why.contains(NO_STACK) => {
+            return Ok(Hearing::Deaf("the stack is deleted".to_owned()));
+        }
+        said => said?,
+    };
+    if control.is_none() {
+        return Ok(Hearing::Deaf("the function hears no orders (Orders=off)".to_owned()));
     }
+    let then = |idle| Hearing::Idle(format!("the function {idle}, and clean again"));
+    Ok(idle(stack)?.map_or(Hearing::Hears, then))
+}
 
-    /// What takes away the things of a drill.
-    fn sweep<'s>(
-        &self,
-        scene: &'s Scene,
-        args: &'s args::Drill,
-        console: &Console,
-    ) -> Result<Sweep<'s>, Failed> {
-        let archive = place::archive(&args::Place { archive: None }, console)?;
-        let control = place::control(&args::ControlPlace { control: None, archive: None }, console)?;
-        // Whoever interrupts again ends the process.
-        let tool = Tool::new(&args.connection, console, Arc::new(AtomicBool::new(false)));
-        Ok(Sweep { scene, tool, s3: self.clients.s3.clone(), archive, control })
-    }
+/// The things of a drill, by the names that they have or will have.
+fn scene(stack: &str, id: &str, dead_letters: &Arn, clients: &Clients) -> Result<Scene, Failed> {
+    Ok(Scene {
+        names: Names::new(stack, id, dead_letters).map_err(bad)?,
+        stack: stack.to_owned(),
+        dead_letters: dead_letters.clone(),
+        sns: clients.sns.clone(),
+        sqs: clients.sqs.clone(),
+    })
+}
+
+/// Prepares what takes the things of a drill away.
+fn sweep<'s>(
+    scene: &'s Scene,
+    s3: &aws_sdk_s3::Client,
+    hearing: Hearing,
+    args: &'s args::Drill,
+    console: &Console,
+) -> Sweep<'s> {
+    let archive = place::archive(&args::Place { archive: None }, console);
+    let control = |archive| place::control(&args::ControlPlace { control: None, archive }, console);
+    // A stack with Orders=off does not say where its orders were: beside the archive.
+    let control = control(None).or_else(|why| match &archive {
+        Ok(place) => control(Some(format!("s3://{}/{}", place.bucket, place.prefix))),
+        Err(_) => Err(why),
+    });
+    let said = |why: Failed| why.to_string();
+    // Whoever interrupts again ends the process.
+    let tool = Tool::new(&args.connection, console, Arc::new(AtomicBool::new(false)));
+    let (archive, control) = (archive.map_err(said), control.map_err(said));
+    Sweep { scene, tool, s3: s3.clone(), archive, control, hearing }
 }
 
 async fn drill(
@@ -157,7 +186,7 @@ async fn drill(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let scene = stage.scene(&new_id())?;
+    let scene = scene(&stage.stack, &new_id(), &stage.dead_letters, &stage.clients)?;
     if scene.lets_in().await? == Access::No {
         return Err(Failed::Input(vec![format!(
             "the policy of {0} does not let SNS in for a drill's topic. Add to it: {{\"Effect\": \"Allow\", \"Principal\": \
@@ -172,7 +201,7 @@ async fn drill(
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;
-    let sweep = stage.sweep(&scene, args, console)?;
+    let sweep = sweep(&scene, &stage.clients.s3, Hearing::Hears, args, console);
     let tool = Tool::new(&args.connection, console, Arc::clone(&stop));
     let log =
         Log { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
@@ -186,11 +215,18 @@ async fn drill(
         Some(Halt::Interrupted) => report.end(false, "interrupted"),
         Some(Halt::Failed(failed)) => report.end(false, &failed.to_string()),
     };
+    let on_the_way = story.on_the_way;
     let swept = if args.keep {
+        if on_the_way == 0 {
+            // Without this --clean waits for letters that do not come.
+            let _ = scene.note_letters(SETTLED).await;
+        }
         Swept::default()
     } else {
         report.say("");
-        sweep.run(story.on_the_way, story.archived, &mut report).await
+        let letters = story.archived + on_the_way;
+        let awaited = (on_the_way > 0).then_some(Awaited { letters, is_exact: true });
+        sweep.run(awaited, &mut report).await
     };
     let is_whole = report.is_whole() && halt.is_none();
     let finished = match halt {
@@ -237,36 +273,39 @@ fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()>
     written
 }
 
-/// Takes away what earlier drills have left, by their tags.
+/// Takes away what earlier drills have left, by their names and tags: the stack may be another by now, or gone.
 async fn clean(
-    stage: &Stage,
+    stack: &str,
     args: &args::Drill,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let ids: BTreeSet<String> = sweep::find(&stage.clients, &stage.stack).await?;
-    let ids: Vec<_> = ids.into_iter().collect();
+    let hearing = hearing(&console.stack)?;
+    let clients = aws::clients(&args.connection, console).await?;
+    let found = find(&clients, stack).await?;
+    let ids: Vec<_> = found.keys().map(String::as_str).collect();
     if ids.is_empty() {
         if as_json {
             writeln!(console.out, "{}", json!({ "drills": ids, "left": [] }))?;
         } else {
-            writeln!(console.out, "No drill of {} has left anything.", harmless(&stage.stack))?;
+            writeln!(console.out, "No drill of {} has left anything.", harmless(stack))?;
         }
         return Ok(Finished::Whole);
     }
     let plan = format!(
         "Takes away what these drills of the stack {} have left, their records in the archive and their orders too: {}. A drill \
          that runs now is among them.\n",
-        harmless(&stage.stack),
+        harmless(stack),
         ids.join(", ")
     );
     ask(&plan, "Take it away?", args, as_json, console)?;
     let mut left = Vec::new();
-    for id in &ids {
-        let scene = stage.scene(id)?;
-        let sweep = stage.sweep(&scene, args, console)?;
+    for (id, Found { dead_letters, has_letters }) in &found {
+        let scene = scene(stack, id, dead_letters, &clients)?;
+        let sweep = sweep(&scene, &clients.s3, hearing.clone(), args, console);
         let mut report = Report::new(&mut *console.out, as_json);
-        left.extend(sweep.run(0, 0, &mut report).await.left);
+        let awaited = has_letters.then_some(Awaited { letters: MESSAGES, is_exact: false });
+        left.extend(sweep.run(awaited, &mut report).await.left);
     }
     let finished = Finished::of(left.len() as u64);
     if as_json {

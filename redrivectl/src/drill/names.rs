@@ -8,6 +8,14 @@ use sns_redrive::arn::Arn;
 /// The tag of everything that a drill makes; its value is the stack's name.
 pub(super) const TAG: &str = "sns-redrive-drill";
 
+/// The tag with the ARN of the dead-letter queue that a drill uses.
+pub(super) const QUEUE_TAG: &str = "sns-redrive-drill-queue";
+
+/// The tag of the topic that says what has become of the letters, with its two values. A topic without it has had no message.
+pub(super) const LETTERS: &str = "sns-redrive-drill-letters";
+pub(super) const ON_THE_WAY: &str = "on-the-way";
+pub(super) const SETTLED: &str = "settled";
+
 /// The longest name of a queue.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
 const MAX_NAME: usize = 80;

@@ -7,7 +7,7 @@ use aws_sdk_sns::types::{MessageAttributeValue, Tag};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, QueueAttributeName};
 use serde_json::{Value, json};
 
-use super::names::{Names, TAG};
+use super::names::{LETTERS, Names, QUEUE_TAG, TAG};
 use crate::console::Failed;
 use crate::doctor::{Access, Policy, Sender};
 use sns_redrive::arn::Arn;
@@ -44,6 +44,11 @@ pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
 }
 
+fn tag(key: &str, value: &str) -> Result<Tag, Failed> {
+    let tag = Tag::builder().key(key).value(value).build();
+    tag.map_err(|error| Failed::Work(error.to_string()))
+}
+
 impl Scene {
     /// Returns whether the policy of the dead-letter queue lets SNS in for the drill's topic.
     pub(super) async fn lets_in(&self) -> Result<Access, Failed> {
@@ -62,10 +67,16 @@ impl Scene {
     }
 
     pub(super) async fn make_topic(&self) -> Result<(), Failed> {
-        let tag = Tag::builder().key(TAG).value(&self.stack).build();
-        let tag = tag.map_err(|error| Failed::Work(error.to_string()))?;
-        let make = self.sns.create_topic().name(self.names.topic()).tags(tag).send().await;
+        let tags = [tag(TAG, &self.stack)?, tag(QUEUE_TAG, self.dead_letters.as_str())?];
+        let make = self.sns.create_topic().name(self.names.topic());
+        let make = make.set_tags(Some(tags.into())).send().await;
         make.map(|_| ()).map_err(|error| failed("sns:CreateTopic", &error))
+    }
+
+    /// Notes at the topic what has become of the letters, for whoever takes things away later.
+    pub(super) async fn note_letters(&self, state: &str) -> Result<(), Failed> {
+        let call = self.sns.tag_resource().resource_arn(self.names.topic_arn()).tags(tag(LETTERS, state)?);
+        call.send().await.map(|_| ()).map_err(|error| failed("sns:TagResource", &error))
     }
 
     /// Makes a queue. Returns false where SQS still deletes the one of this name.
@@ -76,6 +87,7 @@ impl Scene {
             "Condition": { "ArnEquals": { "aws:SourceArn": self.names.topic_arn() } },
         }] });
         let make = self.sqs.create_queue().queue_name(name).tags(TAG, &self.stack);
+        let make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
         match make.attributes(QueueAttributeName::Policy, policy.to_string()).send().await {
             Ok(_) => Ok(true),
             Err(error) if failure_of_call(&error).code.ends_with("QueueDeletedRecently") => Ok(false),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::log::Log;
+use super::names::ON_THE_WAY;
 use super::report::Report;
 use super::scene::{ATTRIBUTE, Scene};
 use super::tool::Tool;
@@ -32,6 +33,9 @@ const IN_FORCE: &str = "30m";
 /// The values of the attribute by which orders tell the messages apart.
 const RETRY: &str = "retry";
 const ARCHIVE: &str = "archive";
+
+/// The messages that are published.
+pub(super) const MESSAGES: u64 = 2;
 
 /// Why a drill did not come to its end.
 pub(super) enum Halt {
@@ -97,6 +101,7 @@ impl<'a> Story<'a> {
         let settle = Duration::from_secs(self.args.settle.into());
         self.pause(settle.saturating_sub(deleted.elapsed())).await?;
         let since = self.log.now();
+        self.scene.note_letters(ON_THE_WAY).await?;
         let to_retry = self.scene.publish(RETRY).await?;
         self.on_the_way += 1;
         let to_archive = self.scene.publish(ARCHIVE).await?;

@@ -1,21 +1,23 @@
 //! Takes away what a drill has made: orders, records in the archive, subscriptions, queues, and the topic as the last, since by
 //! its tag all else is found again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::names::{TAG, id_in, prefix};
+use super::names::SETTLED;
 use super::report::Report;
-use super::scene::{Scene, failed, is_gone};
+use super::scene::{Scene, failed};
 use super::story::{Halt, LATELY, records, until};
 use super::tool::Tool;
 use crate::console::Failed;
 use crate::place::Place;
-use crate::text::count;
-use sns_redrive::clients::Clients;
+use crate::text::{brief, count};
 use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
 
 /// How long letters on their way are waited for, in seconds: those that no order wakes, and a minute for the mapping to hand
@@ -25,20 +27,51 @@ const WAITS: u64 = LISTED_ABOVE + 60;
 /// How far back records are looked for that an earlier drill may have left.
 const EVER: &str = "90d";
 
+/// The words of S3 about an object that it keeps for a time.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
+const LOCK: &str = "object lock";
+
 /// What takes the things of one drill away.
 pub(super) struct Sweep<'a> {
     pub(super) scene: &'a Scene,
     pub(super) tool: Tool<'a>,
     pub(super) s3: aws_sdk_s3::Client,
-    pub(super) archive: Place,
-    pub(super) control: Place,
+    /// Where records are, or why nobody knows.
+    pub(super) archive: Result<Place, String>,
+    /// Where orders are, or why nobody knows.
+    pub(super) control: Result<Place, String>,
+    pub(super) hearing: Hearing,
+}
+
+/// Whether the function can be told to archive letters.
+#[derive(Debug, Clone)]
+pub(super) enum Hearing {
+    Hears,
+    /// It could, if it was deployed otherwise.
+    Idle(String),
+    /// It never will.
+    Deaf(String),
+}
+
+/// The letters that are waited for before their topic goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    /// How many there will be in the archive, or in the queue that was broken.
+    pub(super) letters: u64,
+    /// Whether so many must come. Else some may have come before.
+    pub(super) is_exact: bool,
 }
 
 /// What is left, and why.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     pub(super) left: Vec<String>,
+    /// Whether `--clean` may take away later what is left.
+    again: bool,
 }
+
+/// What was taken away, and what nobody can take away.
+type Taken = (Option<String>, Vec<String>);
 
 impl Swept {
     /// Says what was taken away, or keeps why it was not.
@@ -47,62 +80,106 @@ impl Swept {
             Ok(None) => {}
             Ok(Some(done)) => report.say(&format!("taken away: {done}")),
             Err(why) => {
-                let left = format!("{what}: {why}");
-                report.say(&format!("left: {left}"));
-                self.left.push(left);
+                self.again = true;
+                self.stays(format!("{what}: {why}"), report);
             }
         }
+    }
+
+    /// The same, where nobody can take away some of it.
+    fn note_all(&mut self, what: &str, done: Result<Taken, Failed>, report: &mut Report<'_>) {
+        let (taken, stay) = match done {
+            Ok((taken, stay)) => (Ok(taken), stay),
+            Err(failed) => (Err(failed), Vec::new()),
+        };
+        self.note(what, taken, report);
+        for left in stay {
+            self.stays(left, report);
+        }
+    }
+
+    /// Says what is left.
+    fn stays(&mut self, left: String, report: &mut Report<'_>) {
+        report.say(&format!("left: {left}"));
+        self.left.push(left);
     }
 }
 
 impl Sweep<'_> {
-    /// Takes everything away. What fails does not keep the rest; `on_the_way` letters are archived first, beside so many
-    /// records.
-    pub(super) async fn run(&self, on_the_way: u64, archived: u64, report: &mut Report<'_>) -> Swept {
+    /// Takes everything away. What fails does not keep the rest. Letters on their way are archived first. The topic goes as
+    /// soon as nothing is left that could be taken away later.
+    pub(super) async fn run(&self, awaited: Option<Awaited>, report: &mut Report<'_>) -> Swept {
         let mut swept = Swept::default();
-        if on_the_way > 0 {
-            report.say(&format!(
-                "{} on the way: archived first, which takes up to three minutes",
-                count(on_the_way, "letter")
-            ));
-            let done = self.archive_rest(on_the_way, archived).await;
-            swept.note("letters on their way", done.map(|()| None::<&str>), report);
+        if let Some(awaited) = awaited {
+            self.letters(awaited, &mut swept, report).await;
         }
-        swept.note("orders", self.orders().await, report);
-        swept.note("records in the archive", self.records().await, report);
+        let are_settled = !swept.again;
+        match &self.control {
+            Ok(control) => swept.note_all("orders", self.orders(control).await, report),
+            Err(why) => swept.stays(format!("orders: {why}"), report),
+        }
+        match &self.archive {
+            Ok(archive) => swept.note_all("records in the archive", self.records(archive).await, report),
+            Err(why) => swept.stays(format!("records in the archive: {why}"), report),
+        }
         let topic = self.scene.names.topic();
         let ended = self.scene.unsubscribe().await;
         let some = |number: u64| (number > 0).then(|| count(number, "subscription"));
         swept.note("subscriptions", ended.map(some), report);
         for queue in [self.scene.names.broken(), self.scene.names.healthy()] {
             let deleted = self.scene.delete_queue(&queue).await;
-            swept.note(
-                &queue,
-                deleted.map(|was_there| was_there.then(|| format!("the queue {queue}"))),
-                report,
-            );
+            let some = |was_there: bool| was_there.then(|| format!("the queue {queue}"));
+            swept.note(&queue, deleted.map(some), report);
         }
-        if swept.left.is_empty() {
+        if swept.again {
+            report.say(&format!("left: the topic {topic}, by which --clean finds the rest"));
+            if are_settled {
+                // Without this --clean waits for letters that do not come.
+                let _ = self.scene.note_letters(SETTLED).await;
+            }
+        } else {
             let deleted = self.scene.delete_topic().await;
             swept.note(&topic, deleted.map(|()| Some(format!("the topic {topic}"))), report);
-        } else {
-            report.say(&format!("left: the topic {topic}, by which --clean finds the rest"));
         }
         swept
     }
 
-    /// Has the function archive what is on its way, and waits until that is in the archive, beside so many records, or has
-    /// come to the queue that was broken after all.
-    async fn archive_rest(&self, on_the_way: u64, archived: u64) -> Result<(), Failed> {
+    /// Has letters on their way archived, or says why they cannot be.
+    async fn letters(&self, awaited: Awaited, swept: &mut Swept, report: &mut Report<'_>) {
+        const WHAT: &str = "letters on their way";
+        match &self.hearing {
+            Hearing::Hears => {
+                let waits = brief(WAITS);
+                report.say(&format!("letters may be on the way: archived first, which takes up to {waits}"));
+                let done = self.archive_rest(awaited).await;
+                swept.note(WHAT, done.map(|()| None::<&str>), report);
+            }
+            Hearing::Idle(why) => {
+                swept.note(WHAT, Err::<Option<&str>, _>(Failed::Work(why.clone())), report);
+            }
+            Hearing::Deaf(why) => {
+                let then = "a function that gets them later archives them as refused";
+                swept.stays(format!("{WHAT}: {why}; {then}"), report);
+            }
+        }
+    }
+
+    /// Has the function archive what is on its way, and waits until that is in the archive, or has come to the queue that was
+    /// broken after all.
+    async fn archive_rest(&self, awaited: Awaited) -> Result<(), Failed> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
         let words = ["archive", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes"];
         self.tool.run(&words).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
-        let waited = until(WAITS, &never, "letters of the drill in the archive", async || {
+        let end = Instant::now() + Duration::from_secs(WAITS);
+        // Where the end of the wait is no failure, it must be noticed before the time is over.
+        let within = if awaited.is_exact { WAITS } else { 2 * WAITS };
+        let waited = until(within, &never, "letters of the drill in the archive", async || {
             came += self.scene.take(&broken).await?.len() as u64;
             let records = records(&self.tool, self.scene, LATELY).await?.len() as u64;
-            Ok((records + came >= archived + on_the_way).then_some(()))
+            let is_over = !awaited.is_exact && Instant::now() >= end;
+            Ok((is_over || records + came >= awaited.letters).then_some(()))
         });
         match waited.await {
             Ok(()) | Err(Halt::Interrupted) => Ok(()),
@@ -111,7 +188,7 @@ impl Sweep<'_> {
     }
 
     /// Takes back the orders about the drill's topic, and forgets them.
-    async fn orders(&self) -> Result<Option<String>, Failed> {
+    async fn orders(&self, control: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
         let ids = |said: Vec<Value>| -> Vec<String> {
             let orders = said.into_iter().next().map(|mut said| said["orders"].take());
@@ -119,39 +196,52 @@ impl Sweep<'_> {
             let of_drill = orders.iter().filter(|order| order["match"]["topicArn"][0] == topic.as_str());
             of_drill.filter_map(|order| order["id"].as_str().map(str::to_owned)).collect()
         };
-        let in_force = ids(self.tool.run(&["orders"]).await?);
+        // The stack does not say where they are, if it hears none any more.
+        let place = format!("s3://{}/{}", control.bucket, control.prefix);
+        let place = ["--control", place.as_str()];
+        let in_force = ids(self.tool.run(&[&["orders"], &place[..]].concat()).await?);
         if !in_force.is_empty() {
-            let words = in_force.iter().map(String::as_str);
-            let words: Vec<_> =
-                ["release"].into_iter().chain(words).chain(["--yes", "--why", "the drill ends"]).collect();
-            self.tool.run(&words).await?;
+            let words: Vec<_> = in_force.iter().map(String::as_str).collect();
+            let why = ["--yes", "--why", "the drill ends"];
+            self.tool.run(&[&["release"], &words[..], &why[..], &place[..]].concat()).await?;
         }
-        let ended = ids(self.tool.run(&["orders", "--ended"]).await?);
+        let ended = ids(self.tool.run(&[&["orders", "--ended"], &place[..]].concat()).await?);
+        let (mut taken, mut stay) = (0, Vec::new());
         for id in &ended {
-            self.forget(&self.control.bucket, &ended_order_key(&self.control.prefix, id)).await?;
+            let key = ended_order_key(&control.prefix, id);
+            if self.forget(&control.bucket, &key).await? {
+                taken += 1;
+            } else {
+                stay.push(locked(&control.bucket, &key));
+            }
         }
-        Ok((!ended.is_empty()).then(|| count(ended.len() as u64, "order")))
+        Ok(((taken > 0).then(|| count(taken, "order")), stay))
     }
 
     /// Deletes the objects of the archive that have the drill's letters, and no others.
-    async fn records(&self) -> Result<Option<String>, Failed> {
+    async fn records(&self, archive: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
         let records = records(&self.tool, self.scene, EVER).await?;
-        let keys: BTreeSet<_> = records.iter().filter_map(|record| record["key"].as_str()).collect();
-        for key in keys {
-            if !self.is_all_of(&topic, key).await? {
-                let said =
-                    format!("s3://{}/{key} has letters of others, too, and stays", self.archive.bucket);
-                return Err(Failed::Work(said));
-            }
-            self.forget(&self.archive.bucket, key).await?;
+        let mut objects = BTreeMap::<_, u64>::new();
+        for key in records.iter().filter_map(|record| record["key"].as_str()) {
+            *objects.entry(key).or_default() += 1;
         }
-        Ok((!records.is_empty()).then(|| format!("{} in the archive", count(records.len() as u64, "record"))))
+        let (mut taken, mut stay) = (0, Vec::new());
+        for (key, lines) in objects {
+            if !self.is_all_of(&topic, &archive.bucket, key).await? {
+                stay.push(format!("s3://{}/{key}: it has letters of others, too", archive.bucket));
+            } else if self.forget(&archive.bucket, key).await? {
+                taken += lines;
+            } else {
+                stay.push(locked(&archive.bucket, key));
+            }
+        }
+        Ok(((taken > 0).then(|| format!("{} in the archive", count(taken, "record"))), stay))
     }
 
     /// Whether every line of an object of the archive is about the drill's topic.
-    async fn is_all_of(&self, topic: &str, key: &str) -> Result<bool, Failed> {
-        let object = self.s3.get_object().bucket(&self.archive.bucket).key(key).send().await;
+    async fn is_all_of(&self, topic: &str, bucket: &str, key: &str) -> Result<bool, Failed> {
+        let object = self.s3.get_object().bucket(bucket).key(key).send().await;
         let object = object.map_err(|error| failed("s3:GetObject", &error))?;
         let bytes = object.body.collect().await.map_err(|error| Failed::Work(error.to_string()))?.to_vec();
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
@@ -161,56 +251,29 @@ impl Sweep<'_> {
         Ok(lines.all(of_drill))
     }
 
-    /// Deletes every version of an object.
-    async fn forget(&self, bucket: &str, key: &str) -> Result<(), Failed> {
+    /// Deletes every version of an object. Returns false where S3 Object Lock keeps one.
+    async fn forget(&self, bucket: &str, key: &str) -> Result<bool, Failed> {
         let listed = self.s3.list_object_versions().bucket(bucket).prefix(key).send().await;
         let listed = listed.map_err(|error| failed("s3:ListObjectVersions", &error))?;
         let versions = listed.versions().iter().map(|it| (it.key(), it.version_id()));
         let markers = listed.delete_markers().iter().map(|it| (it.key(), it.version_id()));
+        let mut is_gone = true;
         for (_, version) in versions.chain(markers).filter(|(of, _)| *of == Some(key)) {
             let delete = self.s3.delete_object().bucket(bucket).key(key);
-            let delete = delete.set_version_id(version.map(str::to_owned)).send().await;
-            delete.map_err(|error| failed(format!("s3:DeleteObject of s3://{bucket}/{key}"), &error))?;
+            match delete.set_version_id(version.map(str::to_owned)).send().await {
+                Ok(_) => {}
+                Err(error) if says_lock(error.message()) => is_gone = false,
+                Err(error) => return Err(failed(format!("s3:DeleteObject of s3://{bucket}/{key}"), &error)),
+            }
         }
-        Ok(())
+        Ok(is_gone)
     }
 }
 
-/// Returns the ids of the drills of a stack of which a topic or a queue is there, with their tag.
-pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeSet<String>, Failed> {
-    let mut ids = BTreeSet::new();
-    let mut token = None;
-    loop {
-        let page = clients.sns.list_topics().set_next_token(token).send().await;
-        let page = page.map_err(|error| failed("sns:ListTopics", &error))?;
-        for arn in page.topics().iter().filter_map(|topic| topic.topic_arn()) {
-            let Some(id) = id_in(stack, arn.rsplit(':').next().unwrap_or_default()) else { continue };
-            let tags = match clients.sns.list_tags_for_resource().resource_arn(arn).send().await {
-                Ok(answer) => answer.tags.unwrap_or_default(),
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(failed("sns:ListTagsForResource", &error)),
-            };
-            if tags.iter().any(|tag| tag.key() == TAG && tag.value() == stack) {
-                ids.insert(id);
-            }
-        }
-        token = page.next_token().map(str::to_owned);
-        if token.is_none() {
-            break;
-        }
-    }
-    let listed = clients.sqs.list_queues().queue_name_prefix(prefix(stack)).max_results(1_000).send().await;
-    let listed = listed.map_err(|error| failed("sqs:ListQueues", &error))?;
-    for url in listed.queue_urls() {
-        let Some(id) = id_in(stack, url.rsplit('/').next().unwrap_or_default()) else { continue };
-        let tags = match clients.sqs.list_queue_tags().queue_url(url).send().await {
-            Ok(answer) => answer.tags.unwrap_or_default(),
-            Err(error) if is_gone(&error) => continue,
-            Err(error) => return Err(failed("sqs:ListQueueTags", &error)),
-        };
-        if tags.get(TAG).is_some_and(|value| value == stack) {
-            ids.insert(id);
-        }
-    }
-    Ok(ids)
+fn says_lock(message: Option<&str>) -> bool {
+    message.is_some_and(|message| message.to_ascii_lowercase().contains(LOCK))
+}
+
+fn locked(bucket: &str, key: &str) -> String {
+    format!("s3://{bucket}/{key}: S3 Object Lock keeps it until its time is over")
 }

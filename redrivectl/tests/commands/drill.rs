@@ -468,6 +468,16 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn letters_that_a_killed_drill_left_on_their_way_are_archived_first() {
+    let drill = Drill { hides: Duration::from_secs(135), ..Drill::new() };
+    drill.killed(|place| !place.log.is_empty()).await;
+    let letters = drill.place.lock().unwrap().letters.len();
+    assert!(letters > 0);
+    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    assert_eq!(drill.left(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_no_order_wakes_is_waited_for() {
     // Two minutes are the longest time for which it is hidden unlisted. Then the mapping may wait for a batch.
     let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
@@ -491,6 +501,61 @@ async fn a_message_that_sns_did_not_take_is_not_waited_for() {
         let ran = drill.run(Trouble::Refuses(number), &["--yes"]).await;
         assert!(ran.code == 1 && ran.out.contains("nothing is left of it"), "{number}: {ran:?}");
         assert_eq!(drill.left(), Vec::<String>::new(), "{number}: {ran:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_taken_away_is_said_once() {
+    let lines = |drill: &Drill| {
+        let objects = drill.cloud.objects();
+        let mut keys = objects.keys().filter(|key| key.starts_with("graveyard/dead-letters/")).cloned();
+        (keys.next().unwrap(), objects)
+    };
+    for locks in [false, true] {
+        let mut drill = Drill::new();
+        assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+        let (key, objects) = lines(&drill);
+        if locks {
+            drill.locks = true;
+        } else {
+            let others = objects[&key].replace("-drill-", "-other-");
+            let both = format!("{}{others}", objects[&key]);
+            drill.cloud.put_at(&key, &both, "2026-11-01T11:30:00.000Z");
+        }
+        let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+        assert!(ran.code == 1 && ran.out.contains("left: "), "{ran:?}");
+        let left = drill.left();
+        assert!(left.iter().all(|it| it.contains("graveyard")), "{left:?}");
+        assert!(left.contains(&key), "{left:?}");
+        let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+        assert_eq!(again, "No drill of orders has left anything.\n");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_and_tags_are_enough_to_clean() {
+    const FIFO: &[(&str, &str)] = &[
+        ("ArchiveLocation", "s3://graveyard/dead-letters"),
+        ("ControlLocation", "s3://graveyard/dead-letters-control"),
+        ("DeadLetterQueueArn", "arn:aws:sqs:eu-central-1:123456789012:another.fifo"),
+        ("LogGroupName", "/sns-redrive/orders"),
+    ];
+    const ORDERS_OFF: &[(&str, &str)] =
+        &[("ArchiveLocation", "s3://graveyard/dead-letters"), ("DeadLetterQueueArn", DLQ)];
+    for (outputs, code) in [(Some(FIFO), 0), (Some(ORDERS_OFF), 0), (None, 1)] {
+        let mut drill = Drill::new();
+        assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+        (drill.outputs, drill.parameters) = (outputs, "");
+        let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+        assert_eq!(ran.code, code, "{outputs:?}: {ran:?}");
+        let left = drill.left();
+        if outputs.is_some() {
+            assert_eq!(left, Vec::<String>::new(), "{outputs:?}");
+        }
+        // Where the archive is, a stack that is gone does not say.
+        assert!(left.iter().all(|it| it.starts_with("graveyard/")), "{left:?}");
+        let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+        assert_eq!(again, "No drill of orders has left anything.\n");
     }
 }
 
