@@ -58,6 +58,8 @@ struct Stage {
     dead_letters: Arn,
     has_requeue: bool,
     log_group: String,
+    /// The redrive policy that the stack gives the function; none is the built-in one.
+    policy: Option<String>,
     clients: Clients,
     logs: aws_sdk_cloudwatchlogs::Client,
 }
@@ -116,8 +118,9 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
     place::archive(&args::Place { archive: None }, console)?;
     let log_group = output("LogGroupName")?;
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
+    let policy = console.stack.parameter("RedrivePolicy")?;
     let (clients, logs) = aws::clients_and_logs(&args.connection, console).await?;
-    Ok(Stage { stack, dead_letters, has_requeue, log_group, clients, logs })
+    Ok(Stage { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
 }
 
 /// Says why the function does nothing with letters, and what to deploy; none where it works.
@@ -197,7 +200,10 @@ async fn drill(
         )]));
     }
     let queue = stage.dead_letters.resource();
-    let plan = plan::text(&scene.names, &stage.stack, queue, stage.has_requeue, args);
+    let refused_by =
+        |policy: &String| plan::refused_by(policy, &scene.names, &stage.dead_letters, console.clock.now());
+    let refused_by = stage.policy.as_ref().and_then(refused_by);
+    let plan = plan::text(&scene.names, &stage.stack, queue, stage.has_requeue, refused_by.as_deref(), args);
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;

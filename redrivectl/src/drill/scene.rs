@@ -44,6 +44,11 @@ pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
 }
 
+/// The text of a drill's message.
+pub(super) fn message(id: &str, kind: &str) -> String {
+    json!({ "drill": id, "for": kind }).to_string()
+}
+
 fn tag(key: &str, value: &str) -> Result<Tag, Failed> {
     let tag = Tag::builder().key(key).value(value).build();
     tag.map_err(|error| Failed::Work(error.to_string()))
@@ -107,7 +112,7 @@ impl Scene {
     pub(super) async fn publish(&self, kind: &str) -> Result<String, Failed> {
         let value = MessageAttributeValue::builder().data_type("String").string_value(kind).build();
         let value = value.map_err(|error| Failed::Work(error.to_string()))?;
-        let message = json!({ "drill": self.names.id, "for": kind }).to_string();
+        let message = message(&self.names.id, kind);
         let call = self.sns.publish().topic_arn(self.names.topic_arn()).message(message);
         let answer = call.message_attributes(ATTRIBUTE, value).send().await;
         let answer = answer.map_err(|error| failed("sns:Publish", &error))?;

@@ -31,8 +31,8 @@ pub(super) const LATELY: &str = "6h";
 const IN_FORCE: &str = "30m";
 
 /// The values of the attribute by which orders tell the messages apart.
-const RETRY: &str = "retry";
-const ARCHIVE: &str = "archive";
+pub(super) const RETRY: &str = "retry";
+pub(super) const ARCHIVE: &str = "archive";
 
 /// The messages that are published.
 pub(super) const MESSAGES: u64 = 2;
