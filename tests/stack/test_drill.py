@@ -138,6 +138,20 @@ def test_drill_that_is_interrupted_takes_everything_away(world, deployment):
     assert left_by_drills(world, deployment) == NOTHING, said
 
 
+@pytest.mark.long
+def test_letters_that_a_killed_drill_left_on_their_way_are_archived_first(world, deployment):
+    drill = Drill(world, deployment)
+    drill.sns_gives_up()
+    drill.until("retry     planned")
+    drill.process.kill()
+    drill.process.communicate()
+
+    cleaned = redrivectl(deployment, "drill", "--clean", "--yes", "--stack", deployment.name)
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert "taken away: 2 records in the archive" in cleaned.stdout, cleaned.stdout
+    assert left_by_drills(world, deployment) == NOTHING, cleaned.stdout
+
+
 def test_what_a_drill_has_left_is_found_by_its_tag(world, deployment):
     drill = Drill(world, deployment)
     drill.until("order     planned")
