@@ -333,8 +333,11 @@ fn ask(
 ) -> Result<(), Failed> {
     let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
     if !as_json {
-        writeln!(console.out, "{plan}")?;
-        console.out.flush()?;
+        let shown = writeln!(console.out, "{plan}").and_then(|()| console.out.flush());
+        // What is to be taken away goes, whoever reads of it. Nothing is made that nobody reads of.
+        if let (Err(error), false) = (shown, args.clean && args.yes) {
+            return Err(Failed::Work(format!("cannot show the plan: {error}; nothing was done")));
+        }
     } else if !args.yes && console.answers {
         writeln!(console.err, "{plan}")?;
     }

@@ -468,6 +468,20 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_left_is_taken_away_though_nobody_reads_of_it() {
+    let mut drill = Drill { read_until: Some(0), ..Drill::new() };
+    let unseen = drill.run(Trouble::None, &["--yes"]).await;
+    assert!(unseen.code == 1 && unseen.err.contains("nothing was done"), "{unseen:?}");
+    assert_eq!(drill.left(), Vec::<String>::new());
+
+    drill.read_until = None;
+    assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+    drill.read_until = Some(0);
+    assert_eq!(drill.run(Trouble::None, &["--clean", "--yes"]).await.code, 0);
+    assert_eq!(drill.left(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn letters_that_a_killed_drill_left_on_their_way_are_archived_first() {
     let drill = Drill { hides: Duration::from_secs(135), ..Drill::new() };
     drill.killed(|place| !place.log.is_empty()).await;

@@ -188,7 +188,7 @@ impl Write for Pipe {
         if self.lines == 0 {
             return Err(ErrorKind::BrokenPipe.into());
         }
-        self.lines = self.lines.saturating_sub(bytes.iter().filter(|byte| **byte == b'\n').count());
+        self.lines = self.lines.saturating_sub(bytes.split(|byte| *byte == b'\n').count() - 1);
         self.page.write(bytes)
     }
 
