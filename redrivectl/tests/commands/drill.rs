@@ -492,6 +492,29 @@ async fn letters_that_a_killed_drill_left_on_their_way_are_archived_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
+    const OBSERVES: &str =
+        "<member><ParameterKey>RedriveMode</ParameterKey><ParameterValue>observe</ParameterValue></member>";
+    let mut drill = Drill::new();
+    drill.killed(|place| !place.log.is_empty()).await;
+    drill.parameters = OBSERVES;
+    let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+    assert!(ran.code == 1 && ran.out.contains("RedriveMode=active, and clean again"), "{ran:?}");
+    assert_eq!(drill.place.lock().unwrap().topics.len(), 1);
+    drill.parameters = DRILLS;
+    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    assert_eq!(drill.left(), Vec::<String>::new());
+
+    // The stack of these is gone, and so is the function.
+    let mut drill = Drill::new();
+    drill.killed(|place| !place.log.is_empty()).await;
+    drill.outputs = None;
+    let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+    assert!(ran.code == 1 && ran.out.contains("archives them as refused"), "{ran:?}");
+    assert_eq!(drill.place.lock().unwrap().topics.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_no_order_wakes_is_waited_for() {
     // Two minutes are the longest time for which it is hidden unlisted. Then the mapping may wait for a batch.
     let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
