@@ -10,6 +10,7 @@
     reason = "a tool for measuring"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -176,34 +177,30 @@ fn plan(function: &Path) -> String {
     )
 }
 
-/// Puts letters into the first hour's objects of the first step of a replay.
+/// Puts letters into the objects of the first step of a replay.
 fn fill(aws: &Aws, id: &str) {
     aws.act("bench", |it, cx| {
         let objects = it.s3.objects(BUCKET).unwrap();
         let units = &objects[&format!("dead-letters-control/replays/{id}/units.jsonl")].bytes;
-        let units: Vec<Value> =
-            units.split(|byte| *byte == b'\n').map_while(|it| serde_json::from_slice(it).ok()).collect();
-        let of_step = &units[..PLANNED / 100 / 1000];
-        let of_hour = of_step.iter().filter(|unit| unit["hour"] == of_step[0]["hour"]);
+        let mut of_hours = BTreeMap::<String, Vec<Value>>::new();
+        for line in units.split(|byte| *byte == b'\n').take(PLANNED / 100 / 1000) {
+            let unit: Value = serde_json::from_slice(line).unwrap();
+            of_hours.entry(unit["hour"].as_str().unwrap().to_owned()).or_default().push(unit);
+        }
         let is_of = |unit: &Value, name: &str| {
             unit["first"].as_str().is_none_or(|first| name >= first)
                 && unit["before"].as_str().is_none_or(|before| name < before)
         };
-        let of_hour: Vec<_> = of_hour.collect();
-        let hour = of_step[0]["hour"].as_str().unwrap();
-        let keys: Vec<_> = objects
-            .keys()
-            .filter(|key| {
-                let name = key.rsplit('/').next().unwrap();
-                name.starts_with(hour) && of_hour.iter().any(|unit| is_of(unit, name))
-            })
-            .cloned()
-            .collect();
-        let at = Timestamp::from_millisecond(cx.now).unwrap();
+        let is_of_step = |key: &&String| {
+            let name = key.rsplit('/').next().unwrap();
+            let of_hour = of_hours.get(name.get(..11).unwrap_or_default()).into_iter().flatten();
+            key.contains("/date=") && of_hour.into_iter().any(|unit| is_of(unit, name))
+        };
+        let keys: Vec<_> = objects.keys().filter(is_of_step).cloned().collect();
+        let (at, an_object) = (Timestamp::from_millisecond(cx.now).unwrap(), PLANNED / PLANNED_OBJECTS);
         for (object, key) in keys.iter().enumerate() {
-            let first = object * (PLANNED / PLANNED_OBJECTS);
-            let text: String =
-                (0..PLANNED / PLANNED_OBJECTS).map(|number| line(first + number, at, BYTES)).collect();
+            let numbers = object * an_object..(object + 1) * an_object;
+            let text: String = numbers.map(|number| line(number, at, BYTES)).collect();
             it.s3.place((BUCKET, key), text.as_bytes(), cx.now - 3_600_000);
         }
     });
