@@ -197,7 +197,9 @@ fn fill(aws: &Aws, id: &str) {
             key.contains("/date=") && of_hour.into_iter().any(|unit| is_of(unit, name))
         };
         let keys: Vec<_> = objects.keys().filter(is_of_step).cloned().collect();
-        let (at, an_object) = (Timestamp::from_millisecond(cx.now).unwrap(), PLANNED / PLANNED_OBJECTS);
+        // Before the replay's cut-off.
+        let at = Timestamp::from_millisecond(cx.now - 86_400_000).unwrap();
+        let an_object = PLANNED / PLANNED_OBJECTS;
         for (object, key) in keys.iter().enumerate() {
             let numbers = object * an_object..(object + 1) * an_object;
             let text: String = numbers.map(|number| line(number, at, BYTES)).collect();
