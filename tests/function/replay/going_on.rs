@@ -141,6 +141,26 @@ async fn a_stop_is_heard_that_comes_before_the_first_letter() {
     assert_eq!(stopped.unwrap().status, Status::Stopped);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_heard_that_is_written_while_somebody_takes_the_replay_up() {
+    let world = World::with_letters(1000);
+    let operator = Operator { stop_at: Some(200), ..Operator::default() };
+    let begun = world.run_by(&operator, json!({ "rate": 10, "ramp": [100] })).await.unwrap();
+    world.faults(|call| {
+        let is_stop = call.operation == "PutObject" && call.target.ends_with("stop.json");
+        if is_stop { Fault::Slow(Duration::from_secs(5), Box::new(Fault::Pass)) } else { Fault::Pass }
+    });
+    let other = world.replay_by(&Caller::new("jo"));
+    let stopping = other.kept().stop(&begun.id, None);
+    let resuming = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.resume(&begun.id).await.unwrap()
+    };
+    let (stop, resumed) = tokio::join!(stopping, resuming);
+    stop.unwrap();
+    assert_eq!(resumed.status, Status::Stopped);
+}
+
 /// A replay that is over is read by no other: what it knows stands with the letters.
 #[tokio::test(start_paused = true)]
 async fn what_a_replay_costs_does_not_grow_with_those_before_it() {
