@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
 
-use super::object::{Object, day_of, folder, queue_folder};
+use super::object::{Object, day, day_of, folder, queue_folder};
 use super::select::{Selection, Times};
 use super::unread::{Unread, WhyUnread};
 use crate::clients::failure_of_call;
@@ -193,14 +192,11 @@ pub async fn days(
     let mut days = Vec::new();
     for queue in queues {
         let after = first.map(|day| format!("{queue}date={day}"));
-        for day in folders(s3, bucket, &queue, after).await? {
+        days.extend(folders(s3, bucket, &queue, after).await?.into_iter().filter(|folder| {
             let date =
-                day.strip_prefix(&*queue).and_then(|rest| rest.strip_prefix("date=")?.strip_suffix('/'));
-            let date = date.and_then(|date| date.parse::<Date>().ok().filter(|day| day.to_string() == date));
-            if date.is_some_and(|date| last.is_none_or(|last| date <= last)) {
-                days.push(day);
-            }
-        }
+                folder.strip_prefix(&*queue).and_then(|rest| rest.strip_prefix("date=")?.strip_suffix('/'));
+            date.and_then(day).is_some_and(|date| last.is_none_or(|last| date <= last))
+        }));
     }
     Ok(days)
 }

@@ -124,7 +124,11 @@ pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
     if queue.is_empty() || !is_file {
         return None;
     }
-    // The same day in another form would be another folder, which nobody looks for.
+    day(date)
+}
+
+/// The day of a folder's date. The same day in another form would be another folder, which nobody looks for.
+pub(super) fn day(date: &str) -> Option<Date> {
     date.parse().ok().filter(|day: &Date| day.to_string() == date)
 }
 

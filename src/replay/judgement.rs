@@ -60,7 +60,7 @@ impl Drive<'_> {
             next.and_then(|_| result.failed(stage.step, progress.state.request.threshold))
         });
         if self.with(|progress| progress.state.status == Status::Stopped) {
-            // The same.
+            // A stop that came meanwhile has the last word, too.
             return Ok(false);
         }
         if let Some(why) = failed {

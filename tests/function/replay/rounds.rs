@@ -42,6 +42,12 @@ impl Control for Invocation {
     fn left_out(&self, _: &At, _: &str) {}
 }
 
+/// Begins a replay as an execution with so many workers does.
+async fn first_turn(world: &World, workers: usize, request: Value) -> Turn {
+    let begin = Wish::Begin(Box::new(wish(request)));
+    world.replay().first_turn(&begin, workers, None, &Operator::default()).await.unwrap()
+}
+
 impl<'w> Machine<'w> {
     pub(super) fn new(world: &'w World, workers: usize) -> Self {
         let (rounds, lanes, time) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_mins(15));
@@ -220,8 +226,7 @@ async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_
 async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
     let world = hours(4);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [50, 100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [50, 100] })).await;
     // One of two lanes never begins.
     machine.work(&machine.lanes_of(&turn)[0]).await;
     let turn = machine.next(&turn).await.unwrap();
@@ -248,9 +253,8 @@ async fn a_step_is_judged_before_the_next() {
 #[tokio::test(start_paused = true)]
 async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     let world = hours(2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
     let machine = Machine::new(&world, 2);
-    let mut turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let mut turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     for _ in 0..3 {
         assert_eq!(turn.next, TurnKind::Send);
         turn = machine.next(&turn).await.unwrap();
@@ -341,8 +345,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
 async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     let world = hours(2);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 10 }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100], "rate": 10 })).await;
     let began = tokio::time::Instant::now();
     let free = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -357,8 +360,7 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
 async fn a_lane_that_begins_after_the_stop_sends_nothing() {
     let world = hours(2);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     world.replay().kept().stop(&turn.id, None).await.unwrap();
     machine.send(&turn).await;
     assert_eq!(world.bodies().len(), 0);
@@ -409,8 +411,7 @@ impl Control for Until<'_> {
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
     let world = hours(12);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 100 }))));
-    let turn = world.replay().first_turn(&begin, 1, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 1, json!({ "ramp": [100], "rate": 100 })).await;
     let lane = Machine::new(&world, 1).lanes_of(&turn).remove(0);
     let done = world.replay().lane(&lane, None, &Until(&world, 100)).await.unwrap().unwrap();
     assert_eq!((world.bodies().len(), done.is_through), (100, false), "{done:?}");
@@ -463,8 +464,7 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
 async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
     let world = hours(3);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [50, 100], "settleSeconds": 1 }))));
-    let mut turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let mut turn = first_turn(&world, 2, json!({ "ramp": [50, 100], "settleSeconds": 1 })).await;
     let of_rounds = || {
         let all = world.objects(CONTROL).into_iter();
         all.filter(|(key, _)| key.contains("/rounds/") && !key.ends_with("jsonl")).collect::<Vec<_>>()

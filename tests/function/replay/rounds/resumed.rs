@@ -37,8 +37,7 @@ async fn it_is_stopped_by_an_order_and_gone_on_with_by_another_execution_or_by_t
 async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_twice() {
     let world = hours(4);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 50 }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100], "rate": 50 })).await;
     let lanes = machine.lanes_of(&turn);
     let old = join_all(lanes.iter().map(|lane| machine.work(lane)));
     let new = async {
@@ -61,8 +60,7 @@ async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
         let world = hours(4);
         let machine = Machine::new(&world, 2);
         let begin = json!({ "ramp": steps, "rate": 400, "settleSeconds": 3 });
-        let begin = Wish::Begin(Box::new(wish(begin)));
-        let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+        let turn = first_turn(&world, 2, begin).await;
         machine.send(&turn).await;
         world.faults(|_| Fault::Pass.after(Duration::from_millis(100)));
         let again = async {
@@ -86,8 +84,7 @@ async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
 async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
     let world = hours(2);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     machine.send(&turn).await;
     world.faults(|call| {
         let is_state = call.operation == "PutObject" && call.target.ends_with("replay.json");
@@ -103,8 +100,7 @@ async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
 async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
     let world = hours(6);
     let machine = Machine { time: Duration::from_secs(20), ..Machine::new(&world, 3) };
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "rate": 15 }))));
-    let turn = world.replay().first_turn(&begin, 3, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 3, json!({ "ramp": [100], "rate": 15 })).await;
     machine.send(&turn).await;
     world.faults(|call| {
         let is_old =
@@ -141,8 +137,7 @@ async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
 async fn executions_that_ended_before_their_lanes_began_do_not_count() {
     let world = hours(2);
     let machine = Machine::new(&world, 2);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     let resume = Wish::Resume(resume(&turn.id));
     for _ in 0..4 {
         let turn = world.replay().first_turn(&resume, 2, None, &Operator::default()).await.unwrap();
@@ -156,8 +151,7 @@ async fn executions_that_ended_before_their_lanes_began_do_not_count() {
 #[tokio::test(start_paused = true)]
 async fn of_two_who_go_on_within_a_second_one_has_it() {
     let world = hours(4);
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     let go_on = || async {
         let resume = Wish::Resume(resume(&turn.id));
         world.replay().first_turn(&resume, 2, None, &Operator::default()).await
@@ -181,9 +175,8 @@ async fn of_two_who_go_on_within_a_second_one_has_it() {
 async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let world = World { stay: true, ..hours(12) };
     world.no_faults();
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
     let machine = Machine::new(&world, 2);
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100], "settleSeconds": 600 })).await;
     machine.send(&turn).await;
     // The execution is ended here.
     let done = machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap();
@@ -210,8 +203,7 @@ async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() 
 async fn the_tool_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let world = World { stay: true, ..hours(12) };
     world.no_faults();
-    let begin = Wish::Begin(Box::new(wish(json!({ "ramp": [100], "settleSeconds": 600 }))));
-    let turn = world.replay().first_turn(&begin, 2, None, &Operator::default()).await.unwrap();
+    let turn = first_turn(&world, 2, json!({ "ramp": [100], "settleSeconds": 600 })).await;
     Machine::new(&world, 2).send(&turn).await;
     let done = world.resume(&turn.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
