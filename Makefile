@@ -23,7 +23,10 @@ invoke: which build $(VENV)/installed ## Run the function on one event: EVENT=ev
 which:
 	@test -f "$(EVENT)" || { echo 'Which event? make invoke EVENT=events/envelope.json [MODE=observe]'; exit 2; }
 
-test: unit faults stack ## Every test
+# Side by side, since the faults and the stack mostly wait. What each of them says comes when it is done, where make can do that.
+test: build $(VENV)/installed ## Every test
+	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
+	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
 
 # Two tests for each core: many of them wait for a time to be over.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
