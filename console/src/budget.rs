@@ -1,0 +1,60 @@
+//! The requests that a page may make.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
+
+/// Counts the requests of a page as they go out, those that the SDK repeats among them, and lets no more go than the page
+/// may make.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget {
+    made: Arc<AtomicU32>,
+    limit: u32,
+}
+
+/// A request that was not made, since the page has made all that it may.
+#[derive(Debug, thiserror::Error)]
+#[error("the page has made all {0} requests that it may")]
+struct Spent(u32);
+
+impl Budget {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self { made: Arc::default(), limit }
+    }
+
+    /// Requests that were made.
+    pub(crate) fn made(&self) -> u32 {
+        self.made.load(Ordering::Relaxed).min(self.limit)
+    }
+
+    /// Requests that may still be made.
+    pub(crate) fn left(&self) -> u32 {
+        self.limit - self.made()
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for Budget {
+    fn name(&self) -> &'static str {
+        "Budget"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        if made < self.limit { Ok(()) } else { Err(Spent(self.limit).into()) }
+    }
+}

@@ -1,0 +1,64 @@
+//! The doors that pages are shown through.
+
+use jiff::Timestamp;
+
+/// The door that a page is shown through: how links and actions look there.
+#[derive(Debug, Clone)]
+pub enum Door {
+    /// A server on the operator's machine.
+    Local(Local),
+    /// A widget on a dashboard of `CloudWatch`.
+    Widget(Widget),
+}
+
+/// A server on the operator's machine. A page is a whole document, light or dark as the browser has it.
+#[derive(Debug, Clone, Default)]
+pub struct Local {
+    /// Whether pages link to actions; else they show the commands.
+    pub operates: bool,
+    /// The doctor's findings, where the door has asked it.
+    pub doctor: Option<Doctor>,
+}
+
+/// A widget on a dashboard of `CloudWatch`. A page is a fragment with a style of its own.
+#[derive(Debug, Clone)]
+pub struct Widget {
+    /// The ARN of the function that is the widget: links call it.
+    pub endpoint: String,
+    /// The dashboard's theme.
+    pub theme: Theme,
+}
+
+/// A dashboard's theme.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Dark on light.
+    #[default]
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+/// What the doctor found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doctor {
+    /// When it looked.
+    pub at: Timestamp,
+    /// Its findings, the worst first; empty where all is well.
+    pub findings: Vec<Finding>,
+}
+
+/// One finding of the doctor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is: `error`, `warning`, `cannot tell` or `note`.
+    pub severity: String,
+    /// The name of the check.
+    pub check: String,
+    /// The thing that it is about.
+    pub about: String,
+    /// What is so, and what it means.
+    pub says: String,
+    /// The command that mends it, or who can.
+    pub mend: Option<String>,
+}

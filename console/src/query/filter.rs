@@ -1,0 +1,92 @@
+//! Letters by the values of their fields.
+
+use std::collections::BTreeMap;
+
+/// A field of a letter by which letters are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    /// The topic.
+    Topic,
+    /// The subscription that failed.
+    Subscription,
+    /// The target of its retries.
+    Target,
+    /// The code of its last failure.
+    Error,
+    /// The rule that it falls under.
+    Rule,
+    /// The reason for which it was archived.
+    Reason,
+    /// The dead-letter queue that it came from.
+    Queue,
+}
+
+/// The values that letters must have in some fields. An empty value is for letters that have none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Filter(BTreeMap<Field, String>);
+
+impl Field {
+    /// Every field.
+    pub const ALL: [Self; 7] =
+        [Self::Topic, Self::Subscription, Self::Target, Self::Error, Self::Rule, Self::Reason, Self::Queue];
+
+    /// Returns its name, in addresses and on pages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Subscription => "subscription",
+            Self::Target => "target",
+            Self::Error => "error",
+            Self::Rule => "rule",
+            Self::Reason => "reason",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// Returns the field of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+}
+
+impl Filter {
+    /// Returns the value that a field must have.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Option<&str> {
+        self.0.get(&field).map(String::as_str)
+    }
+
+    /// Whether every letter belongs to it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the fields and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
+        self.0.iter().map(|(field, value)| (*field, value.as_str()))
+    }
+
+    /// Returns the filter with one more field.
+    #[must_use]
+    pub fn with(&self, field: Field, value: impl Into<String>) -> Self {
+        let mut fields = self.0.clone();
+        fields.insert(field, value.into());
+        Self(fields)
+    }
+
+    /// Returns the filter without a field.
+    #[must_use]
+    pub fn without(&self, field: Field) -> Self {
+        let mut fields = self.0.clone();
+        fields.remove(&field);
+        Self(fields)
+    }
+
+    /// Whether a letter belongs to it whose values are these.
+    pub fn takes<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> bool {
+        self.iter().all(|(field, wanted)| value(field).unwrap_or_default() == wanted)
+    }
+}

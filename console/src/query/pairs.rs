@@ -1,0 +1,159 @@
+//! Queries as pairs of a name and a text.
+
+use jiff::Timestamp;
+
+use super::filter::{Field, Filter};
+use super::range::Range;
+use super::{OneLetter, Page, Query};
+
+/// The longest text of a parameter, bytes. Keys of S3 have 1,024.
+const LONGEST: usize = 2048;
+
+/// Why a query cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadQuery {
+    /// There is no page of this name.
+    #[error("there is no page {0:?}; there are now, groups, group, waiting and letter")]
+    Page(String),
+    /// The parameters are no object.
+    #[error("the parameters must be a JSON object")]
+    NoObject,
+    /// A parameter is no text.
+    #[error("the parameter {0:?} must be a text")]
+    NoText(String),
+    /// A page has no parameter of this name.
+    #[error("the page has no parameter {0:?}")]
+    Unknown(String),
+    /// A parameter is given twice.
+    #[error("the parameter {0:?} is given twice")]
+    Twice(String),
+    /// A parameter is too long.
+    #[error("the parameter {0:?} must be at most 2048 bytes long")]
+    TooLong(String),
+    /// A time range cannot be read.
+    #[error(
+        "range must be a time such as 30m, 3h or 14d, at most 366d; from and to go together, and from comes first"
+    )]
+    Range,
+    /// A field cannot be read.
+    #[error("by must be topic, subscription, target, error, rule, reason or queue")]
+    By,
+    /// A parameter is missing.
+    #[error("the page needs the parameter {0:?}")]
+    Missing(&'static str),
+}
+
+/// The name of a page and its parameters.
+pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>) {
+    let mut pairs = Vec::new();
+    let name = match &query.page {
+        Page::Now => "now",
+        Page::Groups { by, of } => {
+            pairs.push(("by", by.name().to_owned()));
+            pairs.extend(fields(of));
+            "groups"
+        }
+        Page::Group { of } => {
+            pairs.extend(fields(of));
+            "group"
+        }
+        Page::Waiting { by, of } => {
+            pairs.push(("by", by.name().to_owned()));
+            pairs.extend(fields(of));
+            "waiting"
+        }
+        Page::Letter(OneLetter { id, key, log_query }) => {
+            pairs.push(("id", id.clone()));
+            pairs.extend(key.clone().map(|key| ("key", key)));
+            pairs.extend(log_query.clone().map(|id| ("log", id)));
+            "letter"
+        }
+    };
+    match query.range {
+        Range::Between(from, to) => pairs.extend([("from", from.to_string()), ("to", to.to_string())]),
+        past @ Range::Past(_) => pairs.extend(past.name().map(|name| ("range", name))),
+    }
+    (name, pairs)
+}
+
+fn fields(of: &Filter) -> impl Iterator<Item = (&'static str, String)> {
+    of.iter().map(|(field, value)| (field.name(), value.to_owned()))
+}
+
+/// Reads the name of a page and its parameters.
+pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Query, BadQuery> {
+    let mut left = Left::new(pairs)?;
+    let range = left.range()?;
+    let page = match page {
+        "" | "now" => Page::Now,
+        "groups" => Page::Groups { by: left.by(Field::Topic)?, of: left.filter() },
+        "group" => Page::Group { of: left.filter() },
+        "waiting" => Page::Waiting { by: left.by(Field::Target)?, of: left.filter() },
+        "letter" => Page::Letter(OneLetter {
+            id: left.take("id").filter(|id| !id.is_empty()).ok_or(BadQuery::Missing("id"))?,
+            key: left.take("key"),
+            log_query: left.take("log"),
+        }),
+        other => return Err(BadQuery::Page(other.chars().take(40).collect())),
+    };
+    left.end()?;
+    Ok(Query { page, range })
+}
+
+/// Parameters that nobody has taken yet.
+pub(crate) struct Left(Vec<(String, String)>);
+
+impl Left {
+    pub(crate) fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, BadQuery> {
+        let mut left: Vec<(String, String)> = Vec::new();
+        for (name, text) in pairs {
+            let name = short(name);
+            if text.len() > LONGEST {
+                return Err(BadQuery::TooLong(name));
+            }
+            if left.iter().any(|(other, _)| *other == name) {
+                return Err(BadQuery::Twice(name));
+            }
+            left.push((name, text));
+        }
+        Ok(Self(left))
+    }
+
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
+        let place = self.0.iter().position(|(other, _)| other == name)?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    pub(crate) fn filter(&mut self) -> Filter {
+        Field::ALL.into_iter().fold(Filter::default(), |filter, field| match self.take(field.name()) {
+            Some(value) => filter.with(field, value),
+            None => filter,
+        })
+    }
+
+    pub(crate) fn end(self) -> Result<(), BadQuery> {
+        self.0.into_iter().next().map_or(Ok(()), |(name, _)| Err(BadQuery::Unknown(name)))
+    }
+
+    fn by(&mut self, default: Field) -> Result<Field, BadQuery> {
+        self.take("by").map_or(Ok(default), |name| Field::named(&name).ok_or(BadQuery::By))
+    }
+
+    fn range(&mut self) -> Result<Range, BadQuery> {
+        let moment = |text: Option<String>| {
+            text.map(|text| text.parse::<Timestamp>().map_err(|_| BadQuery::Range)).transpose()
+        };
+        let (from, to) = (moment(self.take("from"))?, moment(self.take("to"))?);
+        match (self.take("range"), from, to) {
+            (None, None, None) => Ok(Range::default()),
+            (Some(past), None, None) => Range::past(&past).ok_or(BadQuery::Range),
+            (None, Some(from), Some(to)) => Range::between(from, to).ok_or(BadQuery::Range),
+            _ => Err(BadQuery::Range),
+        }
+    }
+}
+
+/// The beginning of a name, for messages.
+fn short(name: String) -> String {
+    if name.chars().count() > 40 { name.chars().take(40).collect() } else { name }
+}

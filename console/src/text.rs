@@ -1,0 +1,127 @@
+//! How times, numbers and what strangers wrote are written: on pages, and by the operator's tool.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Seconds as `0:05:41`, from a day on `1 d 02:05:41`.
+#[must_use]
+pub fn clock(seconds: u64) -> String {
+    let (days, hours, rest) = (seconds / 86_400, seconds / 3600 % 24, seconds % 3600);
+    let (minutes, seconds) = (rest / 60, rest % 60);
+    if days == 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{} d {hours:02}:{minutes:02}:{seconds:02}", thousands(days))
+    }
+}
+
+/// Seconds in the unit in which they are short: `45 s`, `5.7 min`, `21.6 h`, `14 d`.
+#[must_use]
+pub fn brief(seconds: u64) -> String {
+    let in_unit = |unit: u64, name| {
+        // Whole tenths, rounded half up.
+        let tenths = (seconds * 10 + unit / 2) / unit;
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => format!("{} {name}", thousands(whole)),
+            (whole, tenth) => format!("{}.{tenth} {name}", thousands(whole)),
+        }
+    };
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..3600 => in_unit(60, "min"),
+        3600..172_800 => in_unit(3600, "h"),
+        _ => in_unit(86_400, "d"),
+    }
+}
+
+/// A point in time by the second: `2026-11-01 12:00:00`, UTC.
+#[must_use]
+pub fn utc(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// `100015` as `100,015`.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 letter`, `2,000 letters`, `12 retries`, `3 replays`.
+#[must_use]
+pub fn count(number: u64, noun: &str) -> String {
+    let stem = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    let noun = match (number, stem) {
+        (1, _) => noun.to_owned(),
+        (_, Some(stem)) => format!("{stem}ies"),
+        (_, None) => format!("{noun}s"),
+    };
+    format!("{} {noun}", thousands(number))
+}
+
+/// A text that somebody else wrote, without what a terminal would obey: a letter's id or a topic in a
+/// forged letter must not move the operator's cursor.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_format(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Returns a text as one word of a shell's command line.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Returns a text as one word of a shell's command line, with quotes only where it needs them.
+#[must_use]
+pub fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
+}
+
+/// Characters that turn the direction of what follows, or that cannot be seen.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_the_unit_that_suits_them() {
+        for (seconds, as_clock, as_brief) in [
+            (0, "0:00:00", "0 s"),
+            (90, "0:01:30", "90 s"),
+            (341, "0:05:41", "5.7 min"),
+            (3600, "1:00:00", "1 h"),
+            (77_843, "21:37:23", "21.6 h"),
+            (90_000, "1 d 01:00:00", "25 h"),
+            (1_209_600, "14 d 00:00:00", "14 d"),
+        ] {
+            assert_eq!((clock(seconds).as_str(), brief(seconds).as_str()), (as_clock, as_brief));
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_nouns_agree() {
+        assert_eq!(thousands(100_015), "100,015");
+        assert_eq!(
+            [count(0, "letter"), count(1, "letter"), count(1000, "letter")].join("; "),
+            "0 letters; 1 letter; 1,000 letters"
+        );
+        assert_eq!([count(2, "retry"), count(2, "replay")], ["2 retries", "2 replays"]);
+    }
+
+    #[test]
+    fn what_strangers_wrote_cannot_command_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+    }
+}

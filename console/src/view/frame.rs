@@ -1,0 +1,88 @@
+//! What stands around every page.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::link::link;
+use super::style::STYLE;
+use crate::account::Account;
+use crate::door::{Door, Theme};
+use crate::query::{Field, Filter, Page, Query};
+use crate::text::harmless;
+
+/// What stands around a page.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// The page's title.
+    pub title: &'a str,
+    /// The page; none for a page of the door's own.
+    pub query: Option<&'a Query>,
+    /// The account that it is about.
+    pub account: &'a Account,
+    /// The door that it is shown through.
+    pub door: &'a Door,
+    /// What stands below it.
+    pub footer: Option<&'a str>,
+}
+
+impl Frame<'_> {
+    /// Puts the frame around a page: a whole document for the local door, a fragment for the widget.
+    #[must_use]
+    pub fn put(&self, content: &Markup) -> String {
+        let stack = self.account.stack.as_deref().map(harmless);
+        let title = harmless(self.title);
+        let inner = html! {
+            header {
+                p class="stack" { "sns-redrive" @if let Some(stack) = &stack { " " strong { (stack) } } }
+                (self.navigation())
+            }
+            main id="content" {
+                h1 { (title) }
+                (content)
+            }
+            @if let Some(footer) = self.footer { footer { p { (harmless(footer)) } } }
+        };
+        let page = match self.door {
+            Door::Local(_) => html! {
+                (DOCTYPE)
+                html lang="en" {
+                    head {
+                        meta charset="utf-8";
+                        meta name="viewport" content="width=device-width, initial-scale=1";
+                        meta name="referrer" content="no-referrer";
+                        title { (title) " - sns-redrive" @if let Some(stack) = &stack { " " (stack) } }
+                        style { (PreEscaped(STYLE)) }
+                    }
+                    body class="redrive local" { (inner) }
+                }
+            },
+            Door::Widget(widget) => {
+                let class = match widget.theme {
+                    Theme::Light => "redrive widget light",
+                    Theme::Dark => "redrive widget dark",
+                };
+                html! {
+                    style { (PreEscaped(STYLE)) }
+                    div class=(class) { (inner) }
+                }
+            }
+        };
+        page.into_string()
+    }
+
+    fn navigation(&self) -> Markup {
+        let to =
+            |page: Page| self.query.map_or_else(|| Query::of(page.clone()), |query| query.to(page.clone()));
+        let pages = [
+            ("Now", Page::Now),
+            ("Groups", Page::Groups { by: Field::Topic, of: Filter::default() }),
+            ("Waiting", Page::Waiting { by: Field::Target, of: Filter::default() }),
+        ];
+        html! {
+            nav aria-label="Pages" {
+                ul {
+                    @for (name, page) in pages { li { (link(name, &to(page), self.door)) } }
+                }
+            }
+        }
+    }
+}
