@@ -10,10 +10,11 @@ use serde_json::json;
 use crate::args::{self, WaitingBy};
 use crate::aws;
 use crate::console::{Console, Failed, Finished};
-use crate::control::{Control, List};
+use crate::control::Control;
 use crate::orders::reach;
 use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
+use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Touches;
 use sns_redrive::waiting::WaitingLetter;
 
@@ -33,12 +34,12 @@ pub(super) async fn run(
     let place = place::control(&args.place, console)?;
     let s3 = aws::clients(&args.connection, console).await?.s3;
     let now = console.clock.now();
-    let mut list = List::new();
+    let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| {
         let touches = reach.as_ref().map_or(Touches::Yes, |reach| reach.touches(&letter));
         (touches > Touches::No).then(|| name(&letter, args.by))
     };
-    list.read(&Control::new(s3, place), now, keep, |_| ()).await?;
+    Control::new(s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
     for line in list.due_after(now) {

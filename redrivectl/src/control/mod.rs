@@ -1,16 +1,18 @@
 //! The prefix in S3 that operators and the function share: orders, and the list of waiting letters.
 
 mod document;
-mod list;
 
 use aws_sdk_s3::Client;
+use jiff::Timestamp;
 
 use crate::console::Failed;
 use crate::place::Place;
 use sns_redrive::clients::{ServerTime, failure_of_call};
+use sns_redrive::control::{self, WaitingList};
+use sns_redrive::failure::Failure;
+use sns_redrive::waiting::WaitingLetter;
 
 pub(crate) use document::{Change, Release};
-pub(crate) use list::{Line, List};
 
 /// The prefix, and the client that reaches it.
 #[derive(Debug, Clone)]
@@ -26,6 +28,19 @@ impl Control {
     pub(crate) fn new(s3: Client, Place { bucket, prefix }: Place) -> Self {
         Self { s3, bucket, prefix, time: ServerTime::default() }
     }
+
+    /// Reads those objects of the list of waiting letters that were not read before. `keep` says what is kept of a line.
+    pub(crate) async fn read_waiting<T>(
+        &self,
+        list: &mut WaitingList<T>,
+        now: Timestamp,
+        keep: impl Fn(Timestamp, WaitingLetter) -> T,
+        progress: impl FnMut(usize),
+    ) -> Result<(), Failed> {
+        let Self { s3, bucket, prefix, .. } = self.clone();
+        let read = list.read(&control::Control { s3, bucket, prefix }, now, keep, progress).await;
+        read.map_err(|failure| in_words("cannot list the waiting letters", failure))
+    }
 }
 
 /// The error of a call to S3, in words.
@@ -33,7 +48,10 @@ fn failed<E>(what: &str, error: &aws_sdk_s3::error::SdkError<E>) -> Failed
 where
     E: aws_sdk_s3::error::ProvideErrorMetadata,
 {
-    let failure = failure_of_call(error);
+    in_words(what, failure_of_call(error))
+}
+
+fn in_words(what: &str, failure: Failure) -> Failed {
     let message = failure.message.map_or(String::new(), |message| format!(": {message}"));
     Failed::Work(format!("{what}: {}{message}", failure.code))
 }

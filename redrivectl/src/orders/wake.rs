@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::SOON;
 use crate::console::{Console, Failed};
-use crate::control::{Control, Line, List};
+use crate::control::Control;
 use crate::screen::Screen;
 use crate::text::{bar, count, harmless, thousands};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::MAX_ENTRIES;
 use sns_redrive::clock::Clock;
+use sns_redrive::control::{Line, WaitingList};
 use sns_redrive::delivery::{Hiding, hide};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::{Order, OrderAction, Reach, Touches};
@@ -54,7 +55,7 @@ pub(super) struct Waker<'a> {
     reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     /// Other orders, in their order: a letter that one of them holds stays asleep.
     others: Vec<(&'a Order, Reach)>,
-    list: List<Kept>,
+    list: WaitingList<Kept>,
 }
 
 /// The part of a line that is kept.
@@ -117,7 +118,7 @@ impl<'a> Waker<'a> {
         sqs: &'a aws_sdk_sqs::Client,
         reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     ) -> Self {
-        Self { control, sqs, reaches, others: Vec::new(), list: List::new() }
+        Self { control, sqs, reaches, others: Vec::new(), list: WaitingList::default() }
     }
 
     /// Lets letters sleep on that one of these orders holds.
@@ -139,7 +140,7 @@ impl<'a> Waker<'a> {
             Kept { queue: letter.queue_arn, handle: handle.into(), touches, held }
         };
         let mut screen = Screen::new(&mut *console.err, console.progress);
-        let read = self.list.read(self.control, now, keep, |letters| {
+        let read = self.control.read_waiting(&mut self.list, now, keep, |letters| {
             if letters % 1_000 == 0 {
                 screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
             }

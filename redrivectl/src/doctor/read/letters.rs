@@ -2,8 +2,9 @@
 
 use super::super::setup::{Told, Untold, Waiting};
 use crate::console::{Console, Failed};
-use crate::control::{Control, List};
+use crate::control::Control;
 use crate::place::Place;
+use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Order;
 use sns_redrive::settings::Settings;
 use sns_redrive::waiting::WaitingLetter;
@@ -29,10 +30,10 @@ pub(super) async fn read(
     if !settings.waiting_list {
         return (Some(orders), None);
     }
-    let mut list = List::new();
+    let mut list = WaitingList::default();
     let now = console.clock.now();
     let keep = |_, letter: WaitingLetter| (letter.queue_arn.to_string(), letter.target);
-    let read = list.read(&control, now, keep, |_| ()).await;
+    let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
     let waiting = read.map_err(untold).and_then(|()| match list.unread() {
         0 => Ok(()),
         unread => {

@@ -1,4 +1,7 @@
-//! The objects under `CONTROL`: the document of orders, which is read, and the list of waiting letters, which is written.
+//! The objects under `CONTROL`: the document of orders, which the function reads, and the list of waiting letters, which it
+//! writes and operators read.
+
+mod waiting;
 
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -12,6 +15,8 @@ use crate::clients::{failure_of_call, in_time, put_lines};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::MAX_ORDERS_BYTES;
 use crate::waiting::{WaitingLetter, orders_key, waiting_key};
+
+pub use waiting::{Line, WaitingList};
 
 /// The place of orders and of the list of waiting letters.
 #[derive(Debug, Clone)]

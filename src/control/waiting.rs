@@ -1,0 +1,233 @@
+//! Reads the list of waiting letters: objects with a line a letter, below a queue and an hour.
+
+use std::collections::{HashMap, HashSet};
+
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use futures_util::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+
+use super::Control;
+use crate::clients::failure_of_call;
+use crate::failure::Failure;
+use crate::policy::VISIBILITY_CEILING;
+use crate::waiting::{WaitingLetter, waiting_hour, waiting_root, written_at};
+
+/// Objects that are read at once.
+const AHEAD: usize = 32;
+
+/// The newest line of each letter that waits.
+#[derive(Debug)]
+pub struct WaitingList<T> {
+    letters: HashMap<(String, String), Line<T>>,
+    /// Objects that were read.
+    seen: HashSet<String>,
+    /// Lines that could not be read.
+    bad_lines: u64,
+    /// Objects that could not be read.
+    bad_objects: u64,
+    /// Objects that were left out, since there were too many.
+    left_out: usize,
+}
+
+/// A line, as far as it is kept.
+#[derive(Debug, Clone)]
+pub struct Line<T> {
+    /// The moment of the invocation that wrote it.
+    written: Timestamp,
+    /// When the letter's retry is due.
+    pub due: Timestamp,
+    /// When the letter first arrived.
+    pub since: Timestamp,
+    /// What is kept of it.
+    pub kept: T,
+}
+
+/// An object of the list, as far as it could be read.
+enum Object {
+    Read(String, Vec<u8>),
+    Gone(String),
+    Unreadable,
+}
+
+impl<T> Default for WaitingList<T> {
+    fn default() -> Self {
+        Self { letters: HashMap::new(), seen: HashSet::new(), bad_lines: 0, bad_objects: 0, left_out: 0 }
+    }
+}
+
+impl<T> WaitingList<T> {
+    /// Returns the lines of the letters that wait for longer than until then.
+    pub fn due_after(&self, then: Timestamp) -> impl Iterator<Item = &Line<T>> {
+        self.letters.values().filter(move |line| line.due > then)
+    }
+
+    /// Returns how many things could not be read.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.bad_lines + self.bad_objects
+    }
+
+    /// Returns how many objects were left out when it was last read, since there were more than were wanted.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Reads the objects that were not read before. `keep` says what is kept of a line. Memory stays bounded: a few
+    /// objects, and what is kept of each letter.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] where the objects cannot be listed.
+    pub async fn read(
+        &mut self,
+        control: &Control,
+        now: Timestamp,
+        keep: impl Fn(Timestamp, WaitingLetter) -> T,
+        progress: impl FnMut(usize),
+    ) -> Result<(), Failure> {
+        let mut keys = Vec::new();
+        for queue in queues(control).await? {
+            keys.extend(keys_of(control, &queue, now, usize::MAX).await?.0);
+        }
+        self.left_out = 0;
+        self.take_all(control, keys, keep, progress).await;
+        Ok(())
+    }
+
+    /// Reads the newest objects, so many at most. Those of several queues are listed at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] where the objects cannot be listed.
+    pub async fn read_newest(
+        &mut self,
+        control: &Control,
+        now: Timestamp,
+        most: usize,
+        keep: impl Fn(Timestamp, WaitingLetter) -> T,
+    ) -> Result<(), Failure> {
+        let queues = queues(control).await?;
+        let listed = stream::iter(queues).map(async |queue| keys_of(control, &queue, now, most).await);
+        let listed: Vec<_> = listed.buffer_unordered(AHEAD).collect().await;
+        let mut keys = Vec::new();
+        self.left_out = 0;
+        for listed in listed {
+            let (of_queue, is_cut) = listed?;
+            keys.extend(of_queue);
+            self.left_out += usize::from(is_cut);
+        }
+        keys.sort_unstable_by_key(|key| std::cmp::Reverse(written_at(key)));
+        self.left_out += keys.len().saturating_sub(most);
+        keys.truncate(most);
+        self.take_all(control, keys, keep, |_| ()).await;
+        Ok(())
+    }
+
+    async fn take_all(
+        &mut self,
+        control: &Control,
+        keys: Vec<String>,
+        keep: impl Fn(Timestamp, WaitingLetter) -> T,
+        mut progress: impl FnMut(usize),
+    ) {
+        let keys: Vec<_> = keys.into_iter().filter(|key| !self.seen.contains(key)).collect();
+        self.bad_objects = 0;
+        let mut objects = stream::iter(keys).map(|key| get(control, key)).buffer_unordered(AHEAD);
+        while let Some(object) = objects.next().await {
+            match object {
+                Object::Read(key, bytes) => {
+                    self.take(&key, &bytes, &keep);
+                    self.seen.insert(key);
+                }
+                Object::Gone(key) => {
+                    self.seen.insert(key);
+                }
+                Object::Unreadable => self.bad_objects += 1,
+            }
+            progress(self.letters.len());
+        }
+    }
+
+    fn take(&mut self, key: &str, bytes: &[u8], keep: impl Fn(Timestamp, WaitingLetter) -> T) {
+        let written = written_at(key).unwrap_or(Timestamp::MIN);
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            let Ok(letter) = serde_json::from_slice::<WaitingLetter>(line) else {
+                self.bad_lines += 1;
+                continue;
+            };
+            let id = (letter.queue_arn.resource().to_owned(), letter.message_id.clone());
+            if self.letters.get(&id).is_some_and(|known| known.written > written) {
+                continue;
+            }
+            let line = Line { written, due: letter.due, since: letter.since, kept: keep(written, letter) };
+            self.letters.insert(id, line);
+        }
+    }
+}
+
+/// Returns what the keys of each queue begin with.
+async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
+    let list = control.s3.list_objects_v2().bucket(&control.bucket);
+    let mut pages = list.prefix(waiting_root(&control.prefix)).delimiter("/").into_paginator().send();
+    let mut queues = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| failure_of_call(&error))?;
+        queues.extend(page.common_prefixes().iter().filter_map(|queue| queue.prefix().map(str::to_owned)));
+    }
+    Ok(queues)
+}
+
+/// Returns the keys of the hours in which letters of a queue were hidden that may still be hidden. Where there are more than
+/// `most`, it returns so many or more of the newest, hour by hour, and says so.
+async fn keys_of(
+    control: &Control,
+    queue: &str,
+    now: Timestamp,
+    most: usize,
+) -> Result<(Vec<String>, bool), Failure> {
+    let hidden = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
+    let first = now.saturating_sub(hidden).unwrap_or(Timestamp::MIN);
+    let list = || control.s3.list_objects_v2().bucket(&control.bucket);
+    let after = format!("{queue}{}", waiting_hour(first));
+    let mut pages = list().prefix(queue).start_after(after).into_paginator().send();
+    let mut keys = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| failure_of_call(&error))?;
+        keys.extend(page.contents().iter().filter_map(|it| it.key()).filter(is_listed).map(str::to_owned));
+        if keys.len() <= most || page.is_truncated() != Some(true) {
+            continue;
+        }
+        // Too many to list them all: from here on the newest hour first.
+        keys.clear();
+        let mut hour = now;
+        while hour > first && keys.len() < most {
+            let prefix = format!("{queue}{}/", waiting_hour(hour));
+            let mut pages = list().prefix(prefix).into_paginator().send();
+            while let Some(page) = pages.next().await {
+                let page = page.map_err(|error| failure_of_call(&error))?;
+                let of_page = page.contents().iter().filter_map(|object| object.key());
+                keys.extend(of_page.filter(is_listed).map(str::to_owned));
+            }
+            hour = hour.saturating_sub(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MIN);
+        }
+        return Ok((keys, true));
+    }
+    Ok((keys, false))
+}
+
+fn is_listed(key: &&str) -> bool {
+    written_at(key).is_some()
+}
+
+async fn get(control: &Control, key: String) -> Object {
+    match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
+        Ok(answer) => match answer.body.collect().await {
+            Ok(body) => Object::Read(key, body.to_vec()),
+            Err(_) => Object::Unreadable,
+        },
+        // The lifecycle rule was faster.
+        Err(error) if error.code() == Some("NoSuchKey") => Object::Gone(key),
+        Err(_) => Object::Unreadable,
+    }
+}
