@@ -112,9 +112,8 @@ impl Act {
                 pairs.extend(of.iter().map(|(field, value)| (field.name(), value.to_owned())));
                 pairs.extend(since.map(|since| ("since", since.to_string())));
             }
-            On::Letter { id } => pairs.push(("id", id.clone())),
+            On::Letter { id } | On::Replay(id) => pairs.push(("id", id.clone())),
             On::Order(id) => pairs.push(("order", id.clone())),
-            On::Replay(id) => pairs.push(("id", id.clone())),
         }
         address("act", &pairs)
     }
@@ -132,13 +131,14 @@ impl Act {
         let mut id = |name| left.take(name).filter(|id| !id.is_empty()).ok_or(BadQuery::Missing(name));
         let on = match doing {
             Doing::Hold | Doing::Retry | Doing::Archive => On::Letters { of: left.filter(), since: None },
-            Doing::Replay => match id("id") {
-                Ok(id) => On::Letter { id },
-                Err(_) => {
+            Doing::Replay => {
+                if let Ok(id) = id("id") {
+                    On::Letter { id }
+                } else {
                     let since = left.take("since").map(|at| at.parse().map_err(|_| BadQuery::Range));
                     On::Letters { since: since.transpose()?, of: left.filter() }
                 }
-            },
+            }
             Doing::Edit => On::Letter { id: id("id")? },
             Doing::Release => On::Order(id("order")?),
             Doing::Stop | Doing::Resume => On::Replay(id("id")?),

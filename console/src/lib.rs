@@ -39,6 +39,7 @@
 //! | [`query`] | what is asked for |
 //! | [`account`] | what pages are read from |
 //! | `budget` | requests are counted, and end |
+//! | [`schedule`] | a rule's timetable, and its chart |
 //! | [`text`] | how times, numbers and strangers' words are written |
 
 pub mod account;
@@ -46,6 +47,7 @@ pub mod act;
 mod budget;
 pub mod door;
 pub mod query;
+pub mod schedule;
 mod show;
 pub mod text;
 pub mod view;

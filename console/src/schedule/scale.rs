@@ -20,15 +20,17 @@ const STEPS: [u64; 26] = [
 
 /// An axis from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Axis {
+pub struct Axis {
     low: f64,
     high: f64,
-    pub(super) log: bool,
+    /// Whether it is logarithmic.
+    pub log: bool,
 }
 
 impl Axis {
-    /// The axis of the retries' numbers.
-    pub(super) fn of_retries(timetable: &Timetable) -> Self {
+    /// Returns the axis of the retries' numbers.
+    #[must_use]
+    pub fn of_retries(timetable: &Timetable) -> Self {
         let count = timetable.schedule.retries;
         if count > LONG {
             Self { low: 1.0, high: f64::from(count), log: true }
@@ -38,8 +40,9 @@ impl Axis {
         }
     }
 
-    /// The axis of delays. A logarithmic one has no place for no delay.
-    pub(super) fn of_delays(timetable: &Timetable) -> Self {
+    /// Returns the axis of delays. A logarithmic one has no place for no delay.
+    #[must_use]
+    pub fn of_delays(timetable: &Timetable) -> Self {
         let delays = || timetable.rows.iter().map(|row| row.delay).filter(|delay| *delay > 0);
         let (least, most) = (delays().min().unwrap_or(1), delays().max().unwrap_or(1));
         if most >= least * WIDE {
@@ -49,8 +52,9 @@ impl Axis {
         }
     }
 
-    /// Where a value lies, 0 at the lower end and 1 at the upper.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    /// Returns the place of a value, 0 at the lower end and 1 at the upper.
+    #[must_use]
+    pub fn place(&self, value: f64) -> f64 {
         let part = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -59,8 +63,9 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Delays at which lines are drawn: round ones, `apart` of the axis or more from one another.
-    pub(super) fn delay_ticks(&self, apart: f64) -> Vec<u64> {
+    /// Returns the delays at which lines are drawn: round ones, `apart` of the axis or more from one another.
+    #[must_use]
+    pub fn delay_ticks(&self, apart: f64) -> Vec<u64> {
         if !self.log {
             // Equal steps, the smallest that are wide enough.
             let wide = |step: &u64| float(*step) >= apart.max(1.0 / float(MOST_TICKS)) * self.high;
@@ -80,9 +85,10 @@ impl Axis {
         ticks
     }
 
-    /// Retries under which a number stands, `apart` of the axis or more from one another; the first and
+    /// Returns the retries under which a number stands, `apart` of the axis or more from one another; the first and
     /// the last always.
-    pub(super) fn retry_ticks(&self, retries: u32, apart: f64) -> Vec<u32> {
+    #[must_use]
+    pub fn retry_ticks(&self, retries: u32, apart: f64) -> Vec<u32> {
         let mut ticks: Vec<u32> = Vec::new();
         let candidates: Vec<u32> = if self.log {
             let decades = (0..6).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u32.pow(power)));

@@ -29,8 +29,18 @@ const PHASES: [(Phase, &str); 4] = [
     (Phase::PostBackoff, "#00805c"),
 ];
 
-/// One panel a rule, below each other.
-pub(super) fn draw(timetables: &[(&Rule, Timetable)]) -> String {
+/// The retries that letters wait for at present: the first and the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// The lowest number.
+    pub first: u32,
+    /// The highest.
+    pub last: u32,
+}
+
+/// Draws a panel for each rule, below each other, each with the place of the letters that wait, where that is known.
+#[must_use]
+pub fn draw(timetables: &[(&Rule, Timetable)], now: Option<Now>) -> String {
     let height = HEIGHT * float(timetables.len() as u64);
     let mut svg = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#24292f">
@@ -42,7 +52,7 @@ pub(super) fn draw(timetables: &[(&Rule, Timetable)]) -> String {
         let down = HEIGHT * float(index as u64);
         // Writing to a String cannot fail.
         let _ = writeln!(svg, r#"<g transform="translate(0 {down})">"#);
-        svg.push_str(&Panel::new(rule, timetable).draw());
+        svg.push_str(&Panel::new(rule, timetable).draw(now));
         svg.push_str("</g>\n");
     }
     svg.push_str("</svg>\n");
@@ -70,7 +80,7 @@ impl<'a> Panel<'a> {
         Self { rule, timetable, x, y, floor, has_zero, out: String::new() }
     }
 
-    fn draw(mut self) -> String {
+    fn draw(mut self, now: Option<Now>) -> String {
         self.titles();
         if self.timetable.rows.is_empty() {
             self.text((f64::midpoint(LEFT, RIGHT), f64::midpoint(TOP, BOTTOM)), "middle", "no retries");
@@ -83,6 +93,9 @@ impl<'a> Panel<'a> {
         self.ceiling();
         self.dots();
         self.frame();
+        if let Some(now) = now {
+            self.now(now);
+        }
         self.out
     }
 
@@ -221,6 +234,22 @@ impl<'a> Panel<'a> {
         }
     }
 
+    /// The place of the letters that wait.
+    fn now(&mut self, Now { first, last }: Now) {
+        let retries = self.timetable.schedule.retries.max(1);
+        let (first, last) = (first.clamp(1, retries), last.clamp(1, retries));
+        let (from, to) = (self.across(first) - 4.0, self.across(last.max(first)) + 4.0);
+        self.line(&format!(
+            r##"<rect x="{from:.1}" y="{TOP}" width="{:.1}" height="{:.1}" fill="#ffd33d" fill-opacity="0.3" stroke="#24292f" stroke-width="1.5"/>"##,
+            to - from,
+            BOTTOM - TOP
+        ));
+        let text = format!("now: retry {}", spanned(first, last));
+        let (x, anchor) =
+            if from > f64::midpoint(LEFT, RIGHT) { (from - 6.0, "end") } else { (to + 10.0, "start") };
+        self.label((x, TOP + 18.0), anchor, &text);
+    }
+
     /// The rows whose dots do not cover each other.
     fn visible(&self) -> impl Iterator<Item = &'a Row> {
         let mut last: Option<(f64, f64)> = None;
@@ -284,8 +313,9 @@ fn spanned(first: u32, last: u32) -> String {
     if first == last { thousands(first) } else { format!("{} to {}", thousands(first), thousands(last)) }
 }
 
-/// A share of 0 to 1 in per cent.
-pub(super) fn percent(share: f64) -> String {
+/// Returns a share of 0 to 1 in per cent.
+#[must_use]
+pub fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

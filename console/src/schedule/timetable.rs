@@ -5,39 +5,43 @@ use sns_redrive::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILIT
 
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub struct Row {
     /// Its number, from 1.
-    pub(super) retry: u32,
-    pub(super) phase: Phase,
+    pub retry: u32,
+    /// The phase that it belongs to.
+    pub phase: Phase,
     /// The wait before it, whole seconds, without jitter.
-    pub(super) delay: u64,
+    pub delay: u64,
     /// All waits up to it, seconds.
-    pub(super) since: u64,
+    pub since: u64,
     /// How often the letter is hidden for that wait; more than once is a wait with hops.
-    pub(super) hidings: u64,
+    pub hidings: u64,
     /// Whether the queue keeps the letter that long.
-    pub(super) fits: bool,
+    pub fits: bool,
 }
 
 /// All retries of a rule, and the end.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Timetable {
-    pub(super) schedule: Schedule,
-    pub(super) rows: Vec<Row>,
+pub struct Timetable {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Every retry.
+    pub rows: Vec<Row>,
     /// The last retry that is made; 0 where none is.
-    pub(super) last: u32,
+    pub last: u32,
     /// How long the queue keeps a letter, seconds.
-    pub(super) retention: u64,
+    pub retention: u64,
     /// When the letter is archived, seconds since it arrived: after its last retry, or when the queue
     /// would drop it before the next.
-    pub(super) life: u64,
+    pub life: u64,
     /// How long a letter is hidden in all, seconds: the mean over many letters.
-    pub(super) hidden: f64,
+    pub hidden: f64,
 }
 
 impl Timetable {
-    /// The timetable of a rule that goes by a schedule. Attempts take no time in it.
-    pub(super) fn of(rule: &Rule, retention: u64) -> Self {
+    /// Returns the timetable of a rule that goes by a schedule. Attempts take no time in it.
+    #[must_use]
+    pub fn of(rule: &Rule, retention: u64) -> Self {
         let schedule = match &rule.delivery {
             DeliverySpec::Given(policy) => policy.schedule.clone(),
             // As the function does while it does not know the subscription's own policy.
@@ -66,18 +70,21 @@ impl Timetable {
         Self { schedule, rows, last, retention, life, hidden }
     }
 
-    /// The whole schedule's length, seconds.
-    pub(super) fn length(&self) -> u64 {
+    /// Returns the whole schedule's length, seconds.
+    #[must_use]
+    pub fn length(&self) -> u64 {
         self.rows.last().map_or(0, |row| row.since)
     }
 
     /// Whether every retry is made before the queue would drop the letter.
-    pub(super) fn fits(&self) -> bool {
+    #[must_use]
+    pub fn fits(&self) -> bool {
         self.last == self.schedule.retries
     }
 
-    /// The retries of a phase: the first and the last, where there are any.
-    pub(super) fn span(&self, phase: Phase) -> Option<(u32, u32)> {
+    /// Returns the retries of a phase: the first and the last, where there are any.
+    #[must_use]
+    pub fn span(&self, phase: Phase) -> Option<(u32, u32)> {
         let Schedule { no_delay, min_delay, max_delay, .. } = self.schedule;
         let sizes = [
             (Phase::Immediate, no_delay),
@@ -90,9 +97,10 @@ impl Timetable {
         (size > 0).then_some((before + 1, before + size))
     }
 
-    /// Letters a second that may arrive and keep failing before the queue's limit is reached, by Little's
+    /// Returns how many letters a second may arrive and keep failing before the queue's limit is reached, by Little's
     /// law; `None` where a letter is never hidden.
-    pub(super) fn max_rate(&self) -> Option<f64> {
+    #[must_use]
+    pub fn max_rate(&self) -> Option<f64> {
         (self.hidden > 0.0).then(|| float(IN_FLIGHT_LIMIT) / self.hidden)
     }
 }
@@ -113,8 +121,9 @@ fn expiry(since: u64, delay: u64, retention: u64) -> Option<u64> {
     }
 }
 
-/// Seconds and retries as a number to count with.
-pub(super) fn float(number: u64) -> f64 {
+/// Returns seconds and retries as a number to count with.
+#[must_use]
+pub fn float(number: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let number = number as f64;
     number

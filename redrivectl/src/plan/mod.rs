@@ -1,10 +1,7 @@
 //! `redrivectl plan`: when a policy retries.
 
 mod picture;
-mod scale;
-mod svg;
 mod table;
-mod timetable;
 mod warnings;
 
 use std::io::Write;
@@ -16,9 +13,9 @@ use crate::args;
 use crate::console::{Console, Failed, Finished, read_orders, read_policy};
 use crate::orders::ends;
 use crate::text::{clock, count, harmless, utc, wrapped};
+use redrive_console::schedule::{self, Timetable};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
 use sns_redrive::policy::{Action, DeliverySpec, Order, OrderAction, Policy, Rule, TargetSpec, plus};
-use timetable::Timetable;
 use warnings::warnings;
 
 pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
@@ -33,7 +30,7 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
     if let Some(file) = &args.svg {
         let charts: Vec<_> =
             timetables.iter().filter(|(rule, _)| rule.action == Action::Redrive).cloned().collect();
-        std::fs::write(file, svg::draw(&charts))
+        std::fs::write(file, schedule::draw(&charts, None))
             .map_err(|error| Failed::Work(format!("cannot write {}: {error}", file.display())))?;
     }
     if as_json {
@@ -108,7 +105,11 @@ fn show(
     let retries = count(timetable.schedule.retries.into(), "retry");
     writeln!(out, "Rule {name}: to {}, {retries} over {}.", to(rule), clock(timetable.length()))?;
     if rule.jitter > 0.0 {
-        writeln!(out, "Jitter makes each delay up to {} % shorter than shown.", svg::percent(rule.jitter))?;
+        writeln!(
+            out,
+            "Jitter makes each delay up to {} % shorter than shown.",
+            schedule::percent(rule.jitter)
+        )?;
     }
     writeln!(out, "\n{}", table::draw(timetable, arrival, args.all))?;
     if let Some(abridged) = table::abridged(timetable).filter(|_| !args.all) {

@@ -1,8 +1,7 @@
 //! A timetable as a picture of characters, at most 80 wide.
 
-use super::scale::Axis;
-use super::timetable::{Row, Timetable, float};
 use crate::text::{brief, thousands};
+use redrive_console::schedule::{Axis, Row, Timetable, float};
 use sns_redrive::policy::Phase;
 
 const HEIGHT: usize = 12;

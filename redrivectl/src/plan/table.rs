@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::timetable::{Row, Timetable};
 use crate::text::{clock, count, table, thousands, utc};
+use redrive_console::schedule::{Row, Timetable};
 use sns_redrive::policy::plus;
 
 /// A schedule of no more retries is shown whole.

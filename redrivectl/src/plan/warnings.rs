@@ -1,7 +1,7 @@
 //! What an operator should know of a timetable before it meets an outage.
 
-use super::timetable::{Row, Timetable};
 use crate::text::{brief, clock, thousands};
+use redrive_console::schedule::{self, Row, Timetable};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
 use sns_redrive::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
 
@@ -78,7 +78,7 @@ fn in_flight(timetable: &Timetable) -> Option<String> {
 
 fn too_many(timetable: &Timetable, rate: Option<f64>) -> Option<String> {
     let (rate, most) = (rate?, timetable.max_rate()?);
-    let reached = clock(rounded(super::timetable::float(IN_FLIGHT_LIMIT) / rate));
+    let reached = clock(rounded(schedule::float(IN_FLIGHT_LIMIT) / rate));
     let letters = thousands(rounded(rate * timetable.hidden));
     (rate > most).then(|| {
         format!(
