@@ -34,6 +34,7 @@
 //! |---|---|
 //! | `show` | joins reading and rendering |
 //! | [`view`] | plain data becomes HTML |
+//! | [`read`] | what pages show, read from the account as plain data |
 //! | [`act`] | what an operator may do about what a page shows |
 //! | [`door`] | the two doors, and how links look there |
 //! | [`query`] | what is asked for |
@@ -47,6 +48,7 @@ pub mod act;
 mod budget;
 pub mod door;
 pub mod query;
+pub mod read;
 pub mod schedule;
 mod show;
 pub mod text;

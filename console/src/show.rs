@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use crate::account::Account;
+use maud::{Markup, html};
+use sns_redrive::policy::Policy;
+use tokio::time::{Instant, timeout_at};
+
+use crate::account::{Account, Clients};
 use crate::budget::Budget;
 use crate::door::Door;
-use crate::query::Query;
-use crate::view::Frame;
+use crate::query::{Page, Query};
+use crate::read::{self, Groups, OneGroup, Span, Times};
+use crate::text::{harmless, thousands};
+use crate::view::{self, Frame, View};
 
 /// A page as it is shown.
 #[derive(Debug, Clone)]
@@ -23,13 +29,85 @@ pub struct Shown {
     pub took: Duration,
 }
 
+/// What stands on a page, and what does not.
+struct Content {
+    html: Markup,
+    unread: Vec<String>,
+}
+
 /// Reads what the page shows, and renders it. It takes two seconds at most, and never fails: what could not be read is said
 /// on the page.
 pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
-    let began = tokio::time::Instant::now();
-    let budget = Budget::new(0);
-    let _clients = account.clients.within(&budget);
-    let frame = Frame { title: "sns-redrive", query: Some(query), account, door, footer: None };
-    let html = frame.put(&maud::html! {});
-    Shown { html, requests: budget.made(), limit: budget.limit(), unread: Vec::new(), took: began.elapsed() }
+    let began = Instant::now();
+    let budget = Budget::new(limit(&query.page));
+    let clients = account.clients.within(&budget);
+    let view = View { query, account, door, now: account.clock.now() };
+    let Content { html: content, unread } = read(&view, &clients, Times::from(began)).await;
+    let took = began.elapsed();
+    let footer = format!(
+        "Read with {} of at most {} requests to AWS in {}.{} s. Times are UTC.",
+        thousands(budget.made().into()),
+        thousands(budget.limit().into()),
+        took.as_secs(),
+        took.subsec_millis() / 100
+    );
+    let frame = Frame { title: title(&query.page), query: Some(query), account, door, footer: Some(&footer) };
+    let html = frame.put(&html! {
+        @if !unread.is_empty() {
+            div class="unread" role="status" {
+                p { "Not everything could be read. Missing:" }
+                ul { @for what in &unread { li { (harmless(what)) } } }
+            }
+        }
+        (content)
+    });
+    Shown { html, requests: budget.made(), limit: budget.limit(), unread, took }
+}
+
+/// Requests that a page makes at most.
+fn limit(page: &Page) -> u32 {
+    match page {
+        Page::Groups { .. } => read::COLLECT_REQUESTS,
+        Page::Group { .. } => read::COLLECT_REQUESTS + 1,
+        _ => 0,
+    }
+}
+
+fn title(page: &Page) -> &'static str {
+    match page {
+        Page::Now => "Now",
+        Page::Groups { .. } => "Groups",
+        Page::Group { .. } => "Group",
+        Page::Waiting { .. } => "Waiting",
+        Page::Letter(_) => "Letter",
+    }
+}
+
+async fn read(view: &View<'_>, clients: &Clients, times: Times) -> Content {
+    let View { query, account, now, .. } = *view;
+    let (from, to) = query.range.at(now);
+    let span = Span { from, to };
+    match &query.page {
+        Page::Groups { by, of } => {
+            let collected = read::collect(account, clients, of, &span, times).await;
+            let groups = Groups::of(&collected, *by, of, span);
+            Content { html: view::groups(&groups, view), unread: collected.unread }
+        }
+        Page::Group { of } => {
+            let collecting = read::collect(account, clients, of, &span, times);
+            let (collected, policy) = tokio::join!(collecting, policy(account, clients, times.end));
+            let group = OneGroup::of(&collected, of, span);
+            Content { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
+        }
+        _ => Content { html: html! {}, unread: Vec::new() },
+    }
+}
+
+/// Reads the function's policy; none where the account does not name the function.
+async fn policy(account: &Account, clients: &Clients, until: Instant) -> Option<Result<Policy, String>> {
+    let function = account.function.as_ref()?;
+    Some(match timeout_at(until, read::policy(clients, function)).await {
+        Ok(policy) => policy,
+        Err(_) => Err("it was not read in time".to_owned()),
+    })
 }

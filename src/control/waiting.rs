@@ -95,7 +95,7 @@ impl<T> WaitingList<T> {
         Ok(())
     }
 
-    /// Reads the newest objects, so many at most. Those of several queues are listed at once.
+    /// Reads the newest objects, so many at most, which hold so many bytes at most. Those of several queues are listed at once.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<T> WaitingList<T> {
         &mut self,
         control: &Control,
         now: Timestamp,
-        most: usize,
+        (most, bytes): (usize, u64),
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
     ) -> Result<(), Failure> {
         let queues = queues(control).await?;
@@ -117,9 +117,16 @@ impl<T> WaitingList<T> {
             keys.extend(of_queue);
             self.left_out += usize::from(is_cut);
         }
-        keys.sort_unstable_by_key(|key| std::cmp::Reverse(written_at(key)));
-        self.left_out += keys.len().saturating_sub(most);
-        keys.truncate(most);
+        keys.sort_unstable_by_key(|(key, _)| std::cmp::Reverse(written_at(key)));
+        let mut left = bytes;
+        let fits = |(_, size): &&(String, u64)| {
+            let fits = *size <= left;
+            left = left.saturating_sub(*size);
+            fits
+        };
+        let fitting = keys.iter().take(most).take_while(fits).count();
+        self.left_out += keys.len() - fitting;
+        keys.truncate(fitting);
         self.take_all(control, keys, keep, |_| ()).await;
         Ok(())
     }
@@ -127,11 +134,12 @@ impl<T> WaitingList<T> {
     async fn take_all(
         &mut self,
         control: &Control,
-        keys: Vec<String>,
+        keys: Vec<(String, u64)>,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         mut progress: impl FnMut(usize),
     ) {
-        let keys: Vec<_> = keys.into_iter().filter(|key| !self.seen.contains(key)).collect();
+        let keys = keys.into_iter().map(|(key, _)| key);
+        let keys: Vec<_> = keys.filter(|key| !self.seen.contains(key)).collect();
         self.bad_objects = 0;
         let mut objects = stream::iter(keys).map(|key| get(control, key)).buffer_unordered(AHEAD);
         while let Some(object) = objects.next().await {
@@ -185,7 +193,7 @@ async fn keys_of(
     queue: &str,
     now: Timestamp,
     most: usize,
-) -> Result<(Vec<String>, bool), Failure> {
+) -> Result<(Vec<(String, u64)>, bool), Failure> {
     let hidden = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
     let first = now.saturating_sub(hidden).unwrap_or(Timestamp::MIN);
     let list = || control.s3.list_objects_v2().bucket(&control.bucket);
@@ -194,7 +202,7 @@ async fn keys_of(
     let mut keys = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| failure_of_call(&error))?;
-        keys.extend(page.contents().iter().filter_map(|it| it.key()).filter(is_listed).map(str::to_owned));
+        keys.extend(page.contents().iter().filter_map(listed));
         if keys.len() <= most || page.is_truncated() != Some(true) {
             continue;
         }
@@ -206,8 +214,7 @@ async fn keys_of(
             let mut pages = list().prefix(prefix).into_paginator().send();
             while let Some(page) = pages.next().await {
                 let page = page.map_err(|error| failure_of_call(&error))?;
-                let of_page = page.contents().iter().filter_map(|object| object.key());
-                keys.extend(of_page.filter(is_listed).map(str::to_owned));
+                keys.extend(page.contents().iter().filter_map(listed));
             }
             hour = hour.saturating_sub(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MIN);
         }
@@ -216,8 +223,10 @@ async fn keys_of(
     Ok((keys, false))
 }
 
-fn is_listed(key: &&str) -> bool {
-    written_at(key).is_some()
+/// Returns the key and the size of an object of the list.
+fn listed(object: &aws_sdk_s3::types::Object) -> Option<(String, u64)> {
+    let key = object.key().filter(|key| written_at(key).is_some())?;
+    Some((key.to_owned(), object.size().and_then(|size| size.try_into().ok()).unwrap_or_default()))
 }
 
 async fn get(control: &Control, key: String) -> Object {

@@ -1,0 +1,224 @@
+//! Collects the letters that a page is about: counted by the keys of the archive, read from its newest objects, and from the
+//! list of waiting letters.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use sns_redrive::archive::{Found, Selection, Walk};
+use sns_redrive::clients::failure_of_call;
+use sns_redrive::control::{Control, WaitingList};
+use sns_redrive::failure::Failure;
+use sns_redrive::policy::Orders;
+use sns_redrive::waiting::{WaitingLetter, orders_key};
+use tokio::time::{Instant, timeout_at};
+
+use super::index::Index;
+use super::letters::{ArchivedLetter, WaitingOne};
+use super::said::Said;
+use super::sweep::{Sweep, Swept};
+use super::tally::Span;
+use super::times::Times;
+use crate::account::{Account, Clients, Place};
+use crate::query::{Field, Filter};
+
+/// Pages of a listing that are asked for.
+const PAGES: u32 = 200;
+
+/// Objects of the archive that are read, and their bytes.
+const OBJECTS: usize = 96;
+const BYTES: u64 = 12 * 1024 * 1024;
+
+/// Letters that are read from them.
+const LETTERS: usize = 10_000;
+
+/// Objects of the list of waiting letters that are read, and their bytes.
+const LISTS: usize = 96;
+const LIST_BYTES: u64 = 12 * 1024 * 1024;
+
+/// Requests that collecting takes at most. Beside the above: a listing of queues for both, and 16 pages of the list.
+pub(crate) const REQUESTS: u32 = PAGES + 96 + 96 + 18;
+
+/// Letters whose words are kept, where they may be shown.
+pub(crate) const EXAMPLES: usize = 12;
+
+/// The letters of a filter and a time range.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    /// What the keys of the archive tell.
+    pub(crate) index: Index,
+    /// Whether there may be more than they tell.
+    pub(crate) more: bool,
+    /// Letters that were read, the newest first.
+    pub(crate) archived: Vec<ArchivedLetter>,
+    /// What the first of them say.
+    pub(crate) said: Vec<Option<Said>>,
+    /// Letters that wait.
+    pub(crate) waiting: Vec<WaitingOne>,
+    /// Whether more may wait.
+    pub(crate) more_waiting: bool,
+    /// What could not be read, in words.
+    pub(crate) unread: Vec<String>,
+}
+
+/// Says what could not be read, and why.
+pub(crate) fn unread(what: &str, failure: &Failure) -> String {
+    let message = failure.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+    format!("{what}: {}{message}", failure.code)
+}
+
+/// The same, where there was no time for it.
+pub(crate) fn too_late(what: &str) -> String {
+    format!("{what}: not read in time")
+}
+
+/// Collects the letters of a filter and a time range.
+pub(crate) async fn collect(
+    account: &Account,
+    clients: &Clients,
+    of: &Filter,
+    span: &Span,
+    times: Times,
+) -> Collected {
+    let mut index = Index::default();
+    let (swept, waiting) = tokio::join!(
+        sweep(account, clients, of, span, times.listed, &mut index),
+        read_waiting(account, clients, account.clock.now(), times.listed)
+    );
+    let mut unread = Vec::new();
+    let more = match swept {
+        Ok(swept) => swept == Swept::Cut,
+        Err(why) => {
+            unread.push(why);
+            true
+        }
+    };
+    let (list, more_waiting) = waiting.unwrap_or_else(|why| {
+        unread.push(why);
+        (Vec::new(), true)
+    });
+    let waiting = list.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
+    let waiting = waiting.collect();
+    let mut collected =
+        Collected { index, more, archived: Vec::new(), said: Vec::new(), waiting, more_waiting, unread };
+    if let Some(archive) = &account.archive {
+        let is_in_time = timeout_at(times.end, collected.read(archive, account, clients, of, span)).await;
+        if is_in_time.is_err() {
+            collected.unread.push(too_late("some objects of the archive"));
+        }
+    }
+    let newest = |letter: &ArchivedLetter| std::cmp::Reverse(letter.archived);
+    // What letters say was kept in the order in which they were read, which is that of time already.
+    collected.archived[collected.said.len()..].sort_by_key(newest);
+    collected
+}
+
+async fn sweep(
+    account: &Account,
+    clients: &Clients,
+    of: &Filter,
+    span: &Span,
+    until: Instant,
+    index: &mut Index,
+) -> Result<Swept, String> {
+    let Some(archive) = &account.archive else { return Ok(Swept::Whole) };
+    let queue = of.get(Field::Queue);
+    let range = (span.from, span.to);
+    let sweep = Sweep { s3: &clients.s3, archive, queue, range, pages: PAGES };
+    let swept = timeout_at(until, sweep.run(|object| index.add(&object, of, span, OBJECTS))).await;
+    let what = "the listing of the archive";
+    swept.map_err(|_| too_late(what))?.map_err(|failure| unread(what, &failure))
+}
+
+impl Collected {
+    /// Reads letters of the newest objects.
+    async fn read(
+        &mut self,
+        archive: &Place,
+        account: &Account,
+        clients: &Clients,
+        of: &Filter,
+        span: &Span,
+    ) {
+        let selection = Selection::default();
+        let objects = self.index.to_read(OBJECTS, BYTES);
+        let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
+        let mut known = HashSet::new();
+        let mut failed = 0_u64;
+        while let Some(found) = walk.next().await {
+            match found {
+                Found::Letter(found) => {
+                    let letter = ArchivedLetter::from(&*found);
+                    let is_in_range = (span.from..span.to).contains(&letter.archived);
+                    let counts = is_in_range && of.takes(|field| letter.fields.get(field));
+                    if counts && known.insert(found.record.identity()) {
+                        if self.said.len() < EXAMPLES {
+                            self.said.push(Said::of(&found.record, &account.bodies));
+                        }
+                        self.archived.push(letter);
+                    }
+                }
+                Found::Unread(bad) if bad.why.is_gone() => {}
+                Found::Unread(_) => failed += 1,
+            }
+            if self.archived.len() >= LETTERS {
+                break;
+            }
+        }
+        if failed > 0 {
+            self.unread.push(format!("{failed} objects or lines of the archive"));
+        }
+    }
+}
+
+/// Reads the letters that wait, and whether more may wait.
+pub(crate) async fn read_waiting(
+    account: &Account,
+    clients: &Clients,
+    now: Timestamp,
+    until: Instant,
+) -> Result<(Vec<WaitingOne>, bool), String> {
+    let Some(Place { bucket, prefix }) = &account.control else { return Ok((Vec::new(), false)) };
+    let control = Control {
+        s3: clients.s3.clone(),
+        bucket: bucket.clone(),
+        prefix: prefix.trim_matches('/').to_owned(),
+    };
+    let what = "the list of waiting letters";
+    let mut list = WaitingList::default();
+    let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
+    let read = timeout_at(until, list.read_newest(&control, now, (LISTS, LIST_BYTES), keep)).await;
+    let more = match read {
+        Ok(Ok(())) => list.left_out() > 0 || list.unread() > 0,
+        Ok(Err(failure)) => return Err(unread(what, &failure)),
+        // What was read until then is shown.
+        Err(_) => true,
+    };
+    let mut letters: Vec<_> = list.due_after(now).map(|line| line.kept.clone()).collect();
+    letters.sort_by(|one, other| (one.due, &one.id).cmp(&(other.due, &other.id)));
+    Ok((letters, more))
+}
+
+/// Reads the orders; none where there is no document.
+pub(crate) async fn read_orders(
+    account: &Account,
+    clients: &Clients,
+    until: Instant,
+) -> Result<Orders, String> {
+    let Some(Place { bucket, prefix }) = &account.control else { return Ok(Orders::default()) };
+    let what = "the orders";
+    let get = async {
+        match clients.s3.get_object().bucket(bucket).key(orders_key(prefix)).send().await {
+            Ok(answer) => {
+                let body = answer.body.collect().await.map_err(|_| too_late(what))?;
+                Orders::parse(&body.to_vec()).map_err(|bad| format!("{what}: {bad}"))
+            }
+            Err(error) if error.as_service_error().is_some_and(is_no_such_key) => Ok(Orders::default()),
+            Err(error) => Err(unread(what, &failure_of_call(&error))),
+        }
+    };
+    timeout_at(until, get).await.map_err(|_| too_late(what))?
+}
+
+fn is_no_such_key(error: &aws_sdk_s3::operation::get_object::GetObjectError) -> bool {
+    error.is_no_such_key()
+}

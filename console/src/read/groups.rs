@@ -1,0 +1,258 @@
+//! Letters in groups by a field, and one group.
+
+use std::collections::BTreeMap;
+
+use sns_redrive::archive::topic_hash;
+use sns_redrive::arn::Arn;
+
+use super::collect::{Collected, EXAMPLES};
+use super::index::KNOWN;
+use super::letters::{ArchivedLetter, WaitingOne};
+use super::said::Said;
+use super::tally::{Count, Span};
+use crate::query::{Field, Filter};
+
+/// Groups that are shown.
+const ROWS: usize = 100;
+
+/// Values of a field that a group's page shows.
+const VALUES: usize = 12;
+
+/// Letters in groups by a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups {
+    /// The field.
+    pub by: Field,
+    /// Which letters.
+    pub of: Filter,
+    /// The time range.
+    pub span: Span,
+    /// How the archived letters were counted.
+    pub counted: Counted,
+    /// The groups, the largest first.
+    pub rows: Vec<Group>,
+    /// Groups that are not shown.
+    pub further: u64,
+    /// Letters that wait.
+    pub waiting: u64,
+    /// Whether more may wait.
+    pub more_waiting: bool,
+}
+
+/// How archived letters were counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Archived letters of the filter; by the keys of the archive, which know of topic, reason and queue alone.
+    pub letters: u64,
+    /// Whether there may be more.
+    pub more: bool,
+    /// Letters whose records were read, the newest.
+    pub read: u64,
+    /// Whether groups are counted among these alone.
+    pub is_sample: bool,
+    /// Letters of which the keys do not tell the topic and the reason.
+    pub untold: u64,
+    /// Objects of which the keys tell nothing.
+    pub blind: u64,
+}
+
+/// A group of letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The value that its letters have in common.
+    pub value: Value,
+    /// Archived letters.
+    pub archived: Count,
+    /// Letters that wait, after a failure or a rule's word.
+    pub waiting: u64,
+}
+
+/// A value of a field.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// The value.
+    Known(String),
+    /// Letters that have none.
+    None,
+    /// A topic of which only the hash is known: none of its letters was read.
+    Hash(String),
+}
+
+/// A value that letters of a group have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// The value.
+    pub value: Value,
+    /// Archived letters that were read.
+    pub archived: u64,
+    /// Letters that wait.
+    pub waiting: u64,
+}
+
+/// One group of letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneGroup {
+    /// Which letters.
+    pub of: Filter,
+    /// The time range.
+    pub span: Span,
+    /// How the archived letters were counted.
+    pub counted: Counted,
+    /// Archived letters; those that were read, where the keys do not know the filter's fields.
+    pub archived: Count,
+    /// Letters that wait.
+    pub waiting: u64,
+    /// Whether more may wait.
+    pub more_waiting: bool,
+    /// The lowest and the highest number of the retries that these wait for.
+    pub next: Option<(u32, u32)>,
+    /// The values of the other fields, with letters that were read and letters that wait.
+    pub fields: Vec<(Field, Vec<Common>)>,
+    /// The rule that most of them fall under.
+    pub rule: Option<String>,
+    /// Archived letters, and what they say.
+    pub examples: Vec<(ArchivedLetter, Option<Said>)>,
+    /// Letters that wait, the next first.
+    pub next_waiting: Vec<WaitingOne>,
+}
+
+impl Value {
+    fn of(value: Option<&str>) -> Self {
+        value.map_or(Self::None, |value| Self::Known(value.to_owned()))
+    }
+}
+
+/// Whether the keys of the archive tell all fields of a filter.
+fn is_told(of: &Filter) -> bool {
+    of.iter().all(|(field, _)| KNOWN.contains(&field))
+}
+
+impl Counted {
+    fn of(collected: &Collected, is_sample: bool) -> Self {
+        let Collected { index, more, archived, .. } = collected;
+        Self {
+            letters: index.letters,
+            more: *more || index.blind > 0,
+            read: archived.len() as u64,
+            is_sample,
+            untold: index.untold,
+            blind: index.blind,
+        }
+    }
+}
+
+impl Groups {
+    /// Puts letters into groups.
+    pub(crate) fn of(collected: &Collected, by: Field, of: &Filter, span: Span) -> Self {
+        let is_sample = !(KNOWN.contains(&by) && is_told(of));
+        let mut groups: BTreeMap<Value, (Count, u64)> = BTreeMap::new();
+        if is_sample {
+            for letter in &collected.archived {
+                let group = groups.entry(Value::of(letter.fields.get(by))).or_default();
+                group.0.add(1, letter.archived, &span);
+            }
+        } else {
+            let names = topics(collected);
+            for (key, count) in &collected.index.groups {
+                let value = match (by, &key.topic) {
+                    (Field::Queue, _) => Value::Known(key.queue.clone()),
+                    (Field::Reason, _) => Value::Known(key.reason.clone()),
+                    (_, None) => Value::None,
+                    (_, Some(hash)) => names
+                        .get(hash)
+                        .map_or_else(|| Value::Hash(hash.clone()), |it| Value::Known(it.clone())),
+                };
+                groups.entry(value).or_default().0.join(count);
+            }
+        }
+        // A letter that waits has no reason yet.
+        for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
+            groups.entry(Value::of(letter.fields.get(by))).or_default().1 += 1;
+        }
+        let groups =
+            groups.into_iter().map(|(value, (archived, waiting))| Group { value, archived, waiting });
+        let mut rows: Vec<_> = groups.collect();
+        rows.sort_by_key(|group| std::cmp::Reverse(group.archived.letters + group.waiting));
+        let further = rows.len().saturating_sub(ROWS) as u64;
+        rows.truncate(ROWS);
+        Self {
+            by,
+            of: of.clone(),
+            span,
+            counted: Counted::of(collected, is_sample),
+            rows,
+            further,
+            waiting: collected.waiting.len() as u64,
+            more_waiting: collected.more_waiting,
+        }
+    }
+}
+
+impl OneGroup {
+    /// Tells of a group.
+    pub(crate) fn of(collected: &Collected, of: &Filter, span: Span) -> Self {
+        let is_sample = !is_told(of);
+        let mut archived = Count::default();
+        if is_sample {
+            collected.archived.iter().for_each(|letter| archived.add(1, letter.archived, &span));
+        } else {
+            collected.index.groups.values().for_each(|count| archived.join(count));
+        }
+        let others = Field::ALL.into_iter().filter(|field| of.get(*field).is_none());
+        let fields = others.map(|field| (field, values(collected, field)));
+        let next = collected.waiting.iter().map(|letter| letter.retry.0);
+        let examples = collected.archived.iter().zip(&collected.said);
+        Self {
+            of: of.clone(),
+            span,
+            counted: Counted::of(collected, is_sample),
+            archived,
+            waiting: collected.waiting.len() as u64,
+            more_waiting: collected.more_waiting,
+            next: next.clone().min().zip(next.max()),
+            fields: fields.filter(|(_, values)| !values.is_empty()).collect(),
+            rule: rule(collected, of),
+            examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),
+            next_waiting: collected.waiting.iter().take(EXAMPLES).cloned().collect(),
+        }
+    }
+}
+
+/// The rule of a filter, else that of most letters.
+fn rule(collected: &Collected, of: &Filter) -> Option<String> {
+    if let Some(rule) = of.get(Field::Rule) {
+        return Some(rule.to_owned()).filter(|rule| !rule.is_empty());
+    }
+    let values = values(collected, Field::Rule);
+    values.into_iter().find_map(|common| match common.value {
+        Value::Known(rule) => Some(rule),
+        _ => None,
+    })
+}
+
+/// The values of a field, the most frequent first.
+fn values(collected: &Collected, field: Field) -> Vec<Common> {
+    let mut counts: BTreeMap<Value, (u64, u64)> = BTreeMap::new();
+    for letter in &collected.archived {
+        counts.entry(Value::of(letter.fields.get(field))).or_default().0 += 1;
+    }
+    for letter in collected.waiting.iter().filter(|_| field != Field::Reason) {
+        counts.entry(Value::of(letter.fields.get(field))).or_default().1 += 1;
+    }
+    let common = |(value, (archived, waiting))| Common { value, archived, waiting };
+    let mut values: Vec<_> = counts.into_iter().map(common).collect();
+    values.sort_by_key(|common| std::cmp::Reverse(common.archived + common.waiting));
+    values.truncate(VALUES);
+    values
+}
+
+/// The topics whose letters were read or wait, by their hashes.
+fn topics(collected: &Collected) -> BTreeMap<String, String> {
+    let archived = collected.archived.iter().filter_map(|letter| letter.fields.topic.clone());
+    let waiting = collected.waiting.iter().filter_map(|letter| letter.fields.topic.clone());
+    let hashed = archived.chain(waiting).filter_map(|topic| {
+        let hash = topic.parse::<Arn>().ok().map(|arn| topic_hash(arn.resource()))?;
+        Some((hash, topic))
+    });
+    hashed.collect()
+}

@@ -1,0 +1,196 @@
+//! Lists the objects of an archive over a time range, many parts of it at once, the newest first.
+//!
+//! A listing goes forward, a thousand keys a page, so a long one takes long. Keys hold their time: the first page tells how
+//! dense they are, and the rest of the time is listed in so many parts at once as pages are expected. Each key belongs to
+//! exactly one part.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use sns_redrive::archive::Object;
+use sns_redrive::clients::failure_of_call;
+use sns_redrive::failure::Failure;
+
+use crate::account::Place;
+
+/// Pages that are asked for at once. Each holds some hundred kilobytes.
+const AT_ONCE: usize = 24;
+
+/// The most parts that the rest of a part is divided into.
+const MOST_PARTS: u64 = 128;
+
+/// A listing of an archive, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Sweep<'a> {
+    pub(crate) s3: &'a aws_sdk_s3::Client,
+    pub(crate) archive: &'a Place,
+    /// The name of the only queue that counts.
+    pub(crate) queue: Option<&'a str>,
+    /// The first moment, and the one behind the last.
+    pub(crate) range: (Timestamp, Timestamp),
+    /// Pages that may be asked for.
+    pub(crate) pages: u32,
+}
+
+/// The end of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// Every object was listed.
+    Whole,
+    /// There were more pages than may be asked for.
+    Cut,
+}
+
+/// A part of the keys of a queue: those behind `after` and before `before`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    folder: Arc<str>,
+    after: String,
+    before: String,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+/// The newest comes first.
+impl Ord for Part {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.to, &self.after).cmp(&(other.to, &other.after))
+    }
+}
+
+impl PartialOrd for Part {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A page of a part, and what is left of the part.
+struct Page {
+    objects: Vec<Object>,
+    rest: Option<Part>,
+}
+
+impl Sweep<'_> {
+    /// Hands out every object of the time range, in no order.
+    pub(crate) async fn run(self, mut each: impl FnMut(Object)) -> Result<Swept, Failure> {
+        let mut left = self.pages;
+        let mut parts: BinaryHeap<Part> = self.parts().await?.into();
+        let mut pages = FuturesUnordered::new();
+        loop {
+            while left > 0
+                && pages.len() < AT_ONCE
+                && let Some(part) = parts.pop()
+            {
+                left -= 1;
+                pages.push(self.page(part));
+            }
+            let Some(page) = pages.next().await else { break };
+            let Page { objects, rest } = page?;
+            let last = objects.last().map(Object::time);
+            objects.into_iter().filter(|object| self.is_in_range(object)).for_each(&mut each);
+            parts.extend(rest.map(|rest| rest.divided(last)).unwrap_or_default());
+        }
+        Ok(if parts.is_empty() { Swept::Whole } else { Swept::Cut })
+    }
+
+    /// The whole time range, of each queue.
+    async fn parts(&self) -> Result<Vec<Part>, Failure> {
+        let root = root(self.archive);
+        let folders = match self.queue {
+            Some(queue) => vec![format!("{root}{queue}/")],
+            None => folders(self.s3, &self.archive.bucket, &root).await?,
+        };
+        let (from, to) = self.range;
+        let part = |folder: String| {
+            let (after, before) = (key_at(&folder, from), key_at(&folder, to));
+            Part { folder: folder.into(), after, before, from, to }
+        };
+        Ok(folders.into_iter().map(part).collect())
+    }
+
+    fn is_in_range(&self, object: &Object) -> bool {
+        let (from, to) = self.range;
+        // Objects that somebody else has named have the time of their day.
+        object.index.is_none() || (from..to).contains(&object.time())
+    }
+
+    async fn page(&self, part: Part) -> Result<Page, Failure> {
+        let list = self.s3.list_objects_v2().bucket(&self.archive.bucket).prefix(&*part.folder);
+        let answer = list.start_after(&part.after).send().await.map_err(|error| failure_of_call(&error))?;
+        let mut objects = Vec::with_capacity(answer.contents().len());
+        let mut last = None;
+        for object in answer.contents() {
+            let Some(key) = object.key() else { continue };
+            if key >= &*part.before {
+                return Ok(Page { objects, rest: None });
+            }
+            last = Some(key);
+            if is_archived(&part.folder, key) {
+                let bytes = object.size().and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
+                objects.push(Object::new(key, bytes, None));
+            }
+        }
+        let last = last.filter(|_| answer.is_truncated() == Some(true));
+        let rest = last.map(|last| Part { after: last.to_owned(), ..part });
+        Ok(Page { objects, rest })
+    }
+}
+
+impl Part {
+    /// Divides what is left of a part, of which a page ended at `last`, into as many parts as pages are expected.
+    fn divided(self, last: Option<Timestamp>) -> Vec<Self> {
+        let Some(last) = last.filter(|last| *last > self.from && *last < self.to) else { return vec![self] };
+        let milliseconds = |from: Timestamp, to: Timestamp| {
+            u64::try_from(to.duration_since(from).as_millis()).unwrap_or_default()
+        };
+        let (covered, rest) = (milliseconds(self.from, last), milliseconds(last, self.to));
+        let pages = rest / covered.max(1);
+        // A few more, since most of them would be a bit too long.
+        let parts = (pages + pages / 4 + 1).min(MOST_PARTS);
+        let border = |number: u64| {
+            let after = SignedDuration::from_millis(i64::try_from(rest / parts * number).unwrap_or(i64::MAX));
+            last.saturating_add(after).unwrap_or(self.to)
+        };
+        let part = |number: u64| {
+            let (first, end) = (number == 0, number + 1 == parts);
+            let from = border(number);
+            let to = if end { self.to } else { border(number + 1) };
+            let after = if first { self.after.clone() } else { key_at(&self.folder, from) };
+            let before = if end { self.before.clone() } else { key_at(&self.folder, to) };
+            Self { folder: Arc::clone(&self.folder), after, before, from, to }
+        };
+        (0..parts).map(part).collect()
+    }
+}
+
+/// Returns what the keys of every queue begin with.
+fn root(archive: &Place) -> String {
+    let prefix = archive.prefix.trim_matches('/');
+    if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") }
+}
+
+/// Returns the folders of the queues.
+async fn folders(s3: &aws_sdk_s3::Client, bucket: &str, root: &str) -> Result<Vec<String>, Failure> {
+    let answer = s3.list_objects_v2().bucket(bucket).prefix(root).delimiter("/").send().await;
+    let answer = answer.map_err(|error| failure_of_call(&error))?;
+    Ok(answer.common_prefixes().iter().filter_map(|it| it.prefix().map(str::to_owned)).collect())
+}
+
+/// Returns what the key of an object is at least, whose letters were archived then or later.
+fn key_at(folder: &str, at: Timestamp) -> String {
+    let utc = at.to_zoned(TimeZone::UTC);
+    format!("{folder}date={}/{}", utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3f"))
+}
+
+/// Whether a key below a queue's folder is that of an archive's object.
+fn is_archived(folder: &str, key: &str) -> bool {
+    let name = key.strip_prefix(folder).and_then(|rest| rest.strip_prefix("date=")?.split_once('/'));
+    name.is_some_and(|(day, name)| {
+        day.len() == 10 && name.strip_suffix(".jsonl").is_some_and(|it| !it.contains('/'))
+    })
+}

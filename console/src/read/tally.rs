@@ -1,0 +1,59 @@
+//! Letters that are counted, over time.
+
+use jiff::Timestamp;
+
+/// The parts of a time range in which letters are counted.
+pub const PARTS: usize = 24;
+
+/// A time range in equal parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first moment.
+    pub from: Timestamp,
+    /// The moment behind the last.
+    pub to: Timestamp,
+}
+
+/// Letters, and when the first and the last of them came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub letters: u64,
+    /// The first and the last; none where there are no letters.
+    pub seen: Option<(Timestamp, Timestamp)>,
+    /// How many in each part of the range.
+    pub parts: [u64; PARTS],
+}
+
+impl Span {
+    /// Returns the part in which a moment lies; moments outside lie in the first or the last.
+    #[must_use]
+    pub fn part(&self, at: Timestamp) -> usize {
+        let length = self.to.duration_since(self.from).as_millis().max(1);
+        let into = at.duration_since(self.from).as_millis().clamp(0, length - 1);
+        let parts = i128::try_from(PARTS).unwrap_or(1);
+        usize::try_from(into * parts / length).unwrap_or_default()
+    }
+}
+
+impl Count {
+    /// Adds letters of one moment.
+    pub fn add(&mut self, letters: u64, at: Timestamp, span: &Span) {
+        self.letters += letters;
+        let (first, last) = self.seen.unwrap_or((at, at));
+        self.seen = Some((first.min(at), last.max(at)));
+        self.parts[span.part(at)] += letters;
+    }
+
+    /// Adds another count.
+    pub fn join(&mut self, other: &Self) {
+        self.letters += other.letters;
+        self.seen = match (self.seen, other.seen) {
+            (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+            (one, other) => one.or(other),
+        };
+        for (part, more) in self.parts.iter_mut().zip(other.parts) {
+            *part += more;
+        }
+    }
+}

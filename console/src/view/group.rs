@@ -1,0 +1,233 @@
+//! One group of letters.
+
+use maud::{Markup, PreEscaped, html};
+use sns_redrive::policy::{Policy, Rule};
+
+use super::groups::{filter, how_counted};
+use super::link::action;
+use super::log_query;
+use super::parts::{View, distance, filter_text, letters, moment, seen, spark, value};
+use crate::act::{Act, Doing, On};
+use crate::door::Door;
+use crate::query::{Field, OneLetter, Page};
+use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
+use crate::schedule::{Now, Timetable, draw};
+use crate::text::{brief, clock, count, harmless, thousands};
+
+/// The policy of the function, or why nobody knows it.
+pub type Known = Result<Policy, String>;
+
+/// Renders one group.
+#[must_use]
+pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Markup {
+    let (first, last) = seen(&group.archived);
+    html! {
+        (view.ranges())
+        (filter(&group.of, view, |of| Page::Group { of }))
+        section aria-labelledby="counts" {
+            h2 id="counts" { "Letters" }
+            dl class="facts" {
+                div { dt { "archived" } dd { (letters(group.archived.letters, group.counted.more)) } }
+                div { dt { "waiting" } dd { (letters(group.waiting, group.more_waiting)) } }
+                div { dt { "first archived (UTC)" } dd { (first) } }
+                div { dt { "last archived (UTC)" } dd { (last) } }
+                div { dt { "over time" } dd { (spark(&group.archived.parts, &group.span)) } }
+            }
+            (how_counted(&group.counted))
+        }
+        (actions(group, view))
+        section aria-labelledby="fields" {
+            h2 id="fields" { "What they have in common" }
+            p class="note" {
+                "Counted among the newest " (count(group.counted.read, "archived letter")) " that were read, and "
+                (count(group.waiting, "waiting letter")) "."
+            }
+            div class="columns" {
+                @for (field, values) in &group.fields {
+                    table {
+                        caption { "By " (field.name()) }
+                        thead { tr {
+                            th scope="col" { (field.name()) }
+                            th scope="col" class="number" { "archived" }
+                            th scope="col" class="number" { "waiting" }
+                        } }
+                        tbody { @for Common { value: it, archived, waiting } in values {
+                            tr {
+                                th scope="row" class="value" {
+                                    @if let Some(text) = filter_text(it) {
+                                        (view.to(&value(it), Page::Group { of: group.of.with(*field, text) }))
+                                    } @else { (value(it)) }
+                                }
+                                td class="number" { (thousands(*archived)) }
+                                td class="number" { (thousands(*waiting)) }
+                            }
+                        } }
+                    }
+                }
+            }
+        }
+        (schedule(group, policy))
+        (archived(&group.examples, view))
+        (waiting(&group.next_waiting, view))
+        (log_query::show(&log_query::of_group(&group.of), view))
+    }
+}
+
+/// Shows what can be done about the group.
+fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
+    let letters = |since| On::Letters { of: group.of.clone(), since };
+    let orders = [Doing::Hold, Doing::Retry, Doing::Archive].map(|doing| Act { doing, on: letters(None) });
+    let replay = Act { doing: Doing::Replay, on: letters(Some(group.span.from)) };
+    let note = |act: &Act| {
+        let beyond: Vec<_> = act.beyond().into_iter().map(Field::name).collect();
+        (!beyond.is_empty()).then(|| beyond.join(" and "))
+    };
+    html! {
+        section aria-labelledby="actions" {
+            h2 id="actions" { "What you can do" }
+            p { "For letters that wait: " @for act in &orders { (action(act, view.account, view.door)) " " } }
+            @if let Some(beyond) = note(&orders[0]) {
+                p class="note warning" { "An order cannot name the " (beyond) ": it is for all letters of the other fields." }
+            }
+            p { "For letters that were archived: " (action(&replay, view.account, view.door)) }
+            @if let Some(beyond) = note(&replay) {
+                p class="note warning" { "A replay cannot name the " (beyond) ": it is for all letters of the other fields." }
+            }
+            @if !matches!(view.door, Door::Local(local) if local.operates) {
+                p class="note" { "This page changes nothing: these are the commands to type. Each first shows what it would do." }
+            }
+        }
+    }
+}
+
+/// Shows the group's schedule, with the place of its letters.
+fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
+    let content = match policy {
+        None => html! { p { "The account does not name the function, so its policy is not known." } },
+        Some(Err(why)) => html! { p { "The function's policy is not known: " (harmless(why)) "." } },
+        Some(Ok(policy)) => {
+            let rule = policy.all_rules().find(|rule| Some(&rule.name) == group.rule.as_ref());
+            match (rule, &group.rule) {
+                (Some(rule), _) => chart(rule, group.next),
+                (None, Some(name)) => {
+                    html! { p { "The function's policy has no rule " (harmless(name)) " any more." } }
+                }
+                (None, None) => html! { p { "No letter of this group was read, so its rule is not known." } },
+            }
+        }
+    };
+    html! { section aria-labelledby="schedule" { h2 id="schedule" { "Its schedule" } (content) } }
+}
+
+/// The retention of a queue of `template.yaml`, seconds.
+const RETENTION: u64 = 1_209_600;
+
+fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
+    let timetable = Timetable::of(rule, RETENTION);
+    let now = next.map(|(first, last)| Now { first, last });
+    let says = format!(
+        "Rule {}: {} over {}.{}",
+        harmless(&rule.name),
+        count(timetable.schedule.retries.into(), "retry"),
+        clock(timetable.length()),
+        next.map_or(String::new(), |(first, last)| if first == last {
+            format!(" The letters that wait are at retry {first}.")
+        } else {
+            format!(" The letters that wait are at retries {first} to {last}.")
+        })
+    );
+    // The chart escapes the only text in it that is not its own, the rule's name.
+    let svg = draw(&[(rule, timetable)], now);
+    html! {
+        p { (says) }
+        div class="chart" role="img" aria-label=(says) { (PreEscaped(svg)) }
+    }
+}
+
+fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Markup {
+    if examples.is_empty() {
+        return html! {};
+    }
+    html! {
+        section aria-labelledby="examples" {
+            h2 id="examples" { "Archived letters" }
+            div class="wide" tabindex="0" role="region" aria-label="Archived letters" {
+                table {
+                    caption { "The newest that were read" }
+                    thead { tr {
+                        th scope="col" { "letter" }
+                        th scope="col" { "archived (UTC)" }
+                        th scope="col" { "age" }
+                        th scope="col" { "retries made" }
+                        th scope="col" { "reason" }
+                        th scope="col" { "error" }
+                    } }
+                    tbody { @for (letter, _) in examples { (archived_row(letter, view)) } }
+                }
+            }
+            @for (letter, said) in examples {
+                @if let Some(said) = said {
+                    details {
+                        summary { "What " (harmless(&letter.id)) " says" }
+                        (super::said::said(said))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
+    let age = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
+    let page =
+        Page::Letter(OneLetter { id: letter.id.clone(), key: Some(letter.key.clone()), log_query: None });
+    let text = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), harmless);
+    html! {
+        tr {
+            th scope="row" class="value" { (view.to(&letter.id, page)) }
+            td { (moment(letter.archived)) }
+            td { (age.map_or_else(|| "-".to_owned(), brief)) }
+            td { @if let Some((number, of)) = letter.retry { (number) " of " (of) } @else { "none" } }
+            td { (text(&letter.fields.reason)) }
+            td { (text(&letter.fields.error)) }
+        }
+    }
+}
+
+/// Shows letters that wait, the next first.
+pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
+    if letters.is_empty() {
+        return html! {};
+    }
+    html! {
+        section aria-labelledby="next" {
+            h2 id="next" { "Letters that wait" }
+            div class="wide" tabindex="0" role="region" aria-label="Letters that wait" {
+                table {
+                    caption { "The next of them" }
+                    thead { tr {
+                        th scope="col" { "letter" }
+                        th scope="col" { "due (UTC)" }
+                        th scope="col" { "due" }
+                        th scope="col" { "retry" }
+                        th scope="col" { "age" }
+                        th scope="col" { "after the error" }
+                    } }
+                    tbody { @for letter in letters {
+                        @let error = letter.fields.error.clone().map_or(Value::None, Value::Known);
+                        tr {
+                            th scope="row" class="value" {
+                                (view.to(&letter.id, Page::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
+                            }
+                            td { (moment(letter.due)) }
+                            td { (distance(letter.due, view.now)) }
+                            td { (letter.retry.0) " of " (letter.retry.1) }
+                            td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
+                            td { (value(&error)) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Letters in groups by a field.
+
+use maud::{Markup, html};
+
+use super::parts::{View, filter_text, letters, seen, spark, value};
+use crate::query::{Field, Filter, Page};
+use crate::read::{Counted, Groups};
+use crate::text::{count, harmless, thousands};
+
+/// Renders letters in groups.
+#[must_use]
+pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
+    let Groups { by, of, span, counted, rows, further, waiting, more_waiting } = groups;
+    let page = |by| Page::Groups { by, of: of.clone() };
+    html! {
+        (view.ranges())
+        (view.fields(*by, &Field::ALL, page))
+        (filter(of, view, |of| Page::Groups { by: *by, of }))
+        p class="facts" {
+            strong { (letters(counted.letters, counted.more)) } " archived in this time; "
+            strong { (letters(*waiting, *more_waiting)) } " wait for a retry."
+        }
+        (how_counted(counted))
+        @if rows.is_empty() {
+            p class="none" { "No letter was archived in this time, and none is on the list of waiting letters." }
+        } @else {
+            div class="wide" tabindex="0" role="region" aria-label="Groups" {
+                table {
+                    caption { "Letters by " (by.name()) }
+                    thead { tr {
+                        th scope="col" { (by.name()) }
+                        th scope="col" class="number" { "archived" @if counted.is_sample { ", of those read" } }
+                        th scope="col" class="number" { "waiting" }
+                        th scope="col" { "first archived (UTC)" }
+                        th scope="col" { "last archived (UTC)" }
+                        th scope="col" { "archived over time" }
+                    } }
+                    tbody {
+                        @for row in rows {
+                            @let (first, last) = seen(&row.archived);
+                            tr {
+                                th scope="row" class="value" {
+                                    @if let Some(text) = filter_text(&row.value) {
+                                        (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
+                                    } @else { (value(&row.value)) }
+                                }
+                                td class="number" { (thousands(row.archived.letters)) }
+                                td class="number" {
+                                    @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
+                                }
+                                td { (first) }
+                                td { (last) }
+                                td { (spark(&row.archived.parts, span)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
+    }
+}
+
+/// Says how archived letters were counted.
+pub(super) fn how_counted(counted: &Counted) -> Markup {
+    let Counted { letters: all, more, read, is_sample, untold, blind } = *counted;
+    html! {
+        @if is_sample {
+            p class="note" {
+                "The keys of the archive do not tell this. Archived letters are counted among the newest "
+                (count(read, "letter")) " that were read, of " (letters(all, more)) "."
+            }
+        }
+        @if more {
+            p class="note" { "There are more archived letters in this time than the page could count." }
+        }
+        @if !is_sample && untold > 0 {
+            p class="note" {
+                (count(untold, "letter")) " lie in objects with too many topics for their keys. They are in no row."
+            }
+        }
+        @if blind > 0 {
+            p class="note" {
+                (count(blind, "object")) " of an older layout do not tell how many letters they hold: they are not counted."
+            }
+        }
+    }
+}
+
+/// Shows which letters a page is about, each field with a link to the page without it.
+pub(super) fn filter(of: &Filter, view: &View<'_>, page: impl Fn(Filter) -> Page) -> Markup {
+    if of.is_empty() {
+        return html! {};
+    }
+    html! {
+        dl class="filter" {
+            @for (field, text) in of.iter() {
+                div {
+                    dt { (field.name()) }
+                    dd {
+                        @if text.is_empty() { "(none)" } @else { (harmless(text)) }
+                        " "
+                        (view.to("any", page(of.without(field))))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Queries of `CloudWatch` Logs Insights, as text to copy.
+
+use maud::{Markup, html};
+
+use super::parts::View;
+use crate::door::Door;
+use crate::query::{Field, Filter};
+use crate::text::harmless;
+
+/// Returns the query that finds every line about a group of letters.
+pub(super) fn of_group(of: &Filter) -> String {
+    let mut query =
+        "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
+                     `target.url`, `error.code`, detail\n| filter message = \"letter\""
+            .to_owned();
+    for (field, value) in of.iter() {
+        let fields: &[&str] = match field {
+            Field::Topic => &["topic.arn"],
+            Field::Subscription => &["subscription.arn"],
+            Field::Target => &["target.arn", "target.url"],
+            Field::Error => &["error.code"],
+            Field::Rule => &["rule"],
+            Field::Reason => &["reason"],
+            Field::Queue => &["queue.arn"],
+        };
+        let compare = |name: &&str| match (field, value) {
+            (_, "") => format!("not ispresent(`{name}`)"),
+            (Field::Queue, _) => format!("`{name}` like {}", literal(&format!(":{value}"))),
+            _ => format!("`{name}` = {}", literal(value)),
+        };
+        let joint = if value.is_empty() { " and " } else { " or " };
+        query.push_str("\n| filter ");
+        query.push_str(&fields.iter().map(compare).collect::<Vec<_>>().join(joint));
+    }
+    query + "\n| sort @timestamp desc\n| limit 1000"
+}
+
+/// Returns a text as a literal of a query.
+pub(crate) fn literal(text: &str) -> String {
+    format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Shows a query, and where to put it.
+pub(super) fn show(query: &str, view: &View<'_>) -> Markup {
+    html! {
+        section aria-labelledby="log" {
+            h2 id="log" { "In the log" }
+            p {
+                "This query of CloudWatch Logs Insights shows all of it"
+                @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
+                "."
+                @if matches!(view.door, Door::Local(_)) {
+                    " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
+                }
+            }
+            pre { code { (query) } }
+        }
+    }
+}
+
+/// Returns the address of Logs Insights in AWS's own console.
+fn console(region: &str) -> String {
+    let region: String = region.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let host = match &region {
+        region if region.starts_with("cn-") => "console.amazonaws.cn",
+        region if region.starts_with("us-gov-") => "console.amazonaws-us-gov.com",
+        _ => "console.aws.amazon.com",
+    };
+    format!("https://{region}.{host}/cloudwatch/home?region={region}#logsV2:logs-insights")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_within_its_literal() {
+        let of = Filter::default().with(Field::Error, "a\" or 1 = 1 | \\\n").with(Field::Target, "");
+        let query = of_group(&of);
+        assert!(query.contains("`error.code` = \"a\\\" or 1 = 1 | \\\\\u{fffd}\""), "{query}");
+        assert!(query.contains("not ispresent(`target.arn`) and not ispresent(`target.url`)"), "{query}");
+    }
+}

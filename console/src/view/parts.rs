@@ -1,0 +1,133 @@
+//! Parts of pages: times, values, charts, links between pages.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::link::link;
+use crate::account::Account;
+use crate::door::Door;
+use crate::query::{Field, Page, Query, Range};
+use crate::read::{Count, Span, Value};
+use crate::text::{brief, harmless, thousands, utc};
+
+/// What every part of a page knows.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The page that is shown.
+    pub query: &'a Query,
+    /// The account.
+    pub account: &'a Account,
+    /// The door.
+    pub door: &'a Door,
+    /// The present.
+    pub now: Timestamp,
+}
+
+/// Returns a moment, by the second.
+pub(super) fn moment(at: Timestamp) -> Markup {
+    html! { time datetime=(at.to_string()) { (utc(at)) } }
+}
+
+/// Returns how long ago a moment was, or how far ahead it lies.
+pub(super) fn distance(at: Timestamp, now: Timestamp) -> String {
+    let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).unsigned_abs().as_secs();
+    if at > now {
+        format!("in {}", brief(seconds(now, at)))
+    } else {
+        format!("{} ago", brief(seconds(at, now)))
+    }
+}
+
+/// Returns the first and the last moment of a count.
+pub(super) fn seen(count: &Count) -> (Markup, Markup) {
+    let one = |at: Option<Timestamp>| at.map_or_else(|| html! { "-" }, moment);
+    (one(count.seen.map(|(first, _)| first)), one(count.seen.map(|(_, last)| last)))
+}
+
+/// Returns a value in words.
+pub(super) fn value(value: &Value) -> String {
+    match value {
+        Value::Known(text) => harmless(text),
+        Value::None => "(none)".to_owned(),
+        Value::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
+    }
+}
+
+/// Returns a value as the text of a filter; none where it cannot be one.
+pub(super) fn filter_text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Known(text) => Some(text),
+        Value::None => Some(""),
+        Value::Hash(_) => None,
+    }
+}
+
+/// Returns a number of letters, with a word where there may be more.
+pub(super) fn letters(number: u64, more: bool) -> String {
+    if more { format!("{} or more", thousands(number)) } else { thousands(number) }
+}
+
+/// Returns counts over time as small bars. The numbers stand beside it in the table; its label says the rest.
+pub(super) fn spark(parts: &[u64], span: &Span) -> Markup {
+    let most = parts.iter().copied().max().unwrap_or_default();
+    let part = span.to.duration_since(span.from).unsigned_abs().as_secs() / (parts.len().max(1) as u64);
+    let label = format!("at most {} in {}", thousands(most), brief(part));
+    let width = parts.len() * 4;
+    html! {
+        svg class="spark" role="img" aria-label=(label) viewBox=(format!("0 0 {width} 20")) width=(width) height="20" {
+            line x1="0" y1="19.5" x2=(width) y2="19.5" stroke="currentColor" stroke-opacity="0.4" {}
+            @for (place, count) in parts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                @let height = (count * 17).div_ceil(most.max(1)).max(1);
+                rect x=(place * 4) y=(19 - height) width="3" height=(height) fill="currentColor" {}
+            }
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns a link to another page over the same time.
+    pub(super) fn to(&self, text: &str, page: Page) -> Markup {
+        link(text, &self.query.to(page), self.door)
+    }
+
+    /// Returns links to the same page over other times.
+    pub(super) fn ranges(&self) -> Markup {
+        let current = self.query.range;
+        html! {
+            nav class="choice" aria-label="Time range" {
+                span { "Time: " }
+                @if let Range::Between(from, to) = current {
+                    span class="chosen" { (moment(from)) " to " (moment(to)) }
+                } @else if !Range::OFFERED.contains(&current) {
+                    span class="chosen" { (current.name().unwrap_or_default()) }
+                }
+                @for range in Range::OFFERED {
+                    @let name = range.name().unwrap_or_default();
+                    @if range == current {
+                        span class="chosen" aria-current="true" { (name) }
+                    } @else {
+                        (link(&name, &Query { range, ..self.query.clone() }, self.door))
+                    }
+                    " "
+                }
+            }
+        }
+    }
+
+    /// Returns links to the same page by other fields.
+    pub(super) fn fields(&self, by: Field, of: &[Field], page: impl Fn(Field) -> Page) -> Markup {
+        html! {
+            nav class="choice" aria-label="Grouped by" {
+                span { "By: " }
+                @for field in of {
+                    @if *field == by {
+                        span class="chosen" aria-current="true" { (field.name()) }
+                    } @else {
+                        (self.to(field.name(), page(*field)))
+                    }
+                    " "
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a letter says.
+
+use maud::{Markup, html};
+
+use crate::read::Said;
+use crate::text::harmless;
+
+/// Shows what a letter says.
+pub(super) fn said(said: &Said) -> Markup {
+    // A body may have lines; everything else that nobody sees is shown as such.
+    let lines: Vec<_> = said.body.lines().map(harmless).collect();
+    html! {
+        pre class="said" { code { (lines.join("\n")) } }
+        @if said.is_cut { p class="note" { "The body is longer: this is its beginning." } }
+        @if !said.attributes.is_empty() {
+            table {
+                caption { "Its message attributes" }
+                thead { tr { th scope="col" { "name" } th scope="col" { "value" } } }
+                tbody { @for (name, value) in &said.attributes {
+                    tr { th scope="row" class="value" { (harmless(name)) } td class="value" { (harmless(value)) } }
+                } }
+            }
+        }
+    }
+}
