@@ -32,11 +32,6 @@ impl Budget {
         self.made.load(Ordering::Relaxed).min(self.limit)
     }
 
-    /// Requests that may still be made.
-    pub(crate) fn left(&self) -> u32 {
-        self.limit - self.made()
-    }
-
     pub(crate) fn limit(&self) -> u32 {
         self.limit
     }

@@ -10,7 +10,7 @@ use crate::account::{Account, Clients};
 use crate::budget::Budget;
 use crate::door::Door;
 use crate::query::{Page, Query};
-use crate::read::{self, Groups, OneGroup, Span, Times};
+use crate::read::{self, Groups, OneGroup, Span, Times, Waiting};
 use crate::text::{harmless, thousands};
 use crate::view::{self, Frame, View};
 
@@ -42,7 +42,7 @@ pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
     let budget = Budget::new(limit(&query.page));
     let clients = account.clients.within(&budget);
     let view = View { query, account, door, now: account.clock.now() };
-    let Content { html: content, unread } = read(&view, &clients, Times::from(began)).await;
+    let Content { html: content, unread } = Box::pin(read(&view, &clients, Times::from(began))).await;
     let took = began.elapsed();
     let footer = format!(
         "Read with {} of at most {} requests to AWS in {}.{} s. Times are UTC.",
@@ -69,7 +69,10 @@ fn limit(page: &Page) -> u32 {
     match page {
         Page::Groups { .. } => read::COLLECT_REQUESTS,
         Page::Group { .. } => read::COLLECT_REQUESTS + 1,
-        _ => 0,
+        Page::Now => read::NOW_REQUESTS,
+        Page::Waiting { .. } => read::LIST_REQUESTS,
+        // Its record, the log, and what replays know of it.
+        Page::Letter(_) => read::COLLECT_REQUESTS + 1 + read::LOOKS + 24,
     }
 }
 
@@ -99,7 +102,22 @@ async fn read(view: &View<'_>, clients: &Clients, times: Times) -> Content {
             let group = OneGroup::of(&collected, of, span);
             Content { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
         }
-        _ => Content { html: html! {}, unread: Vec::new() },
+        Page::Now => {
+            let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;
+            Content { html: view::now(&now, &span, view), unread }
+        }
+        Page::Waiting { by, of } => {
+            let (letters, more, unread) = match read::read_waiting(account, clients, now, times.end).await {
+                Ok((letters, more)) => (letters, more, Vec::new()),
+                Err(why) => (Vec::new(), true, vec![why]),
+            };
+            let waiting = Waiting::of(letters, more, *by, of, now);
+            Content { html: view::waiting(&waiting, view), unread }
+        }
+        Page::Letter(one) => {
+            let (letter, unread) = read::letter(account, clients, one, &span, times).await;
+            Content { html: view::letter(&letter, one, view), unread }
+        }
     }
 }
 

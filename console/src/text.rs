@@ -86,6 +86,12 @@ pub fn word(text: &str) -> String {
     if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
 }
 
+/// Returns a text as a literal of a query of `CloudWatch` Logs Insights.
+#[must_use]
+pub fn literal(text: &str) -> String {
+    format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// Characters that turn the direction of what follows, or that cannot be seen.
 fn is_format(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')

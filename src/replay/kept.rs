@@ -75,9 +75,21 @@ impl Replays {
     ///
     /// [`ReplayError`] where a call fails.
     pub async fn list(&self) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
+        self.newest(usize::MAX).await
+    }
+
+    /// Returns so many of them at most, the latest first.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`] where a call fails.
+    pub async fn newest(
+        &self,
+        most: usize,
+    ) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
         let folders = self.store.list("", Some("/")).await?;
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
-        let ids = ids.filter(|id| *id != "queues").map(str::to_owned);
+        let ids = ids.filter(|id| *id != "queues").take(most).map(str::to_owned);
         let read = async |id: String| match self.store.read::<State>(&key_of(&id)).await {
             Ok(found) => Ok(found.map(|found| (id, Ok(found.document)))),
             Err(error @ (ReplayError::Newer(_) | ReplayError::Broken(_))) => Ok(Some((id, Err(error)))),

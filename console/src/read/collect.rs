@@ -25,8 +25,8 @@ use crate::query::{Field, Filter};
 const PAGES: u32 = 200;
 
 /// Objects of the archive that are read, and their bytes.
-const OBJECTS: usize = 96;
-const BYTES: u64 = 12 * 1024 * 1024;
+pub(super) const OBJECTS: usize = 96;
+pub(super) const BYTES: u64 = 12 * 1024 * 1024;
 
 /// Letters that are read from them.
 const LETTERS: usize = 10_000;
@@ -36,7 +36,10 @@ const LISTS: usize = 96;
 const LIST_BYTES: u64 = 12 * 1024 * 1024;
 
 /// Requests that collecting takes at most. Beside the above: a listing of queues for both, and 16 pages of the list.
-pub(crate) const REQUESTS: u32 = PAGES + 96 + 96 + 18;
+pub(crate) const REQUESTS: u32 = PAGES + 1 + 96 + LIST_REQUESTS;
+
+/// Requests that the list of waiting letters takes at most.
+pub(crate) const LIST_REQUESTS: u32 = 96 + 17;
 
 /// Letters whose words are kept, where they may be shown.
 pub(crate) const EXAMPLES: usize = 12;
@@ -112,7 +115,7 @@ pub(crate) async fn collect(
     collected
 }
 
-async fn sweep(
+pub(super) async fn sweep(
     account: &Account,
     clients: &Clients,
     of: &Filter,

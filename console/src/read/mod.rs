@@ -2,6 +2,9 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `now` | what happens now |
+//! | `waiting` | the letters that wait hidden |
+//! | `letter` | one letter |
 //! | `groups` | letters in groups, and one group |
 //! | `collect` | the letters that a page is about, from the archive and the list |
 //! | `index` | letters as the keys of an archive count them |
@@ -15,17 +18,25 @@
 mod collect;
 mod groups;
 mod index;
+mod letter;
 mod letters;
+mod now;
 mod policy;
 mod said;
 mod sweep;
 mod tally;
 mod times;
+mod waiting;
 
-pub(crate) use collect::{REQUESTS as COLLECT_REQUESTS, collect, read_orders, read_waiting};
+pub(crate) use collect::{LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, collect, read_waiting};
 pub use groups::{Common, Counted, Group, Groups, OneGroup, Value};
+pub(crate) use letter::{LOOKS, letter};
+pub use letter::{Letter, Line, Log, query as letter_query};
 pub use letters::{ArchivedLetter, Fields, WaitingOne};
+pub use now::{Alarm, Now, QueueNow, Series, part_of};
+pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub use said::Said;
 pub use tally::{Count, PARTS, Span};
 pub(crate) use times::Times;
+pub use waiting::{Waiting, WaitingGroup};

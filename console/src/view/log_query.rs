@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::parts::View;
 use crate::door::Door;
 use crate::query::{Field, Filter};
-use crate::text::harmless;
+use crate::text::{harmless, literal};
 
 /// Returns the query that finds every line about a group of letters.
 pub(super) fn of_group(of: &Filter) -> String {
@@ -33,11 +33,6 @@ pub(super) fn of_group(of: &Filter) -> String {
         query.push_str(&fields.iter().map(compare).collect::<Vec<_>>().join(joint));
     }
     query + "\n| sort @timestamp desc\n| limit 1000"
-}
-
-/// Returns a text as a literal of a query.
-pub(crate) fn literal(text: &str) -> String {
-    format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Shows a query, and where to put it.

@@ -3,6 +3,9 @@
 //! | file | subject |
 //! |---|---|
 //! | `frame` | what stands around every page |
+//! | `now` | what happens now |
+//! | `waiting` | the letters that wait hidden |
+//! | `letter` | one letter |
 //! | `groups`, `group` | letters in groups, and one group |
 //! | `said` | what a letter says |
 //! | `log_query` | queries of the log, to copy |
@@ -13,15 +16,21 @@
 mod frame;
 mod group;
 mod groups;
+mod letter;
 mod link;
 mod log_query;
+mod now;
 mod parts;
 mod said;
 mod style;
+mod waiting;
 
 pub use frame::Frame;
 pub use group::{Known, group};
 pub use groups::groups;
+pub use letter::letter;
 pub use link::{action, link};
+pub use now::now;
 pub use parts::View;
 pub use style::STYLE;
+pub use waiting::waiting;

@@ -1,0 +1,254 @@
+//! One letter: its record, its place on the list, and what the log tells of it.
+
+use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use sns_redrive::archive::{Archived, Found, Object, Selection, Walk};
+use sns_redrive::clients::failure_of_call;
+use sns_redrive::replay::{Replays, Sent};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::collect::{BYTES, OBJECTS, read_waiting, sweep, too_late, unread};
+use super::index::Index;
+use super::letters::{ArchivedLetter, WaitingOne};
+use super::said::Said;
+use super::tally::Span;
+use super::times::Times;
+use crate::account::{Account, Clients, Place};
+use crate::query::{Filter, OneLetter};
+
+/// Lines of the log that are shown.
+const LINES: i32 = 500;
+
+/// The time between two looks at a query of the log.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// The time before the page's that the log is searched, too.
+const BEFORE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Looks at a query of the log.
+pub(crate) const LOOKS: u32 = 7;
+
+/// One letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Letter {
+    /// Its record, and what it says; none where it was not found in the archive.
+    pub archived: Option<(ArchivedLetter, Option<Said>)>,
+    /// Whether a replay has sent it; none where that was not read.
+    pub replayed: Option<bool>,
+    /// Its line on the list of waiting letters.
+    pub waiting: Option<WaitingOne>,
+    /// What the log tells.
+    pub log: Log,
+}
+
+/// What the log tells of a letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Log {
+    /// The account does not name the log group, or it could not be asked.
+    #[default]
+    None,
+    /// The query of this id is not at its end.
+    Running(String),
+    /// Its lines, the oldest first.
+    Lines {
+        /// The lines.
+        lines: Vec<Line>,
+        /// Whether there may be more.
+        more: bool,
+    },
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Its moment.
+    pub at: Option<Timestamp>,
+    /// The outcome.
+    pub outcome: String,
+    /// More about it.
+    pub reason: Option<String>,
+    /// The number of the retry, and how many the schedule has.
+    pub retry: Option<(String, String)>,
+    /// When the letter is due again.
+    pub due: Option<String>,
+    /// The target.
+    pub target: Option<String>,
+    /// The code of the failure.
+    pub error: Option<String>,
+    /// How long the attempt took, milliseconds.
+    pub took: Option<String>,
+    /// The queue.
+    pub queue: Option<String>,
+}
+
+/// Reads one letter.
+pub(crate) async fn letter(
+    account: &Account,
+    clients: &Clients,
+    one: &OneLetter,
+    span: &Span,
+    times: Times,
+) -> (Letter, Vec<String>) {
+    let mut missing = Vec::new();
+    let (archived, waiting, log) = tokio::join!(
+        timeout_at(times.end, archived(account, clients, one, span, times)),
+        read_waiting(account, clients, account.clock.now(), times.listed),
+        log(account, clients, one, span, times.end),
+    );
+    let found = archived.unwrap_or_else(|_| Err(too_late("the archive"))).unwrap_or_else(|why| {
+        missing.push(why);
+        None
+    });
+    let (archived, replayed) =
+        found.map_or((None, None), |(archived, said, sent)| (Some((archived, said)), sent));
+    let (waiting, _) = waiting.unwrap_or_else(|why| {
+        missing.push(why);
+        (Vec::new(), true)
+    });
+    let waiting = waiting.into_iter().find(|letter| letter.id == one.id);
+    let log = log.unwrap_or_else(|why| {
+        missing.push(why);
+        Log::None
+    });
+    (Letter { archived, replayed, waiting, log }, missing)
+}
+
+type Record = (ArchivedLetter, Option<Said>, Option<bool>);
+
+/// Finds its record: in the object that is named, else in the newest of the time range.
+async fn archived(
+    account: &Account,
+    clients: &Clients,
+    one: &OneLetter,
+    span: &Span,
+    times: Times,
+) -> Result<Option<Record>, String> {
+    let Some(archive) = &account.archive else { return Ok(None) };
+    let objects = match &one.key {
+        Some(key) if is_below(archive, key) => vec![Object::new(key.as_str(), 0, None)],
+        Some(_) => return Err("the object that the address names: it is none of the archive".to_owned()),
+        None => {
+            let mut index = Index::default();
+            sweep(account, clients, &Filter::default(), span, times.listed, &mut index).await?;
+            index.to_read(OBJECTS, BYTES)
+        }
+    };
+    let selection = Selection::default();
+    let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
+    while let Some(found) = walk.next().await {
+        match found {
+            Found::Letter(found)
+                if found.record.letter_id == one.id || found.record.message.message_id == one.id =>
+            {
+                let sent = sent(account, clients, &found).await;
+                let said = Said::of(&found.record, &account.bodies);
+                return Ok(Some((ArchivedLetter::from(&*found), said, sent)));
+            }
+            Found::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
+            Found::Letter(_) | Found::Unread(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+fn is_below(archive: &Place, key: &str) -> bool {
+    let prefix = archive.prefix.trim_matches('/');
+    let rest = if prefix.is_empty() {
+        Some(key)
+    } else {
+        key.strip_prefix(prefix).and_then(|it| it.strip_prefix('/'))
+    };
+    rest.is_some_and(|rest| rest.starts_with("queue="))
+}
+
+/// Tells whether a replay has sent it.
+async fn sent(account: &Account, clients: &Clients, found: &Archived) -> Option<bool> {
+    let Place { bucket, prefix } = account.control.as_ref()?;
+    let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
+    Sent::new(replays).has(found).await.ok()
+}
+
+/// Asks the log, or asks after the query that was begun before.
+async fn log(
+    account: &Account,
+    clients: &Clients,
+    one: &OneLetter,
+    span: &Span,
+    until: Instant,
+) -> Result<Log, String> {
+    let Some(group) = &account.log_group else { return Ok(Log::None) };
+    let id = match one.log_query.clone() {
+        Some(id) => id,
+        None => {
+            timeout_at(until, ask(clients, group, &one.id, span)).await.map_err(|_| too_late("the log"))??
+        }
+    };
+    for _ in 0..LOOKS {
+        let looked = timeout_at(until, clients.logs.get_query_results().query_id(&id).send()).await;
+        let Ok(answer) = looked else { break };
+        let answer =
+            answer.map_err(|error| unread("the log (logs:GetQueryResults)", &failure_of_call(&error)))?;
+        match answer.status() {
+            Some(QueryStatus::Complete) => {
+                let lines: Vec<_> = answer.results().iter().map(|fields| line(fields)).collect();
+                let more = i32::try_from(lines.len()).is_ok_and(|lines| lines >= LINES);
+                return Ok(Log::Lines { lines, more });
+            }
+            Some(QueryStatus::Running | QueryStatus::Scheduled) => {}
+            status => {
+                return Err(format!(
+                    "the log: the query ended as {}",
+                    status.map_or("unknown", |it| it.as_str())
+                ));
+            }
+        }
+        if Instant::now() + PAUSE >= until {
+            break;
+        }
+        sleep_until(Instant::now() + PAUSE).await;
+    }
+    Ok(Log::Running(id))
+}
+
+/// Begins a query, and returns its id.
+async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Result<String, String> {
+    // A letter may have been attempted some time before it was archived.
+    let from = span.from.saturating_sub(BEFORE).unwrap_or(span.from).as_second();
+    let call = clients.logs.start_query().log_group_name(group).query_string(query(letter)).limit(LINES);
+    let asked = call.start_time(from).end_time(span.to.as_second()).send().await;
+    let asked = asked.map_err(|error| unread("the log (logs:StartQuery)", &failure_of_call(&error)))?;
+    Ok(asked.query_id().unwrap_or_default().to_owned())
+}
+
+/// Returns the query that finds every line about a letter, as the saved query `one-letter` does.
+#[must_use]
+pub fn query(id: &str) -> String {
+    let id = crate::text::literal(id);
+    format!(
+        "fields @timestamp, outcome, reason, `retry.number`, `retry.of`, due, `target.arn`, `target.url`, `error.code`, \
+         attempt_ms, `queue.arn`\n| filter message = \"letter\"\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
+         | sort @timestamp asc\n| limit 500"
+    )
+}
+
+fn line(fields: &[ResultField]) -> Line {
+    let get = |name: &str| {
+        let field = fields.iter().find(|field| field.field() == Some(name))?;
+        field.value().filter(|value| !value.is_empty()).map(str::to_owned)
+    };
+    let at = get("@timestamp").and_then(|text| DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text).ok());
+    let at = at.and_then(|at| at.to_zoned(TimeZone::UTC).ok()).map(|at| at.timestamp());
+    Line {
+        at,
+        outcome: get("outcome").unwrap_or_default(),
+        reason: get("reason"),
+        retry: get("retry.number").zip(get("retry.of")),
+        due: get("due"),
+        target: get("target.arn").or_else(|| get("target.url")),
+        error: get("error.code"),
+        took: get("attempt_ms"),
+        queue: get("queue.arn"),
+    }
+}

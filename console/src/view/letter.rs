@@ -1,0 +1,195 @@
+//! One letter.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::link::action;
+use super::log_query;
+use super::parts::{View, moment};
+use crate::act::{Act, Doing, On};
+use crate::query::{Field, Filter, OneLetter, Page};
+use crate::read::{ArchivedLetter, Fields, Letter, Line, Log, WaitingOne, letter_query};
+use crate::text::{count, harmless};
+
+/// A moment of a letter's life.
+struct Event {
+    at: Option<Timestamp>,
+    says: String,
+}
+
+/// Renders one letter.
+#[must_use]
+pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
+    let archived = letter.archived.as_ref().map(|(archived, _)| archived);
+    let fields = archived.map(|it| &it.fields).or(letter.waiting.as_ref().map(|it| &it.fields));
+    html! {
+        (view.ranges())
+        dl class="filter" {
+            div { dt { "letter" } dd { (harmless(&one.id)) } }
+            @if let Some(archived) = archived {
+                div { dt { "SQS message" } dd { (harmless(&archived.message_id)) } }
+                div { dt { "lies in" } dd { (harmless(&archived.key)) } }
+            }
+        }
+        @if let Some(fields) = fields { (values(fields, view)) }
+        @if archived.is_none() && letter.waiting.is_none() {
+            p class="note" {
+                "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
+                "Choose a longer time, or look for it in the whole archive with the command."
+            }
+            pre { code { (find(&one.id, view)) } }
+        }
+        section aria-labelledby="life" {
+            h2 id="life" { "Its life" }
+            @let events = life(letter);
+            @if events.is_empty() { p { "Nothing is known of it." } } @else {
+                ol class="life" { @for event in &events { li {
+                    @if let Some(at) = event.at { (moment(at)) } @else { span { "before" } }
+                    " " (harmless(&event.says))
+                } } }
+            }
+            (log(&letter.log, one, view))
+        }
+        @if archived.is_some() { (actions(one, view)) }
+        @if let Some((_, Some(said))) = &letter.archived {
+            section aria-labelledby="says" { h2 id="says" { "What it says" } (super::said::said(said)) }
+        }
+        (log_query::show(&letter_query(&one.id), view))
+    }
+}
+
+fn find(id: &str, view: &View<'_>) -> String {
+    Act { doing: Doing::Replay, on: On::Letter { id: id.to_owned() } }
+        .command(view.account.stack.as_deref())
+        .split(" | ")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn values(fields: &Fields, view: &View<'_>) -> Markup {
+    html! {
+        dl class="facts" {
+            @for field in Field::ALL {
+                @if let Some(text) = fields.get(field) {
+                    div {
+                        dt { (field.name()) }
+                        dd { (view.to(text, Page::Group { of: Filter::default().with(field, text) })) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn actions(one: &OneLetter, view: &View<'_>) -> Markup {
+    let on = || On::Letter { id: one.id.clone() };
+    let replay = Act { doing: Doing::Replay, on: on() };
+    let edit = Act { doing: Doing::Edit, on: on() };
+    html! {
+        section aria-labelledby="actions" {
+            h2 id="actions" { "What you can do" }
+            p { (action(&replay, view.account, view.door)) " " (action(&edit, view.account, view.door)) }
+        }
+    }
+}
+
+/// Says how far the log was read.
+fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
+    html! {
+        @match log {
+            Log::None => p class="note" { "The log was not read, so attempts are missing here." },
+            Log::Running(id) => p class="note" role="status" {
+                "The log is still being searched, so attempts are missing here. "
+                (view.to("Look again", Page::Letter(OneLetter { log_query: Some(id.clone()), ..one.clone() })))
+            },
+            Log::Lines { lines, more } => {
+                @if lines.is_empty() { p class="note" { "The log has no line about it in this time." } }
+                @if *more { p class="note" { "The log has more lines about it than the page shows." } }
+            },
+        }
+    }
+}
+
+/// Puts together what is known of a letter, in the order of time.
+fn life(letter: &Letter) -> Vec<Event> {
+    let mut events = Vec::new();
+    if let Some((archived, _)) = &letter.archived
+        && let Some(at) = archived.arrived
+    {
+        events.push(Event { at: Some(at), says: "arrived in its queue".to_owned() });
+    } else if let Some(waiting) = &letter.waiting {
+        events.push(Event { at: Some(waiting.since), says: "arrived in its queue".to_owned() });
+    }
+    let mut was_archived = false;
+    if let Log::Lines { lines, .. } = &letter.log {
+        was_archived = lines.iter().any(|line| line.outcome == "archived");
+        events.extend(lines_of(lines));
+    }
+    if let Some((archived, _)) = &letter.archived.as_ref().filter(|_| !was_archived) {
+        events.push(archived_event(archived));
+    }
+    if letter.replayed == Some(true) {
+        events.push(Event { at: None, says: "a replay has sent it since".to_owned() });
+    }
+    if let Some(waiting) = &letter.waiting {
+        events.push(waiting_event(waiting));
+    }
+    events.sort_by_key(|event| event.at.unwrap_or(Timestamp::MAX));
+    events
+}
+
+fn archived_event(archived: &ArchivedLetter) -> Event {
+    let made = archived.retry.map_or_else(
+        || " without an attempt".to_owned(),
+        |(number, of)| format!(" after retry {number} of {of}"),
+    );
+    let reason = archived.fields.reason.as_deref().unwrap_or_default();
+    let error =
+        archived.fields.error.as_deref().map_or(String::new(), |error| format!(", last error {error}"));
+    Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
+}
+
+fn waiting_event(waiting: &WaitingOne) -> Event {
+    let (number, of) = waiting.retry;
+    Event { at: Some(waiting.due), says: format!("retry {number} of {of} is due") }
+}
+
+/// Puts lines of the log into words; hidings without an attempt that follow each other are one line.
+fn lines_of(lines: &[Line]) -> Vec<Event> {
+    let is_hop = |line: &&Line| {
+        line.outcome == "deferred"
+            && matches!(line.reason.as_deref(), Some("hop" | "early"))
+            && line.error.is_none()
+    };
+    let mut events = Vec::new();
+    let mut rest = lines;
+    while let [line, ..] = rest {
+        let hops = rest.iter().take_while(is_hop).count();
+        if hops > 1 {
+            let says = format!("hidden again {}, without an attempt", count(hops as u64, "time"));
+            events.push(Event { at: line.at, says });
+        } else {
+            events.push(Event { at: line.at, says: says(line) });
+        }
+        rest = &rest[hops.max(1)..];
+    }
+    events
+}
+
+fn says(line: &Line) -> String {
+    let mut text = line.outcome.clone();
+    let mut add = |before: &str, value: Option<&str>, after: &str| {
+        if let Some(value) = value {
+            text.extend([before, value, after]);
+        }
+    };
+    add(": ", line.reason.as_deref(), "");
+    let retry = line.retry.as_ref().map(|(number, of)| format!("{number} of {of}"));
+    add(", retry ", retry.as_deref(), "");
+    add(" to ", line.target.as_deref(), "");
+    add(" in ", line.took.as_deref(), " ms");
+    add(", error ", line.error.as_deref(), "");
+    add(", due again ", line.due.as_deref(), "");
+    text
+}

@@ -1,0 +1,211 @@
+//! What happens now.
+
+use maud::{Markup, html};
+use sns_redrive::policy::Order;
+use sns_redrive::replay::{State, Status};
+
+use super::link::action;
+use super::parts::{View, moment, spark};
+use crate::act::{Act, Doing, On};
+use crate::door::{Doctor, Door, Local};
+use crate::query::{Field, Filter, Page};
+use crate::read::{Alarm, Now, QueueNow, Series, Span};
+use crate::text::{brief, count, harmless, thousands};
+
+/// Renders what happens now.
+#[must_use]
+pub fn now(now: &Now, span: &Span, view: &View<'_>) -> Markup {
+    html! {
+        (view.ranges())
+        (alarms(now.alarms.as_deref(), view))
+        (queues(now, span, view))
+        (orders(now.orders.as_deref(), view))
+        (replays(&now.replays, view))
+        @if let Door::Local(Local { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
+    }
+}
+
+fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
+    html! {
+        section aria-labelledby="alarms" {
+            h2 id="alarms" { "Alarms that are on" }
+            @match alarms {
+                None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
+                Some([]) => p { "None of the stack's." },
+                Some(alarms) => table {
+                    caption { (count(alarms.len() as u64, "alarm")) }
+                    thead { tr {
+                        th scope="col" { "alarm" } th scope="col" { "on since (UTC)" } th scope="col" { "what it means" }
+                    } }
+                    tbody { @for alarm in alarms { tr {
+                        th scope="row" class="value" { (harmless(&alarm.name)) }
+                        td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
+                        td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
+                    } } }
+                },
+            }
+        }
+    }
+}
+
+fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
+    html! {
+        section aria-labelledby="queues" {
+            h2 id="queues" { "Queues" }
+            @if now.queues.is_empty() {
+                p class="note" { "No queue of the function is known, or its metrics could not be read." }
+            } @else {
+                div class="wide" tabindex="0" role="region" aria-label="Queues" {
+                    table {
+                        caption { "Letters over the time, in 24 parts" }
+                        thead { tr {
+                            th scope="col" { "queue" }
+                            th scope="col" { "arriving" }
+                            th scope="col" { "delivered" }
+                            th scope="col" { "archived" }
+                            th scope="col" { "waiting hidden" }
+                            th scope="col" { "not seen yet" }
+                            th scope="col" { "oldest letter" }
+                            th scope="col" { "expires in" }
+                        } }
+                        tbody { @for queue in &now.queues { (row(queue, span, view)) } }
+                    }
+                }
+            }
+            @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
+        }
+    }
+}
+
+fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
+    let page = Page::Groups { by: Field::Error, of: Filter::default().with(Field::Queue, &*queue.name) };
+    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, span)) };
+    let last = |series: &Series| {
+        html! {
+            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, span))
+        }
+    };
+    let time = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), brief);
+    html! {
+        tr {
+            th scope="row" class="value" {
+                (view.to(&queue.name, page)) @if queue.is_requeue { " (requeue)" }
+            }
+            td { (sum(&queue.arriving)) }
+            td { (sum(&queue.delivered)) }
+            td { (sum(&queue.archived)) }
+            td { (last(&queue.waiting)) }
+            td { (last(&queue.visible)) }
+            td { (time(queue.oldest)) }
+            td { (time(queue.to_expiry)) }
+        }
+    }
+}
+
+fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
+    html! {
+        section aria-labelledby="orders" {
+            h2 id="orders" { "Orders" }
+            @match orders {
+                None => p class="note" { "Not known." },
+                Some([]) => p { "No order is in force." },
+                Some(orders) => div class="wide" tabindex="0" role="region" aria-label="Orders" {
+                    table {
+                        caption { (count(orders.len() as u64, "order")) " in force" }
+                        thead { tr {
+                            th scope="col" { "order" } th scope="col" { "does" } th scope="col" { "letters" }
+                            th scope="col" { "from (UTC)" } th scope="col" { "until (UTC)" } th scope="col" { "by" }
+                            th scope="col" { "why" } th scope="col" { "take back" }
+                        } }
+                        tbody { @for order in orders {
+                            @let act = Act { doing: Doing::Release, on: On::Order(order.id.clone()) };
+                            tr {
+                                th scope="row" class="value" { (harmless(&order.id)) }
+                                td { (order.action.name()) }
+                                td class="value" { code { (harmless(&order.pattern.to_string())) } }
+                                td { (moment(order.at)) }
+                                td { @if let Some(end) = order.end() { (moment(end)) } @else { "taken back" } }
+                                td class="value" { (harmless(&order.by)) }
+                                td class="value" { (harmless(&order.why)) }
+                                td { (action(&act, view.account, view.door)) }
+                            }
+                        } }
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn replays(replays: &[State], view: &View<'_>) -> Markup {
+    html! {
+        section aria-labelledby="replays" {
+            h2 id="replays" { "Replays" }
+            @if replays.is_empty() { p { "No replay is kept." } } @else {
+                div class="wide" tabindex="0" role="region" aria-label="Replays" {
+                    table {
+                        caption { "The latest" }
+                        thead { tr {
+                            th scope="col" { "replay" } th scope="col" { "status" } th scope="col" { "progress" }
+                            th scope="col" class="number" { "sent" } th scope="col" class="number" { "of" }
+                            th scope="col" class="number" { "came back" }
+                            th scope="col" { "begun (UTC)" } th scope="col" { "by" } th scope="col" { "why" }
+                            th scope="col" { "what you can do" }
+                        } }
+                        tbody { @for state in replays { (replay(state, view)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn replay(state: &State, view: &View<'_>) -> Markup {
+    let doing = match state.status {
+        _ if state.freed.is_some() => None,
+        Status::Stopped => Some(Doing::Resume),
+        _ if state.is_unfinished() => Some(Doing::Stop),
+        _ => None,
+    };
+    let act = doing.map(|doing| Act { doing, on: On::Replay(state.id.clone()) });
+    let status = if state.freed.is_some() { "freed" } else { state.status.name() };
+    let done = (state.counts.sent.min(state.letters) * 100).checked_div(state.letters).unwrap_or(100);
+    html! {
+        tr {
+            th scope="row" class="value" { (harmless(&state.id)) }
+            td { (status) }
+            td {
+                (done) " %"
+                svg class="spark" role="img" aria-label=(format!("{done} per cent are sent")) viewBox="0 0 100 8" width="100" height="8" {
+                    rect x="0" y="0" width="100" height="8" fill="currentColor" fill-opacity="0.2" {}
+                    rect x="0" y="0" width=(done) height="8" fill="currentColor" {}
+                }
+            }
+            td class="number" { (thousands(state.counts.sent)) }
+            td class="number" { (thousands(state.letters)) }
+            td class="number" { (thousands(state.came_back)) }
+            td { (moment(state.began)) }
+            td class="value" { (harmless(&state.by)) }
+            td class="value" { (state.request.why.as_deref().map(harmless).unwrap_or_default()) }
+            td { @if let Some(act) = act { (action(&act, view.account, view.door)) } }
+        }
+    }
+}
+
+fn findings(doctor: &Doctor) -> Markup {
+    html! {
+        section aria-labelledby="doctor" {
+            h2 id="doctor" { "What the doctor finds" }
+            p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
+            @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
+                ul { @for finding in &doctor.findings { li {
+                    p {
+                        strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
+                        span class="note" { " (" (harmless(&finding.check)) ")" }
+                    }
+                    @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
+                } } }
+            }
+        }
+    }
+}

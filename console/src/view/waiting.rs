@@ -1,0 +1,104 @@
+//! The letters that wait hidden.
+
+use maud::{Markup, html};
+
+use super::group::waiting as letters_one_by_one;
+use super::groups::filter;
+use super::link::action;
+use super::parts::{View, filter_text, letters, moment, value};
+use crate::act::{Act, Doing, On};
+use crate::query::{Field, Page};
+use crate::read::{PARTS, Waiting, part_of};
+use crate::text::{brief, count, thousands};
+
+/// The fields by which letters that wait are counted: they have no reason yet.
+const FIELDS: [Field; 6] =
+    [Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
+
+/// Renders the letters that wait.
+#[must_use]
+pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
+    let Waiting { by, of, letters: all, more, rows, further, next, .. } = waiting;
+    let page = |by| Page::Waiting { by, of: of.clone() };
+    let on = || On::Letters { of: of.clone(), since: None };
+    let acts = [Doing::Retry, Doing::Hold, Doing::Archive].map(|doing| Act { doing, on: on() });
+    html! {
+        (view.fields(*by, &FIELDS, page))
+        (filter(of, view, |of| Page::Waiting { by: *by, of }))
+        p class="facts" {
+            strong { (letters(*all, *more)) } " " @if *all == 1 && !*more { "letter waits" } @else { "letters wait" }
+            " on the list, hidden for more than two minutes. No message is received for this page."
+        }
+        @if *more { p class="note" { "The list is longer than the page reads: these are of its newest entries." } }
+        @if *all > 0 {
+            (histogram(waiting))
+            div class="wide" tabindex="0" role="region" aria-label="Groups" {
+                table {
+                    caption { "Letters that wait, by " (by.name()) }
+                    thead { tr {
+                        th scope="col" { (by.name()) }
+                        th scope="col" class="number" { "letters" }
+                        th scope="col" { "first due (UTC)" }
+                        th scope="col" { "last due (UTC)" }
+                    } }
+                    tbody { @for row in rows { tr {
+                        th scope="row" class="value" {
+                            @if let Some(text) = filter_text(&row.value) {
+                                (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
+                            } @else { (value(&row.value)) }
+                        }
+                        td class="number" { (thousands(row.letters)) }
+                        td { (moment(row.due.0)) }
+                        td { (moment(row.due.1)) }
+                    } } }
+                }
+            }
+            @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
+            section aria-labelledby="actions" {
+                h2 id="actions" { "What you can do" }
+                p { @for act in &acts { (action(act, view.account, view.door)) " " } }
+                @let beyond: Vec<_> = acts[0].beyond().into_iter().map(Field::name).collect();
+                @if !beyond.is_empty() {
+                    p class="note warning" {
+                        "An order cannot name the " (beyond.join(" and ")) ": it is for all letters of the other fields."
+                    }
+                }
+            }
+            (letters_one_by_one(next, view))
+        }
+    }
+}
+
+/// Shows when the letters are due.
+fn histogram(waiting: &Waiting) -> Markup {
+    let most = waiting.due.iter().copied().max().unwrap_or_default().max(1);
+    let part = part_of(&waiting.span);
+    let length = brief(part.unsigned_abs().as_secs());
+    let at = |place: usize| {
+        let after = part * i32::try_from(place).unwrap_or_default();
+        waiting.span.from.saturating_add(after).unwrap_or(waiting.span.to)
+    };
+    let label = format!("Letters due in each {length}, at most {}", thousands(most));
+    html! {
+        section aria-labelledby="due" {
+            h2 id="due" { "When they are due" }
+            svg class="bars" role="img" aria-label=(label) viewBox=(format!("0 0 {} 60", PARTS * 20)) preserveAspectRatio="none" {
+                line x1="0" y1="59.5" x2=(PARTS * 20) y2="59.5" stroke="currentColor" stroke-opacity="0.5" {}
+                @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    @let height = (count * 55).div_ceil(most).max(1);
+                    rect x=(place * 20 + 1) y=(59 - height) width="18" height=(height) fill="currentColor" {}
+                }
+            }
+            details {
+                summary { "As a table" }
+                table {
+                    caption { (label) }
+                    thead { tr { th scope="col" { "from (UTC)" } th scope="col" class="number" { "letters" } } }
+                    tbody { @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                        tr { th scope="row" { (moment(at(place))) } td class="number" { (thousands(*count)) } }
+                    } }
+                }
+            }
+        }
+    }
+}
