@@ -57,6 +57,6 @@ pub mod view;
 pub use account::{Account, Bodies, Clients, Place};
 pub use act::{Act, Doing, On};
 pub use door::{Doctor, Door, Finding, Local, Theme, Widget};
-pub use query::{BadQuery, Field, Filter, Page, Query, Range};
+pub use query::{BadQuery, Field, Filter, OneLetter, Page, Query, Range};
 pub use show::{Shown, show};
 pub use view::STYLE;

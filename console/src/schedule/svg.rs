@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::scale::Axis;
 use super::timetable::{Row, Timetable, float};
-use crate::text::{brief, clock, thousands};
+use crate::text::{brief, clock, harmless, thousands};
 use sns_redrive::policy::{Phase, Rule, VISIBILITY_CEILING};
 
 const WIDTH: f64 = 960.0;
@@ -321,6 +321,5 @@ pub fn percent(share: f64) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    harmless(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

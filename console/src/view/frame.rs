@@ -31,6 +31,7 @@ impl Frame<'_> {
         let stack = self.account.stack.as_deref().map(harmless);
         let title = harmless(self.title);
         let inner = html! {
+            @if matches!(self.door, Door::Local(_)) { a class="skip" href="#content" { "To the content" } }
             header {
                 p class="stack" { "sns-redrive" @if let Some(stack) = &stack { " " strong { (stack) } } }
                 (self.navigation())

@@ -1,0 +1,116 @@
+//! The law of the console's pages: no text forges anything.
+//!
+//! Whatever somebody writes into an id, a topic, an error or any other field, the page has the same elements with the same
+//! attributes as with a harmless text, its links lead where they should, and it has no character that nobody sees. Tests
+//! check it, and a fuzz target.
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests use it"
+)]
+
+mod data;
+mod parse;
+
+use std::collections::BTreeMap;
+
+pub use data::{account, pages};
+pub use parse::{Element, Parsed, parse};
+use redrive_console::{Act, Door, Local, Query, Theme, Widget};
+
+/// Every door that a page can look different through.
+#[must_use]
+pub fn doors(text: &str) -> Vec<Door> {
+    let doctor = Some(data::doctor(text));
+    let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
+    vec![
+        Door::Local(Local { operates: false, doctor: doctor.clone() }),
+        Door::Local(Local { operates: true, doctor }),
+        Door::Widget(Widget { endpoint: endpoint.clone(), theme: Theme::Light }),
+        Door::Widget(Widget { endpoint, theme: Theme::Dark }),
+    ]
+}
+
+/// Checks the law of any bytes.
+pub fn check(bytes: &[u8]) {
+    forges_nothing(&String::from_utf8_lossy(bytes));
+}
+
+/// Checks the law: every page, through every door, with this text in every field.
+pub fn forges_nothing(text: &str) {
+    // A letter without a value looks different, and may.
+    if text.is_empty() {
+        return;
+    }
+    let harmless = "abc";
+    for (door, harmless_door) in doors(text).iter().zip(&doors(harmless)) {
+        let pages = pages(text, door).into_iter().zip(pages(harmless, harmless_door));
+        for ((name, page), (_, expected)) in pages {
+            let (page, expected) = (parse(&page), parse(&expected));
+            same_skeleton(&name, &page, &expected);
+            links_lead_where_they_should(&name, &page, text);
+            let hidden = page.text.chars().find(|c| *c != '\n' && is_hidden(*c));
+            assert_eq!(hidden, None, "{name} shows a character that nobody sees, of {text:?}");
+        }
+    }
+}
+
+fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
+    let skeleton = |page: &Parsed| -> Vec<(String, Vec<String>)> {
+        let names = |element: &Element| element.attributes.keys().cloned().collect();
+        page.elements.iter().map(|element| (element.name.clone(), names(element))).collect()
+    };
+    let (found, wanted) = (skeleton(page), skeleton(expected));
+    let first = found.iter().zip(&wanted).position(|(one, other)| one != other);
+    assert!(
+        found == wanted,
+        "{name}: other elements than with a harmless text, from {:?} on: {:?}, {:?}",
+        first,
+        first.map(|at| &found[at]),
+        first.map(|at| &wanted[at])
+    );
+    // What is neither an address nor a text for people is our own, and the same.
+    let ours = |attributes: &BTreeMap<String, String>| -> Vec<(String, String)> {
+        let ours =
+            attributes.iter().filter(|(name, _)| !matches!(name.as_str(), "href" | "aria-label" | "title"));
+        ours.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    for (one, other) in page.elements.iter().zip(&expected.elements) {
+        assert_eq!(ours(&one.attributes), ours(&other.attributes), "{name}: <{}>", one.name);
+    }
+    for element in &page.elements {
+        assert!(
+            !matches!(&*element.name, "script" | "iframe" | "object" | "embed" | "form" | "img"),
+            "{name}"
+        );
+        assert!(!element.attributes.keys().any(|name| name.starts_with("on") || name == "style"), "{name}");
+    }
+}
+
+/// An address of a link is that of a page, of an action, or of AWS's own console; a call of the widget is a page.
+fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
+    for element in &page.elements {
+        if let Some(href) = element.attributes.get("href") {
+            let (path, query) = href.split_once('?').unwrap_or((href, ""));
+            let is_known = match path {
+                "now" | "groups" | "group" | "waiting" | "letter" => Query::from_address(path, query).is_ok(),
+                "act" => Act::from_address(query).is_ok(),
+                _ => href.starts_with("https://eu-central-1.console.aws.amazon.com/") || href == "#content",
+            };
+            // A longer text than any field has makes an address that is refused.
+            assert!(is_known || text.len() > 2048, "{name}: {href}");
+        }
+        if element.name == "cwdb-action" {
+            let parameters = serde_json::from_str(&element.text).expect("parameters are JSON");
+            assert!(Query::from_parameters(&parameters).is_ok() || text.len() > 2048, "{name}: {parameters}");
+        }
+    }
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}

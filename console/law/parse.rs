@@ -1,0 +1,86 @@
+//! Pages as a browser's tokenizer reads them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use html5ever::buffer_queue::BufferQueue;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+
+/// A page.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// The elements in their order.
+    pub elements: Vec<Element>,
+    /// The text between them, without that of a style and of calls.
+    pub text: String,
+}
+
+/// An element.
+#[derive(Debug, Default)]
+pub struct Element {
+    pub name: String,
+    pub attributes: BTreeMap<String, String>,
+    /// The text up to the next tag.
+    pub text: String,
+}
+
+#[derive(Default)]
+struct Sink(RefCell<Parsed>);
+
+/// Reads a page.
+#[must_use]
+pub fn parse(html: &str) -> Parsed {
+    let input = BufferQueue::default();
+    input.push_back(StrTendril::from(html));
+    let tokenizer = Tokenizer::new(Sink::default(), TokenizerOpts::default());
+    let _ = tokenizer.feed(&input);
+    tokenizer.end();
+    tokenizer.sink.0.into_inner()
+}
+
+impl TokenSink for Sink {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+        let mut page = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) => return tagged(&mut page, &tag),
+            Token::CharacterTokens(text) => {
+                let (name, own) = page
+                    .elements
+                    .last_mut()
+                    .map_or((String::new(), None), |element| (element.name.clone(), Some(&mut element.text)));
+                if let Some(own) = own {
+                    own.push_str(&text);
+                }
+                if !matches!(&*name, "style" | "cwdb-action") {
+                    page.text.push_str(&text);
+                }
+            }
+            // A tokenizer hands these out in the place of the character itself.
+            Token::NullCharacterToken => page.text.push('\0'),
+            Token::CommentToken(text) => panic!("a comment: {text}"),
+            Token::ParseError(_) | Token::DoctypeToken(_) | Token::EOFToken => {}
+        }
+        TokenSinkResult::Continue
+    }
+}
+
+fn tagged(page: &mut Parsed, tag: &Tag) -> TokenSinkResult<()> {
+    let name = tag.name.to_string();
+    if tag.kind == TagKind::EndTag {
+        // A name that no element has: what follows belongs to none.
+        page.elements.push(Element { name: format!("/{name}"), ..Element::default() });
+        return TokenSinkResult::Continue;
+    }
+    let attributes = tag.attrs.iter().map(|it| (it.name.local.to_string(), it.value.to_string()));
+    page.elements.push(Element { name: name.clone(), attributes: attributes.collect(), text: String::new() });
+    match name.as_str() {
+        "style" => TokenSinkResult::RawData(RawKind::Rawtext),
+        "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
+        "script" => TokenSinkResult::RawData(RawKind::ScriptData),
+        _ => TokenSinkResult::Continue,
+    }
+}

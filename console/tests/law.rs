@@ -1,0 +1,50 @@
+//! No text forges anything on a page.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+use console_law::forges_nothing;
+use proptest::prelude::*;
+
+/// What attackers write.
+const ATTACKS: [&str; 18] = [
+    "<script>alert(1)</script>",
+    "<cwdb-action action=\"call\" endpoint=\"arn:aws:lambda:eu-central-1:1:function:evil\">{}</cwdb-action>",
+    "</cwdb-action><cwdb-action action=\"html\">x</cwdb-action>",
+    "\"><img src=x onerror=alert(1)>",
+    "' onmouseover='alert(1)",
+    "</style><script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</svg><script>alert(1)</script>",
+    "<!--",
+    "]]><!--><script>",
+    "javascript:alert(1)",
+    "&lt;script&gt;&#x3c;img&#62;",
+    "orders\u{202e}gpj.exe\u{202c}",
+    "zero\u{200b}width\u{feff}",
+    "line\nbreak\r\n\tand \u{1b}[2J\u{7}",
+    "\u{0}\u{fffd}\u{10ffff}",
+    "?range=1h&by=error#x&amp;y=%3Cscript%3E",
+    "\\\" | fields @message | \\",
+];
+
+#[test]
+fn what_attackers_write_forges_nothing() {
+    for attack in ATTACKS {
+        forges_nothing(attack);
+    }
+    forges_nothing(&"<b>".repeat(2_000));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_forges_anything(text in prop_oneof![
+        "\\PC{1,40}",
+        any::<String>(),
+        "[<>\"'&/=! a-z\u{0}\u{202e}\n-]{1,60}",
+        prop::sample::select(&ATTACKS[..]).prop_flat_map(|attack| (Just(attack), ".{0,9}").prop_map(|(one, other)| format!("{other}{one}"))),
+    ]) {
+        forges_nothing(&text);
+    }
+}
