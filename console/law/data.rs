@@ -1,6 +1,8 @@
 //! Pages with one text in every field.
 
-use aws_config::SdkConfig;
+use std::sync::LazyLock;
+
+use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::read::{
     Alarm, ArchivedLetter, Common, Count, Counted, Fields, Group, Groups, Letter, Line, Log, Now, OneGroup,
@@ -14,6 +16,12 @@ use serde_json::json;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
 use sns_redrive::replay::State;
+
+/// Clients that nobody calls.
+static CLIENTS: LazyLock<Clients> = LazyLock::new(|| {
+    let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
+    Clients::from_config(&config, true)
+});
 
 fn now() -> Timestamp {
     "2026-11-01T12:00:00Z".parse().unwrap()
@@ -29,7 +37,7 @@ pub fn account(text: &str) -> Account {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
     let place = || Some(Place { bucket: text.to_owned(), prefix: text.to_owned() });
     Account {
-        clients: Clients::from_config(&SdkConfig::builder().build(), true),
+        clients: CLIENTS.clone(),
         archive: place(),
         control: place(),
         stack: Some(text.to_owned()),

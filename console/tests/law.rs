@@ -32,11 +32,11 @@ fn what_attackers_write_forges_nothing() {
     for attack in ATTACKS {
         forges_nothing(attack);
     }
-    forges_nothing(&"<b>".repeat(2_000));
+    forges_nothing(&"<b>".repeat(60));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn no_text_forges_anything(text in prop_oneof![

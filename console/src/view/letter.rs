@@ -25,7 +25,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
     html! {
         (view.ranges())
         dl class="filter" {
-            div { dt { "letter" } dd { (harmless(&one.id)) } }
+            div { dt { "letter" } dd { (harmless(archived.map_or(&one.id, |archived| &archived.id))) } }
             @if let Some(archived) = archived {
                 div { dt { "SQS message" } dd { (harmless(&archived.message_id)) } }
                 div { dt { "lies in" } dd { (harmless(&archived.key)) } }

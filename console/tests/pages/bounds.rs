@@ -1,0 +1,69 @@
+//! The requests of a page are bounded, however large the archive is.
+
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+use support::{Account, NOW, at};
+
+use super::{BUCKET, MINUTE, PREFIX, page, rows, shown};
+
+/// Puts objects of a hundred letters into the archive, evenly over so many hours. Only their keys count.
+fn fill(cloud: &Account, objects: usize, hours: i64) {
+    let between = SignedDuration::from_hours(hours) / i32::try_from(objects).unwrap();
+    let hashes = ["HBaK2wDS", "aB3dE6gh"];
+    cloud.aws.act("test", |it, cx| {
+        for object in 0..objects {
+            let time = (at(NOW - hours * 60 * MINUTE) + between * i32::try_from(object).unwrap())
+                .to_zoned(TimeZone::UTC);
+            let (date, time) = (time.strftime("%Y-%m-%d"), time.strftime("%Y%m%dT%H%M%S%.3fZ"));
+            let groups = format!("exhausted.{}.60.refused.none.40", hashes[object % 2]);
+            let key =
+                format!("{PREFIX}/queue=orders-dlq/date={date}/{time}-{object:06}.2-n100-r0.{groups}.jsonl");
+            it.s3.place((BUCKET, &key), b"", cx.now);
+        }
+    });
+}
+
+#[tokio::test]
+async fn every_key_is_counted_once_by_many_listings_at_once() {
+    for (objects, hours, range) in [(999, 3, "3h"), (1_001, 3, "3h"), (7_777, 30, "3d"), (20_000, 3, "3h")] {
+        let cloud = Account::new();
+        fill(&cloud, objects, hours);
+        let (answer, parsed, text) = page(&shown(&cloud), &format!("groups?by=reason&range={range}")).await;
+        let found = rows(&parsed, "Letters by reason");
+        let number = |letters: usize| redrive_console::text::thousands(letters as u64);
+        assert_eq!(found[0][..2], ["exhausted".to_owned(), number(objects * 60)], "{text}");
+        assert_eq!(found[1][..2], ["refused".to_owned(), number(objects * 40)]);
+        assert!(!text.contains("or more archived"), "{text}");
+        // Twice the pages at most, beside the objects that are read.
+        let lists = cloud.journal().iter().filter(|call| call.operation == "ListObjectsV2").count();
+        assert!(lists <= objects / 1_000 * 2 + 8, "{objects}: {lists}");
+        assert!(answer.requests <= answer.limit, "{} of {}", answer.requests, answer.limit);
+    }
+}
+
+#[tokio::test]
+async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
+    let cloud = Account::new();
+    cloud.pages_of(10);
+    fill(&cloud, 5_000, 3);
+    let (answer, _, text) = page(&shown(&cloud), "groups?by=reason").await;
+    assert!(
+        text.contains("There are more archived letters in this time than the page could count."),
+        "{text}"
+    );
+    assert!(text.contains("or more archived in this time"), "{text}");
+    assert!(answer.requests <= answer.limit);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
+    let cloud = Account::new();
+    fill(&cloud, 10, 3);
+    cloud.reply("ListObjectsV2", support::Fault::Pass.after(std::time::Duration::from_mins(1)));
+    let began = std::time::Instant::now();
+    let (answer, _, text) = page(&shown(&cloud), "groups?by=error").await;
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(2), "{took:?}");
+    assert!(text.contains("the listing of the archive: not read in time"), "{text}");
+    assert_eq!(answer.unread.len(), 1);
+}

@@ -1,0 +1,147 @@
+//! Groups of letters, and one group.
+
+use redrive_console::{Bodies, Door, Field, Filter, Page, Query, Theme, Widget, show};
+use serde_json::json;
+use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
+use support::{Account, BILLING, Fault, TOPIC, WORKER};
+
+use super::{End, archive, end, group, line, list, page, rows, shown};
+
+const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
+
+/// Six archived letters of two topics, and three that wait.
+async fn outage() -> Account {
+    let cloud = Account::new();
+    let failed = |id, error| End { error: Some(error), target: Some(WORKER), ..end(id, Exhausted) };
+    archive(&cloud, 100, &[failed("a", "503"), failed("b", "503"), failed("c", "Timeout")]).await;
+    let other =
+        |id| End { post: support::Post::envelope(id).topic(OTHER), rule: "slowly", ..end(id, Refused) };
+    archive(&cloud, 20, &[other("d"), other("e")]).await;
+    archive(&cloud, 600, &[failed("of-yesterday", "503")]).await;
+    let billing =
+        json!({ "target": BILLING, "error": "NonExistentQueue", "retry": { "number": 4, "of": 12 } });
+    list(&cloud, 30, &[line("w", &json!({})), line("x", &json!({})), line("y", &billing)]);
+    cloud.forget();
+    cloud
+}
+
+#[tokio::test]
+async fn keys_count_all_letters_by_topic_reason_and_queue() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let (answer, parsed, text) = page(&account, "groups?by=topic").await;
+    assert!(text.contains("5 archived in this time; 3 wait for a retry."), "{text}");
+    let found = rows(&parsed, "Letters by topic");
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2], &*row[3], &*row[4]]).collect();
+    let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
+    assert_eq!(short, [[TOPIC, "3", "3", at[0], at[0]], [OTHER, "2", "0", at[1], at[1]]]);
+    assert_eq!(answer.unread, Vec::<String>::new());
+    assert_eq!(answer.requests as usize, cloud.journal().len(), "{:?}", cloud.summary());
+
+    let found = rows(&page(&account, "groups?by=reason").await.1, "Letters by reason");
+    assert_eq!(
+        found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(),
+        [["exhausted", "3"], ["refused", "2"]]
+    );
+    let (_, parsed, text) = page(&account, "groups?by=queue&range=12h&reason=exhausted").await;
+    assert_eq!(
+        rows(&parsed, "Letters by queue")[0][..2],
+        ["orders-dlq".to_owned(), "4".to_owned()],
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let (_, parsed, text) = page(&account, "groups?by=error").await;
+    assert!(text.contains("counted among the newest 5 letters that were read, of 5."), "{text}");
+    let found = rows(&parsed, "Letters by error");
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2]]).collect();
+    let expected =
+        [["503", "2", "2"], ["(none)", "2", "0"], ["NonExistentQueue", "0", "1"], ["Timeout", "1", "0"]];
+    assert_eq!(short, expected);
+    let href =
+        parsed.elements.iter().find_map(|it| it.attributes.get("href").filter(|it| it.starts_with("group?")));
+    assert_eq!(href.unwrap(), "group?error=503&range=3h");
+}
+
+#[tokio::test]
+async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
+    let cloud = outage().await;
+    cloud.function("redrive", |_| support::FunctionRan::ok("null"));
+    let account = shown(&cloud);
+    let (answer, parsed, text) =
+        page(&account, &group(&[(Field::Topic, TOPIC), (Field::Error, "503")])).await;
+    assert_eq!(rows(&parsed, "By target")[0], [WORKER, "2", "2"]);
+    assert_eq!(rows(&parsed, "By reason")[0], ["exhausted", "2", "0"]);
+    let ids: Vec<_> =
+        rows(&parsed, "The newest that were read").into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(ids.iter().all(|id| id.starts_with("sns-")), "{ids:?}");
+    assert_eq!(rows(&parsed, "The next of them").len(), 2);
+    assert!(
+        text.contains(&format!("redrivectl hold --topic {TOPIC} --stack orders-redrive --why 'WHY'")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z"))
+    );
+    assert!(text.contains("An order cannot name the error: it is for all letters of the other fields."));
+    assert!(text.contains("| filter `error.code` = \"503\""));
+    assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe"), "a secret");
+    assert!(!text.contains("message of a"), "a body is shown without a setting");
+}
+
+#[tokio::test]
+async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
+    let cloud = Account::new();
+    let post = support::Post::envelope("a")
+        .sns_attribute("token", "String", "S3CR3T")
+        .attribute("Kind", "String", "PAID");
+    archive(&cloud, 5, &[End { post, ..end("a", Exhausted) }]).await;
+    let account = redrive_console::Account {
+        bodies: Bodies::Shown { masked: vec!["TOKEN".to_owned()] },
+        ..shown(&cloud)
+    };
+    let (answer, _, text) = page(&account, &group(&[(Field::Reason, "exhausted")])).await;
+    assert!(text.contains("message of a") && text.contains("PAID"), "{text}");
+    assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe&"), "{text}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
+    let cloud = outage().await;
+    cloud.script(|call| match (&*call.operation, call.summary().contains("waiting")) {
+        ("ListObjectsV2", false) => Fault::refuse(403, "AccessDenied", "no"),
+        _ => Fault::Pass,
+    });
+    let (answer, parsed, text) = page(&shown(&cloud), "groups?by=topic").await;
+    assert_eq!(answer.unread, ["the listing of the archive: AccessDenied: no"]);
+    assert!(
+        text.contains("Not everything could be read. Missing: the listing of the archive: AccessDenied: no"),
+        "{text}"
+    );
+    assert!(text.contains("0 or more archived in this time"), "{text}");
+    assert_eq!(rows(&parsed, "Letters by topic").len(), 1);
+}
+
+#[tokio::test]
+async fn the_widget_calls_itself_and_has_no_address() {
+    let cloud = outage().await;
+    let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
+    let door = Door::Widget(Widget { endpoint: endpoint.clone(), theme: Theme::Dark });
+    let query = Query::of(Page::Groups { by: Field::Reason, of: Filter::default() });
+    let answer = show(&query, &shown(&cloud), &door).await;
+    let parsed = console_law::parse(&answer.html);
+    assert!(parsed.elements.iter().all(|element| !element.attributes.contains_key("href")));
+    let calls: Vec<_> = parsed.elements.iter().filter(|element| element.name == "cwdb-action").collect();
+    assert!(calls.iter().all(|call| call.attributes["endpoint"] == endpoint));
+    let group = calls.iter().find(|call| call.text.contains("exhausted")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&group.text).unwrap(),
+        json!({ "page": "group", "reason": "exhausted", "range": "3h" })
+    );
+    assert!(answer.html.contains("redrive widget dark"));
+}

@@ -1,0 +1,140 @@
+//! One letter.
+
+use redrive_console::{Account as Shown, OneLetter, Page, Query};
+use serde_json::{Value, json};
+use sns_redrive::policy::ArchiveReason::Exhausted;
+use support::{Account, Post, WORKER, letter_id};
+
+use super::desk::{Asked, before};
+use super::{BUCKET, End, archive, end, line, list, page, shown, shown_by};
+
+fn address(id: &str, key: Option<&str>, log_query: Option<&str>) -> String {
+    let own = |text: Option<&str>| text.map(str::to_owned);
+    Query::of(Page::Letter(OneLetter { id: id.to_owned(), key: own(key), log_query: own(log_query) }))
+        .to_address()
+}
+
+fn field(name: &str, value: &str) -> Value {
+    json!({ "field": name, "value": value })
+}
+
+/// The log: an attempt that failed, three hidings without an attempt, and the end.
+fn results(status: &str) -> Vec<u8> {
+    let line = |minute: &str, outcome: &str, more: &[(&str, &str)]| {
+        let at = format!("2026-11-01 10:{minute}:00.500");
+        let mut fields = vec![field("@timestamp", &at), field("outcome", outcome)];
+        fields.extend(more.iter().map(|(name, value)| field(name, value)));
+        fields
+    };
+    let failed = [
+        ("reason", "failed"),
+        ("retry.number", "3"),
+        ("retry.of", "12"),
+        ("target.arn", WORKER),
+        ("error.code", "503"),
+        ("attempt_ms", "250"),
+    ];
+    let hop = [("reason", "hop")];
+    let lines = [
+        line("00", "deferred", &failed),
+        line("10", "deferred", &hop),
+        line("20", "deferred", &hop),
+        line("30", "deferred", &hop),
+        line("40", "archived", &[("reason", "exhausted")]),
+    ];
+    let lines = if status == "Complete" { json!(lines) } else { json!([]) };
+    json!({ "status": status, "results": lines }).to_string().into_bytes()
+}
+
+fn with_log(account: Shown) -> Shown {
+    Shown { log_group: Some("/sns-redrive/orders-redrive".to_owned()), ..account }
+}
+
+#[tokio::test]
+async fn a_life_is_put_together_from_archive_and_log() {
+    let cloud = Account::new();
+    archive(
+        &cloud,
+        20,
+        &[End { error: Some("503"), target: Some(WORKER), ..end("a", Exhausted) }, end("b", Exhausted)],
+    )
+    .await;
+    let (config, asked) = before(&cloud, |asked: &Asked| match &*asked.operation {
+        "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
+        "GetQueryResults" => Some((200, results("Complete"))),
+        _ => None,
+    });
+    let account = with_log(shown_by(&config));
+    let (answer, _, text) = page(&account, &address(&letter_id("a"), None, None)).await;
+    assert_eq!(answer.unread, Vec::<String>::new());
+    for says in [
+        format!("2026-11-01 10:00:00 deferred: failed, retry 3 of 12 to {WORKER} in 250 ms, error 503"),
+        "2026-11-01 10:10:00 hidden again 3 times, without an attempt".to_owned(),
+        "2026-11-01 10:40:00 archived: exhausted".to_owned(),
+        "arrived in its queue".to_owned(),
+    ] {
+        assert!(text.contains(&says), "{says}: {text}");
+    }
+    assert_eq!(text.matches("archived: exhausted").count(), 1, "the log tells of it already");
+    let started = asked.lock().unwrap().iter().find(|asked| asked.operation == "StartQuery").unwrap().clone();
+    let started: Value = serde_json::from_slice(&started.body).unwrap();
+    assert_eq!(started["logGroupName"], "/sns-redrive/orders-redrive");
+    assert!(
+        started["queryString"].as_str().unwrap().contains(&format!("`letter.id` = \"{}\"", letter_id("a")))
+    );
+    // By the id of its message, too.
+    assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
+}
+
+#[tokio::test]
+async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
+    let cloud = Account::new();
+    let (config, asked) = before(&cloud, |asked: &Asked| match &*asked.operation {
+        "StartQuery" => Some((200, br#"{"queryId":"q-7"}"#.to_vec())),
+        "GetQueryResults" => Some((200, results("Running"))),
+        _ => None,
+    });
+    let account = with_log(shown_by(&config));
+    let began = std::time::Instant::now();
+    let (_, parsed, text) = page(&account, &address("a", None, None)).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(2));
+    assert!(
+        text.contains("The log is still being searched, so attempts are missing here. Look again"),
+        "{text}"
+    );
+    let hrefs = parsed.elements.iter().filter_map(|element| element.attributes.get("href"));
+    let again = hrefs.clone().find(|href| href.contains("log=q-7")).unwrap().clone();
+    page(&account, &again).await;
+    let begun = asked.lock().unwrap().iter().filter(|asked| asked.operation == "StartQuery").count();
+    assert_eq!(begun, 1);
+}
+
+#[tokio::test]
+async fn an_object_is_read_only_below_the_archive() {
+    let cloud = Account::new();
+    archive(&cloud, 60 * 24 * 3, &[End { post: Post::envelope("a"), ..end("a", Exhausted) }]).await;
+    let key = cloud.objects().into_keys().next().unwrap();
+    let key = key.strip_prefix(&format!("{BUCKET}/")).unwrap().to_owned();
+    let account = shown(&cloud);
+    assert!(
+        page(&account, &address(&letter_id("a"), Some(&key), None)).await.2.contains("archived: exhausted")
+    );
+    cloud.put(&format!("{BUCKET}/elsewhere/queue=q/x.jsonl"), cloud.objects().values().next().unwrap());
+    cloud.forget();
+    for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/orders.json", "dead-letters/../x", ""] {
+        let (answer, _, text) = page(&account, &address(&letter_id("a"), Some(key), None)).await;
+        assert_eq!(answer.unread, ["the object that the address names: it is none of the archive"], "{text}");
+    }
+    assert!(cloud.calls("GetObject").is_empty());
+}
+
+#[tokio::test]
+async fn a_letter_that_waits_is_found_on_the_list() {
+    let cloud = Account::new();
+    list(&cloud, 30, &[line("a", &json!({}))]);
+    let (answer, _, text) = page(&shown(&cloud), &address("letter-a", None, None)).await;
+    assert!(text.contains("2026-11-01 13:00:00 retry 9 of 12 is due"), "{text}");
+    assert!(!answer.html.contains("S3CR3T"));
+    let (_, _, text) = page(&shown(&cloud), &address("nobody", None, None)).await;
+    assert!(text.contains("redrivectl archive show --json nobody --stack orders-redrive"), "{text}");
+}

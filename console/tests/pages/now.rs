@@ -1,0 +1,134 @@
+//! What happens now.
+
+use aws_smithy_cbor::Encoder;
+use aws_smithy_types::DateTime;
+use redrive_console::{Doctor, Door, Finding, Local, Page, Query, show};
+use serde_json::json;
+use sns_redrive::waiting::orders_key;
+use support::{Account, NOW, at};
+
+use super::desk::{Asked, before};
+use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
+
+/// The answer with these values of metrics, by their id.
+fn metrics(results: &[(&str, &[(i64, f64)])]) -> Vec<u8> {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricDataResults").array(results.len());
+    for (id, values) in results {
+        cbor.map(3).str("Id").str(id).str("Timestamps").array(values.len());
+        for (minutes_ago, _) in *values {
+            cbor.timestamp(&DateTime::from_secs((NOW - minutes_ago * MINUTE) / 1000));
+        }
+        cbor.str("Values").array(values.len());
+        for (_, value) in *values {
+            cbor.double(*value);
+        }
+    }
+    cbor.into_writer()
+}
+
+fn alarms(names: &[&str]) -> Vec<u8> {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricAlarms").array(names.len());
+    for name in names {
+        cbor.map(3).str("AlarmName").str(name).str("AlarmDescription").str("letters are given up");
+        cbor.str("StateUpdatedTimestamp").timestamp(&DateTime::from_secs((NOW - 5 * MINUTE) / 1000));
+    }
+    cbor.into_writer()
+}
+
+fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
+    match &*asked.operation {
+        "GetMetricData" => Some((
+            200,
+            metrics(&[
+                ("m0_0", &[(170, 4.0), (10, 3.0)]),
+                ("m0_1", &[(10, 2.0)]),
+                ("m0_3", &[(10, 1_200.0), (3, 1_100.0)]),
+                ("m0_5", &[(3, 7_200.0)]),
+                ("m0_6", &[(3, 86_400.0)]),
+            ]),
+        )),
+        "DescribeAlarms" => Some((200, alarms(&["orders-redrive-UndeliveredAlarm"]))),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn metrics_orders_replays_and_alarms_are_shown() {
+    let cloud = Account::new();
+    let order = |id: &str, until: &str| {
+        json!({ "id": id, "do": "hold", "match": { "topicArn": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
+            "by": "ada", "why": "the endpoint is down" })
+    };
+    let orders = [order("in-force", "2026-11-01T13:00:00Z"), order("ended", "2026-11-01T11:30:00Z")];
+    let document = json!({ "version": 1, "orders": orders }).to_string();
+    cloud.put(&format!("{BUCKET}/{}", orders_key(CONTROL)), &document);
+    let state = |id: &str, status: &str| {
+        json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
+            "holder": "h", "cutOff": at(NOW), "status": status, "letters": 200, "exact": true, "units": 1,
+            "counts": { "sent": 50 }, "step": 1, "steps": 4, "place": { "units": 0, "counts": {}, "stage": 0,
+            "stepBegan": at(NOW), "sentBefore": 0, "refusedBefore": 0, "waitingBefore": 0 } })
+    };
+    for number in 0..12 {
+        let id = format!("20261101T1100{number:02}Z");
+        let status = if number == 11 { "running" } else { "done" };
+        cloud.put(&format!("{BUCKET}/{CONTROL}/replays/{id}/replay.json"), &state(&id, status).to_string());
+    }
+    let (config, asked) = before(&cloud, answers);
+    let account = shown_by(&config);
+    let (answer, parsed, text) = page(&account, "now").await;
+    assert_eq!(answer.unread, Vec::<String>::new());
+    let queues = rows(&parsed, "Letters over the time");
+    assert_eq!(queues, [["orders-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
+    let orders = rows(&parsed, "1 order in force");
+    assert_eq!(orders[0][..3], ["in-force", "hold", r#"{"topicArn":["t"]}"#], "{orders:?}");
+    let replays = rows(&parsed, "The latest");
+    assert_eq!(replays.len(), 8, "the newest few");
+    assert_eq!(replays[0][..5], ["20261101T110011Z", "running", "25 %", "50", "200"]);
+    assert!(
+        replays[0]
+            .last()
+            .unwrap()
+            .contains("redrivectl replays stop 20261101T110011Z --stack orders-redrive")
+    );
+    assert!(
+        text.contains("orders-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"),
+        "{text}"
+    );
+    let requests = asked.lock().unwrap().len() + cloud.journal().len();
+    assert_eq!(answer.requests as usize, requests);
+    assert!(answer.requests <= answer.limit);
+}
+
+#[tokio::test]
+async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
+    let (config, _) = before(&Account::new(), answers);
+    let account = shown_by(&config);
+    let finding = Finding {
+        severity: "error".to_owned(),
+        check: "mapping".to_owned(),
+        about: "orders-dlq".to_owned(),
+        says: "nothing reads the queue".to_owned(),
+        mend: Some("aws lambda update-event-source-mapping".to_owned()),
+    };
+    let door =
+        Door::Local(Local { operates: true, doctor: Some(Doctor { at: at(NOW), findings: vec![finding] }) });
+    let answer = show(&Query::of(Page::Now), &account, &door).await;
+    assert!(answer.html.contains("nothing reads the queue"));
+    let without = show(&Query::of(Page::Now), &account, &local()).await;
+    assert!(!without.html.contains("doctor"));
+}
+
+#[tokio::test]
+async fn a_page_without_metrics_says_so_and_shows_the_rest() {
+    let (config, _) = before(&Account::new(), |asked| match &*asked.operation {
+        "DescribeAlarms" => Some((200, alarms(&[]))),
+        "GetMetricData" => Some((500, Vec::new())),
+        _ => None,
+    });
+    let (answer, _, text) = page(&shown_by(&config), "now").await;
+    assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
+    assert!(text.contains("No order is in force."), "{text}");
+    assert!(text.contains("None of the stack's."), "{text}");
+}

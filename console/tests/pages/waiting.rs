@@ -1,0 +1,55 @@
+//! Letters that wait.
+
+use serde_json::json;
+use support::{Account, BILLING, NOW, WORKER, at};
+
+use super::{MINUTE, line, list, page, rows, shown};
+
+fn outage() -> Account {
+    let cloud = Account::new();
+    let due = |minutes: i64| json!({ "due": at(NOW + minutes * MINUTE) });
+    let lines = [
+        line("a", &due(30)),
+        line("b", &due(60)),
+        line("c", &json!({ "target": BILLING, "error": "NonExistentQueue" })),
+        line("came-back", &due(-1)),
+    ];
+    list(&cloud, 30, &lines);
+    // The letter was received again, and hidden until later.
+    list(&cloud, 10, &[line("a", &due(300))]);
+    cloud
+}
+
+#[tokio::test]
+async fn letters_are_counted_by_field_and_by_when_they_are_due() {
+    let cloud = outage();
+    let (answer, parsed, text) = page(&shown(&cloud), "waiting").await;
+    assert!(text.contains("3 letters wait on the list"), "{text}");
+    let expected = [
+        vec![WORKER, "2", "2026-11-01 13:00:00", "2026-11-01 17:00:00"],
+        vec![BILLING, "1", "2026-11-01 13:00:00", "2026-11-01 13:00:00"],
+    ];
+    assert_eq!(rows(&parsed, "Letters that wait, by target"), expected);
+    // 41,400 s in 24 parts are 1,725 s each.
+    let due = rows(&parsed, "Letters due in each 28.8 min");
+    assert_eq!(due, [["2026-11-01 12:57:30", "2"], ["2026-11-01 16:47:30", "1"]]);
+    assert!(cloud.journal().iter().all(|call| call.operation != "ReceiveMessage"));
+    assert_eq!(answer.requests as usize, cloud.journal().len());
+    let (_, parsed, text) = page(&shown(&cloud), "waiting?by=error&target=".to_owned().as_str()).await;
+    assert!(text.contains("0 letters wait"), "{text}");
+    assert!(rows(&parsed, "Letters that wait").is_empty());
+}
+
+#[tokio::test]
+async fn a_long_list_is_cut_at_its_newest_end() {
+    let cloud = Account::new();
+    for minute in 0..150 {
+        let id = format!("m{minute}");
+        list(&cloud, minute, &[line(&id, &json!({ "error": if minute < 96 { "new" } else { "old" } }))]);
+    }
+    let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
+    assert!(text.contains("96 or more letters wait"), "{text}");
+    assert!(text.contains("The list is longer than the page reads"), "{text}");
+    assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new".to_owned(), "96".to_owned()]);
+    assert!(answer.requests <= answer.limit);
+}
