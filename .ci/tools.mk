@@ -16,7 +16,7 @@ advisories: $(TOOLS)/venv/installed ## Known vulnerabilities and withdrawn versi
 # need not be a nightly one. New inputs are kept in fuzz/target/corpus, one that breaks a law in fuzz/artifacts.
 SECONDS ?= 300
 fuzz: cxx $(TOOLS)/venv/installed ## Look for inputs that break a law, needs a C++ compiler: [SECONDS=300] [TARGET=letters]
-	@set -e; for target in $(or $(TARGET),letters policy attributes archive_records replay_event); do \
+	@set -e; for target in $(or $(TARGET),letters policy attributes archive_records replay_event console); do \
 	  mkdir -p fuzz/target/corpus/$$target; \
 	  $(CARGO_FUZZ) run --sanitizer none $$target fuzz/target/corpus/$$target fuzz/corpus/$$target -- \
 	    -dict=fuzz/json.dict -max_len=8192 -timeout=10 -max_total_time=$(SECONDS) -print_final_stats=1; \

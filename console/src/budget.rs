@@ -53,3 +53,26 @@ impl Intercept for Budget {
         if made < self.limit { Ok(()) } else { Err(Spent(self.limit).into()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_config::retry::RetryConfig;
+    use support::{Account, Fault};
+
+    use super::*;
+    use crate::account::Clients;
+
+    #[tokio::test]
+    async fn no_more_requests_go_out_than_a_page_may_make() {
+        let cloud = Account::new();
+        cloud.reply("ListObjectsV2", Fault::Unavailable);
+        let budget = Budget::new(4);
+        let retry = RetryConfig::standard().with_initial_backoff(std::time::Duration::from_millis(1));
+        let clients = Clients::from_config(&cloud.config(retry.with_max_attempts(3)), false).within(&budget);
+        for _ in 0..5 {
+            // Each call is made three times.
+            assert!(clients.s3.list_objects_v2().bucket("graveyard").send().await.is_err());
+        }
+        assert_eq!((budget.made(), cloud.journal().len()), (4, 4));
+    }
+}

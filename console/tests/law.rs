@@ -35,6 +35,18 @@ fn what_attackers_write_forges_nothing() {
     forges_nothing(&"<b>".repeat(60));
 }
 
+#[test]
+fn what_is_kept_of_a_fuzzer_forges_nothing() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/console");
+    let kept: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(kept.len() >= 10);
+    for path in kept {
+        let data = std::fs::read(&path).unwrap();
+        let outcome = std::panic::catch_unwind(|| console_law::check(&data));
+        assert!(outcome.is_ok(), "broken by {}", path.display());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..ProptestConfig::default() })]
 

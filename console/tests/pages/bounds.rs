@@ -23,6 +23,26 @@ fn fill(cloud: &Account, objects: usize, hours: i64) {
     });
 }
 
+/// Ten million letters in a hundred thousand objects. Only the waits for AWS count, at a tenth of a second a request.
+#[tokio::test(start_paused = true)]
+async fn ten_million_letters_are_counted_in_time() {
+    for hours in [3, 24 * 13] {
+        let cloud = Account::new();
+        fill(&cloud, 100_000, hours);
+        cloud.script(|_| support::Fault::Pass.after(std::time::Duration::from_millis(100)));
+        let (answer, parsed, text) = page(&shown(&cloud), "groups?by=reason&range=14d").await;
+        let found = rows(&parsed, "Letters by reason");
+        assert_eq!(found[0][..2], ["exhausted".to_owned(), "6,000,000".to_owned()], "{text}");
+        assert_eq!(found[1][..2], ["refused".to_owned(), "4,000,000".to_owned()]);
+        assert_eq!(answer.unread, Vec::<String>::new());
+        assert!(answer.took < std::time::Duration::from_secs(2), "{:?}", answer.took);
+        assert!(answer.requests <= answer.limit, "{} of {}", answer.requests, answer.limit);
+        let lists = cloud.journal().iter().filter(|call| call.operation == "ListObjectsV2").count();
+        assert!(lists <= 200, "{lists}");
+        assert!(cloud.peak() <= 64, "{}", cloud.peak());
+    }
+}
+
 #[tokio::test]
 async fn every_key_is_counted_once_by_many_listings_at_once() {
     for (objects, hours, range) in [(999, 3, "3h"), (1_001, 3, "3h"), (7_777, 30, "3d"), (20_000, 3, "3h")] {
