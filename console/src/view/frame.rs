@@ -81,9 +81,19 @@ impl Frame<'_> {
         html! {
             nav aria-label="Pages" {
                 ul {
-                    @for (name, page) in pages { li { (link(name, &to(page), self.door)) } }
+                    @for (name, page) in pages {
+                        @let is_here = self.query.is_some_and(|query| is_same(&query.page, &page));
+                        li class=[is_here.then_some("chosen")] aria-current=[is_here.then_some("page")] {
+                            (link(name, &to(page), self.door))
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Whether two pages are one in the navigation.
+fn is_same(one: &Page, other: &Page) -> bool {
+    std::mem::discriminant(one) == std::mem::discriminant(other)
 }

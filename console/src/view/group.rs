@@ -189,7 +189,7 @@ fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
             td { (age.map_or_else(|| "-".to_owned(), brief)) }
             td { @if let Some((number, of)) = letter.retry { (number) " of " (of) } @else { "none" } }
             td { (text(&letter.fields.reason)) }
-            td { (text(&letter.fields.error)) }
+            td class="value" { (text(&letter.fields.error)) }
         }
     }
 }
@@ -223,7 +223,7 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
                             td { (distance(letter.due, view.now)) }
                             td { (letter.retry.0) " of " (letter.retry.1) }
                             td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
-                            td { (value(&error)) }
+                            td class="value" { (value(&error)) }
                         }
                     } }
                 }

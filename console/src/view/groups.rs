@@ -20,6 +20,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
             strong { (letters(counted.letters, counted.more)) } " archived in this time; "
             strong { (letters(*waiting, *more_waiting)) } " wait for a retry."
         }
+        (missing(view))
         (how_counted(counted))
         @if rows.is_empty() {
             p class="none" { "No letter was archived in this time, and none is on the list of waiting letters." }
@@ -61,6 +62,18 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     }
 }
 
+/// Says which places the account does not have.
+pub(super) fn missing(view: &View<'_>) -> Markup {
+    html! {
+        @if view.account.archive.is_none() {
+            p class="note" { "The archive is a queue, which no page looks into: archived letters are not counted." }
+        }
+        @if view.account.control.is_none() {
+            p class="note" { "The function has no control prefix, so it lists no waiting letters." }
+        }
+    }
+}
+
 /// Says how archived letters were counted.
 pub(super) fn how_counted(counted: &Counted) -> Markup {
     let Counted { letters: all, more, read, is_sample, untold, blind } = *counted;
@@ -81,7 +94,7 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
         }
         @if blind > 0 {
             p class="note" {
-                (count(blind, "object")) " of an older layout do not tell how many letters they hold: they are not counted."
+                "The keys of " (count(blind, "object")) " do not tell how many letters are in them: these are not counted."
             }
         }
     }

@@ -44,7 +44,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             @let events = life(letter);
             @if events.is_empty() { p { "Nothing is known of it." } } @else {
                 ol class="life" { @for event in &events { li {
-                    @if let Some(at) = event.at { (moment(at)) } @else { span { "before" } }
+                    @if let Some(at) = event.at { (moment(at)) }
                     " " (harmless(&event.says))
                 } } }
             }
@@ -130,7 +130,7 @@ fn life(letter: &Letter) -> Vec<Event> {
         events.push(archived_event(archived));
     }
     if letter.replayed == Some(true) {
-        events.push(Event { at: None, says: "a replay has sent it since".to_owned() });
+        events.push(Event { at: None, says: "sent by a replay since".to_owned() });
     }
     if let Some(waiting) = &letter.waiting {
         events.push(waiting_event(waiting));

@@ -32,7 +32,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
             @match alarms {
                 None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
                 Some([]) => p { "None of the stack's." },
-                Some(alarms) => table {
+                Some(alarms) => div class="wide" tabindex="0" role="region" aria-label="Alarms" { table {
                     caption { (count(alarms.len() as u64, "alarm")) }
                     thead { tr {
                         th scope="col" { "alarm" } th scope="col" { "on since (UTC)" } th scope="col" { "what it means" }
@@ -42,7 +42,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
                         td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
                         td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
                     } } }
-                },
+                } },
             }
         }
     }

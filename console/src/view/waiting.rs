@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::group::waiting as letters_one_by_one;
-use super::groups::filter;
+use super::groups::{filter, missing};
 use super::link::action;
 use super::parts::{View, filter_text, letters, moment, value};
 use crate::act::{Act, Doing, On};
@@ -29,6 +29,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             strong { (letters(*all, *more)) } " " @if *all == 1 && !*more { "letter waits" } @else { "letters wait" }
             " on the list, hidden for more than two minutes. No message is received for this page."
         }
+        @if view.account.control.is_none() { (missing(view)) }
         @if *more { p class="note" { "The list is longer than the page reads: these are of its newest entries." } }
         @if *all > 0 {
             (histogram(waiting))

@@ -1,0 +1,111 @@
+//! What a page costs for an archive of ten million letters: time, requests, memory. An account in a process of its own answers
+//! each request after a tenth of a second.
+//!
+//! ```text
+//! cargo run --release -p redrive-console --example page
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a measurement")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use redrive_console::{Account, Bodies, Clients, Door, Local, Place, Query, show};
+use sns_redrive::clock::Clock;
+use support::Fault;
+
+const OBJECTS: usize = 100_000;
+const LATENCY: Duration = Duration::from_millis(100);
+const PAGES: [&str; 4] = [
+    "groups?by=topic&range=14d",
+    "groups?by=error&range=14d",
+    "group?reason=exhausted&range=14d",
+    "groups?by=topic&range=3h",
+];
+
+fn main() {
+    if let Some(url) = std::env::args().nth(1) {
+        return measure(&url);
+    }
+    let cloud = support::Account::new();
+    fill(&cloud);
+    cloud.script(|_| Fault::Pass.after(LATENCY));
+    let server = cloud.listen();
+    println!(
+        "| page | s | requests | of at most | most memory, MB | not read |\n|---|---:|---:|---:|---:|---|"
+    );
+    for page in PAGES {
+        let this = std::env::current_exe().unwrap();
+        let ran = Command::new(this).arg(server.url()).arg(page).status().unwrap();
+        assert!(ran.success());
+    }
+}
+
+/// Measures one page, in a process of its own.
+fn measure(url: &str) {
+    let address = std::env::args().nth(2).unwrap();
+    let (path, query) = address.split_once('?').unwrap();
+    let config = support::Account::new().config(RetryConfig::standard());
+    let config = config.into_builder().endpoint_url(url).http_client(sns_redrive::clients::https()).build();
+    let account = Account {
+        clients: Clients::from_config(&config, true),
+        archive: Some(Place { bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() }),
+        control: None,
+        stack: None,
+        function: None,
+        log_group: None,
+        namespace: String::new(),
+        queues: Vec::new(),
+        requeue: None,
+        region: "eu-central-1".to_owned(),
+        clock: Clock::from_fn(now),
+        bodies: Bodies::Hidden,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let query = Query::from_address(path, query).unwrap();
+    let shown = runtime.block_on(show(&query, &account, &Door::Local(Local::default())));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let megabytes = most.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() / 1024;
+    let (took, unread) = (shown.took.as_secs_f64(), shown.unread.join(", "));
+    println!("| {address} | {took:.1} | {} | {} | {megabytes} | {unread} |", shown.requests, shown.limit);
+}
+
+fn now() -> Timestamp {
+    support::at(support::NOW)
+}
+
+/// Ten million letters over thirteen days. The newest objects hold real records.
+fn fill(cloud: &support::Account) {
+    let between = SignedDuration::from_hours(13 * 24) / i32::try_from(OBJECTS).unwrap();
+    let first = now() - SignedDuration::from_hours(13 * 24);
+    let letter = support::letter(&support::Post::envelope("a").message(&"x".repeat(1_024)));
+    let line = serde_json::to_string(&support::record(&letter, support::NOW)).unwrap();
+    cloud.aws.act("bench", |it, cx| {
+        for object in 0..OBJECTS {
+            let time = (first + between * i32::try_from(object).unwrap()).to_zoned(TimeZone::UTC);
+            let (date, name) = (time.strftime("%Y-%m-%d"), time.strftime("%Y%m%dT%H%M%S%.3fZ"));
+            let index = "2-n100-r0.exhausted.HBaK2wDS.60.refused.aB3dE6gh.40";
+            let key = format!("dead-letters/queue=orders-dlq/date={date}/{name}-{object:06}.{index}.jsonl");
+            let lines =
+                if object + 200 > OBJECTS { lines(&line, object, time.timestamp()) } else { String::new() };
+            it.s3.place(("graveyard", &key), lines.as_bytes(), cx.now);
+        }
+    });
+}
+
+/// A hundred records, each of a message of its own.
+fn lines(line: &str, object: usize, at: Timestamp) -> String {
+    let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+    let mut lines = String::new();
+    for number in 0..100 {
+        record["message"]["messageId"] = format!("m-{object}-{number}").into();
+        record["archivedAt"] = at.to_string().into();
+        lines.push_str(&record.to_string());
+        lines.push('\n');
+    }
+    lines
+}
