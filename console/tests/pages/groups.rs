@@ -68,6 +68,22 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
 }
 
 #[tokio::test]
+async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
+    let cloud = Account::new();
+    let record = |id, minutes_ago: i64| {
+        let letter = support::letter(&support::Post::envelope(id));
+        support::record(&letter, support::NOW - minutes_ago * super::MINUTE).to_line().unwrap()
+    };
+    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
+    // Somebody has put a letter of the night beside it.
+    cloud.put(key, &(record("a", 60) + &record("b", 600)));
+    let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
+    assert_eq!(rows(&parsed, "Letters by rule")[0][..2], ["default".to_owned(), "1".to_owned()], "{text}");
+    assert!(text.contains("The keys of 1 object do not tell how many letters are in them"), "{text}");
+    assert!(text.contains("0 or more archived in this time"), "{text}");
+}
+
+#[tokio::test]
 async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     let cloud = outage().await;
     cloud.function("redrive", |_| support::FunctionRan::ok("null"));
@@ -99,7 +115,8 @@ async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
     let cloud = Account::new();
     let post = support::Post::envelope("a")
         .sns_attribute("token", "String", "S3CR3T")
-        .attribute("Kind", "String", "PAID");
+        .attribute("Kind", "String", "PAID")
+        .attribute("Token", "String", "S3CR3T");
     archive(&cloud, 5, &[End { post, ..end("a", Exhausted) }]).await;
     let account = redrive_console::Account {
         bodies: Bodies::Shown { masked: vec!["TOKEN".to_owned()] },
