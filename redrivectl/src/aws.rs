@@ -23,65 +23,63 @@ const ATTEMPTS: u32 = 5;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The clients by the console's configuration, else by environment, profile and options, in the AWS CLI's order.
-///
-/// # Errors
-///
-/// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
-pub(super) async fn clients(args: &args::Connection, console: &Console) -> Result<Clients, Failed> {
-    Ok(clients_and_sts(args, console).await?.0)
+/// The account as a command line reaches it: the SDK's configuration, from which clients are made.
+#[derive(Debug, Clone)]
+pub(super) struct Aws {
+    config: SdkConfig,
+    /// Whether buckets are a part of the path: an endpoint of one's own has no name for every bucket.
+    path_style: bool,
 }
 
-/// The same, and the client that says who the caller is.
-pub(super) async fn clients_and_sts(
-    args: &args::Connection,
-    console: &Console,
-) -> Result<(Clients, aws_sdk_sts::Client), Failed> {
-    let (config, path_style) = given_or_read(args, console).await?;
-    Ok((Clients::from_config(&config, path_style), aws_sdk_sts::Client::new(&config)))
-}
+impl Aws {
+    /// Takes the console's configuration, else that of environment, profile and options, in the AWS CLI's order.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
+    pub(super) async fn connect(args: &args::Connection, console: &Console) -> Result<Self, Failed> {
+        let config = match &console.config {
+            Some(config) => config.clone(),
+            None => config(args, console).await?,
+        };
+        let path_style =
+            config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();
+        Ok(Self { config, path_style })
+    }
 
-/// The client of Step Functions, the one that says who the caller is, and the region.
-pub(super) async fn states_and_sts(
-    args: &args::Connection,
-    console: &Console,
-) -> Result<(aws_sdk_sfn::Client, aws_sdk_sts::Client, String), Failed> {
-    let (config, _) = given_or_read(args, console).await?;
-    let region = config.region().map(ToString::to_string).unwrap_or_default();
-    Ok((aws_sdk_sfn::Client::new(&config), aws_sdk_sts::Client::new(&config), region))
-}
+    /// The clients that the function has, too.
+    pub(super) fn clients(&self) -> Clients {
+        Clients::from_config(&self.config, self.path_style)
+    }
 
-/// The same, and the client that knows what roles may do.
-pub(super) async fn clients_and_iam(
-    args: &args::Connection,
-    console: &Console,
-) -> Result<(Clients, aws_sdk_iam::Client), Failed> {
-    let (config, path_style) = given_or_read(args, console).await?;
-    Ok((Clients::from_config(&config, path_style), aws_sdk_iam::Client::new(&config)))
-}
+    /// The client that says who the caller is.
+    pub(super) fn sts(&self) -> aws_sdk_sts::Client {
+        aws_sdk_sts::Client::new(&self.config)
+    }
 
-/// The same, and the client that reads logs.
-pub(super) async fn clients_and_logs(
-    args: &args::Connection,
-    console: &Console,
-) -> Result<(Clients, aws_sdk_cloudwatchlogs::Client), Failed> {
-    let (config, path_style) = given_or_read(args, console).await?;
-    Ok((Clients::from_config(&config, path_style), aws_sdk_cloudwatchlogs::Client::new(&config)))
-}
+    /// The client of Step Functions.
+    pub(super) fn states(&self) -> aws_sdk_sfn::Client {
+        aws_sdk_sfn::Client::new(&self.config)
+    }
 
-/// The client that knows the stacks.
-pub(super) async fn formation(
-    args: &args::Connection,
-    console: &Console,
-) -> Result<aws_sdk_cloudformation::Client, Failed> {
-    let (config, _) = given_or_read(args, console).await?;
-    Ok(aws_sdk_cloudformation::Client::new(&config))
-}
+    /// The client that knows what roles may do.
+    pub(super) fn iam(&self) -> aws_sdk_iam::Client {
+        aws_sdk_iam::Client::new(&self.config)
+    }
 
-async fn given_or_read(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
-    match &console.config {
-        Some(config) => Ok((config.clone(), false)),
-        None => config(args, console).await,
+    /// The client that reads logs.
+    pub(super) fn logs(&self) -> aws_sdk_cloudwatchlogs::Client {
+        aws_sdk_cloudwatchlogs::Client::new(&self.config)
+    }
+
+    /// The client that knows the stacks.
+    pub(super) fn formation(&self) -> aws_sdk_cloudformation::Client {
+        aws_sdk_cloudformation::Client::new(&self.config)
+    }
+
+    /// The region; empty where nobody named one.
+    pub(super) fn region(&self) -> String {
+        self.config.region().map(ToString::to_string).unwrap_or_default()
     }
 }
 
@@ -93,8 +91,8 @@ pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure>
     answer.arn().map(str::to_owned).ok_or_else(none)
 }
 
-/// The SDK's configuration, and whether buckets are a part of the path.
-async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig, bool), Failed> {
+/// The SDK's configuration by environment, profile and options.
+async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig, Failed> {
     let http = https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -130,9 +128,7 @@ async fn config(args: &args::Connection, console: &Console) -> Result<(SdkConfig
         let asked = Asked { first: Mutex::new(Some(first)), provider };
         config = config.into_builder().credentials_provider(SharedCredentialsProvider::new(asked)).build();
     }
-    // An endpoint of one's own has no name for every bucket.
-    let path_style = config.endpoint_url().is_some() || (console.variable)("AWS_ENDPOINT_URL_S3").is_some();
-    Ok((config, path_style))
+    Ok(config)
 }
 
 /// A provider with what it has answered already. Asked anew, it would run a process or ask for a second factor again.

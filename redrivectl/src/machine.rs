@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::aws;
+use crate::aws::{self, Aws};
 use crate::console::{Console, Failed};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
@@ -50,8 +50,9 @@ pub(crate) async fn start(
     connection: &args::Connection,
     console: &Console,
 ) -> Result<Option<Execution>, Failed> {
-    let (states, sts, region) = aws::states_and_sts(connection, console).await?;
-    let caller = aws::caller(&sts).await;
+    let aws = Aws::connect(connection, console).await?;
+    let (states, region) = (aws.states(), aws.region());
+    let caller = aws::caller(&aws.sts()).await;
     let caller =
         caller.map_err(|failure| failed("asking AWS for the account (sts:GetCallerIdentity)", &failure))?;
     let mut parts = caller.split(':').skip(1);

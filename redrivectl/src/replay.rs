@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::archive::{Shown, read_shown, select};
 use crate::args;
-use crate::aws;
+use crate::aws::{self, Aws};
 use crate::console::{Console, Failed, Finished, read_file, read_policy};
 use crate::follow;
 use crate::machine::{self, Execution};
@@ -58,13 +58,14 @@ pub(super) async fn run(
         Some(file) => Source::Input(records(&read_file(file, console)?)?),
         None => Source::Archive,
     };
-    let (clients, sts) = aws::clients_and_sts(&args.connection, console).await?;
+    let aws = Aws::connect(&args.connection, console).await?;
+    let clients = aws.clients();
     if let Wish::Begin(request) = &wish {
         let archive = &Place { bucket: bucket.clone(), prefix: prefix.clone() };
         let letters = Letters { archive, requeue: &requeue, source: &source };
         successors::check(request, Some(letters), &clients, console).await?;
     }
-    let by = who(args.by.as_deref(), &sts).await;
+    let by = who(args.by.as_deref(), &aws.sts()).await;
     let clock = console.clock.clone();
     let workers = args.pace.workers.unwrap_or(WORKERS).into();
     let parts = Parts {
@@ -119,7 +120,7 @@ pub(super) async fn run(
 async fn wish_for_machine(args: &args::Replay, console: &mut Console) -> Result<Wish, Failed> {
     let wish = wish(args, console)?;
     let Wish::Begin(request) = &wish else { return Ok(wish) };
-    let clients = aws::clients(&args.connection, console).await?;
+    let clients = Aws::connect(&args.connection, console).await?.clients();
     successors::check(request, None, &clients, console).await?;
     let place = place::replays(&args.place, console).ok().filter(|_| !args.new);
     let Some(Place { bucket, prefix }) = place else { return Ok(wish) };

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::json;
 
 use crate::args;
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
 use crate::replay::{summary, who};
@@ -73,16 +73,16 @@ async fn kept(
     console: &Console,
 ) -> Result<Replays, Failed> {
     let Place { bucket, prefix } = place::replays(place, console)?;
-    let s3 = aws::clients(connection, console).await?.s3;
+    let s3 = Aws::connect(connection, console).await?.clients().s3;
     Ok(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
 }
 
 /// The replays, for whoever ends one and is kept with it.
 async fn signed(end: &args::EndReplay, console: &Console) -> Result<Replays, Failed> {
     let Place { bucket, prefix } = place::replays(&end.one.place, console)?;
-    let (clients, sts) = aws::clients_and_sts(&end.one.connection, console).await?;
-    let by = who(end.by.as_deref(), &sts).await;
-    Ok(Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), by))
+    let aws = Aws::connect(&end.one.connection, console).await?;
+    let by = who(end.by.as_deref(), &aws.sts()).await;
+    Ok(Replays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), by))
 }
 
 fn who_and_why(state: &State) -> Vec<(&'static str, String)> {

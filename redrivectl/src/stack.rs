@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_cloudformation::error::ProvideErrorMetadata;
 
 use crate::args;
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed};
 use sns_redrive::clients::failure_of_call;
 
@@ -53,8 +53,8 @@ impl Stack {
         let Some(name) = connection.stack.clone().or_else(of_variable) else {
             return Self { named: None, further };
         };
-        let said = match aws::formation(connection, console).await {
-            Ok(formation) => describe(&formation, &name).await,
+        let said = match Aws::connect(connection, console).await {
+            Ok(aws) => describe(&aws.formation(), &name).await,
             Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
         Self { named: Some(Named { name, said }), further }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::args::{self, WaitingBy};
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Control;
 use crate::orders::reach;
@@ -32,7 +32,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let reach = reach(&args.picks, &args.arrived, console)?;
     let place = place::control(&args.place, console)?;
-    let s3 = aws::clients(&args.connection, console).await?.s3;
+    let s3 = Aws::connect(&args.connection, console).await?.clients().s3;
     let now = console.clock.now();
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| {

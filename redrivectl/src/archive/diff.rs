@@ -10,10 +10,11 @@ use similar::TextDiff;
 use super::replayed::Replayed;
 use super::shown::read;
 use super::walk::walk;
+use crate::args;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished, read_file};
 use crate::place::{self, Place};
 use crate::text::{count, harmless, thousands};
-use crate::{args, aws};
 use sns_redrive::archive::{Object, Record, Selection, Walk};
 
 /// A record as it was given, and where the archive has it.
@@ -34,7 +35,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let Place { bucket, .. } = place::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
-    let clients = aws::clients(&args.connection, console).await?;
+    let clients = Aws::connect(&args.connection, console).await?.clients();
 
     let places: BTreeSet<_> = given.iter().map(|given| given.place.clone()).collect();
     let keys: BTreeSet<_> = places.iter().map(|(key, _)| Arc::clone(key)).collect();

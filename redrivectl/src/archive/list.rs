@@ -11,11 +11,11 @@ use super::known::Known;
 use super::replayed::Replayed;
 use super::select::selection;
 use super::walk::walk;
-use crate::args::By;
+use crate::args::{self, By};
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
 use crate::text::{count, harmless, table, thousands, utc};
-use crate::{args, aws};
 use sns_redrive::archive::{Record, Walk};
 
 /// Letters that are counted together.
@@ -36,7 +36,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
-    let clients = aws::clients(&args.letters.connection, console).await?;
+    let clients = Aws::connect(&args.letters.connection, console).await?.clients();
 
     let mut groups: BTreeMap<Vec<Option<String>>, Group> = BTreeMap::new();
     let mut known = Known::default();

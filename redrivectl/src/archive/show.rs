@@ -6,11 +6,12 @@ use super::replayed::Replayed;
 use super::select::selection;
 use super::shown::shown;
 use super::walk::walk;
+use crate::args;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
 use crate::screen::Page;
 use crate::text::{count, harmless, table, utc};
-use crate::{args, aws};
 use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 
 /// Said where no letter is one of those asked for.
@@ -23,7 +24,7 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
-    let clients = aws::clients(&args.letters.connection, console).await?;
+    let clients = Aws::connect(&args.letters.connection, console).await?.clients();
 
     let mut letters_shown = 0;
     let mut replayed = if args.letters.selection.not_replayed {

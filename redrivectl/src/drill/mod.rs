@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 
 use crate::args;
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::doctor::Access;
 use crate::place;
@@ -119,7 +119,8 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
     let log_group = output("LogGroupName")?;
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
     let policy = console.stack.parameter("RedrivePolicy")?;
-    let (clients, logs) = aws::clients_and_logs(&args.connection, console).await?;
+    let aws = Aws::connect(&args.connection, console).await?;
+    let (clients, logs) = (aws.clients(), aws.logs());
     Ok(Stage { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
 }
 
@@ -287,7 +288,7 @@ async fn clean(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let hearing = hearing(&console.stack)?;
-    let clients = aws::clients(&args.connection, console).await?;
+    let clients = Aws::connect(&args.connection, console).await?.clients();
     let found = find(&clients, stack).await?;
     let ids: Vec<_> = found.keys().map(String::as_str).collect();
     if ids.is_empty() {

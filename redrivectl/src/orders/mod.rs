@@ -16,7 +16,7 @@ pub(crate) use release::run as release;
 pub(crate) use show::run as list;
 
 use crate::args;
-use crate::aws;
+use crate::aws::{self, Aws};
 use crate::console::{Console, Failed};
 use crate::control::Control;
 use crate::place;
@@ -37,8 +37,9 @@ async fn connect(
     console: &Console,
 ) -> Result<Connected, Failed> {
     let place = place::control(place_args, console)?;
-    let (clients, sts) = aws::clients_and_sts(connection, console).await?;
-    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts })
+    let aws = Aws::connect(connection, console).await?;
+    let clients = aws.clients();
+    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts: aws.sts() })
 }
 
 /// The author of an order.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::preview::ends;
 use crate::args;
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Control;
 use crate::place;
@@ -20,7 +20,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let place = place::control(&args.place, console)?;
-    let s3 = aws::clients(&args.connection, console).await?.s3;
+    let s3 = Aws::connect(&args.connection, console).await?.clients().s3;
     let control = Control::new(s3, place);
     let orders = control.orders(console).await?;
     let now = console.clock.now();

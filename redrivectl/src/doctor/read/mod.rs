@@ -14,7 +14,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use super::setup::{Setup, Subscription, Told, Untold};
 use crate::args;
-use crate::aws;
+use crate::aws::Aws;
 use crate::console::{Console, Failed};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
@@ -37,7 +37,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
             ])
         })?,
     };
-    let (clients, iam) = aws::clients_and_iam(&args.connection, console).await?;
+    let aws = Aws::connect(&args.connection, console).await?;
+    let clients = aws.clients();
     let (function, arn) = function::read(&clients.lambda, &name).await?;
     let mappings = function::mappings(&clients.lambda, &name).await;
     let sources = mappings.iter().flatten().map(|mapping| mapping.source.as_str());
@@ -50,9 +51,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         (None, _) | (_, Ok(Some(_))) => None,
         (_, Err(untold)) => Some(Err(untold.clone())),
         (Some(name), Ok(None)) => {
-            let formation = aws::formation(&args.connection, console).await?;
             let code_prefix = console.stack.parameter(function::CODE_PREFIX)?;
-            Some(function::release(&formation, name, code_prefix).await)
+            Some(function::release(&aws.formation(), name, code_prefix).await)
         }
     };
     let (arns, requeue) = queues_of(function.settings(), sources, &of_stack);
@@ -101,7 +101,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         waiting,
         grants: Ok(Vec::new()),
     };
-    setup.grants = grants::read(&iam, &clients, &arn, &setup).await;
+    setup.grants = grants::read(&aws.iam(), &clients, &arn, &setup).await;
     Ok(setup)
 }
 
