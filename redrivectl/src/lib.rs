@@ -29,6 +29,7 @@ mod screen;
 mod stack;
 mod successors;
 mod text;
+mod tool;
 mod waiting;
 mod watch;
 
@@ -36,6 +37,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
+use futures_util::future::LocalBoxFuture;
 
 pub use console::Console;
 use console::{Failed, Finished};
@@ -91,7 +93,15 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     }
 }
 
-async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, Failed> {
+/// Carries out a command. Some run further ones by this, so its future has a size that the compiler need not know.
+fn carry_out<'a>(
+    cli: &'a args::Cli,
+    console: &'a mut Console,
+) -> LocalBoxFuture<'a, Result<Finished, Failed>> {
+    Box::pin(command(cli, console))
+}
+
+async fn command(cli: &args::Cli, console: &mut Console) -> Result<Finished, Failed> {
     match &cli.command {
         args::Command::Plan(args) => plan::run(args, cli.json, console),
         args::Command::Explain(args) => explain::run(args, cli.json, console),
@@ -108,7 +118,7 @@ async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, F
         args::Command::Completion { shell } => install::completion(*shell, console),
         args::Command::Man { folder } => install::man(folder),
         args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
-        args::Command::Drill(args) => Box::pin(drill::run(args, cli.json, console)).await,
+        args::Command::Drill(args) => Box::pin(drill::run(args, cli.json, carry_out, console)).await,
         args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }
 }

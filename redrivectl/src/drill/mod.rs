@@ -7,7 +7,6 @@
 //! | `scene` | the topic, the queues, the subscriptions: the calls |
 //! | `story` | the steps, one after the other |
 //! | `log` | the function's log |
-//! | `tool` | the tool's own commands, which the steps use |
 //! | `find` | what earlier drills have left |
 //! | `sweep` | what takes everything away again |
 //! | `report` | what was planned and what was seen |
@@ -20,11 +19,9 @@ mod report;
 mod scene;
 mod story;
 mod sweep;
-mod tool;
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
 
@@ -35,6 +32,7 @@ use crate::doctor::Access;
 use crate::place;
 use crate::stack::Stack;
 use crate::text::harmless;
+use crate::tool::{CarryOut, Tool};
 use find::{Found, find};
 use log::Log;
 use names::{Names, SETTLED, new_id};
@@ -44,7 +42,6 @@ use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 use story::{Halt, MESSAGES, Story};
 use sweep::{Awaited, Hearing, Sweep, Swept};
-use tool::Tool;
 
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";
@@ -67,16 +64,18 @@ struct Stage {
 pub(super) async fn run(
     args: &args::Drill,
     as_json: bool,
+    carry_out: CarryOut,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
         return Err(bad("which stack? Give --stack NAME (or REDRIVE_STACK)".to_owned()));
     };
+    let tool = Tool::new(carry_out, &args.connection, console);
     if args.clean {
-        clean(&stack, args, as_json, console).await
+        clean(&stack, args, as_json, &tool, console).await
     } else {
         let stage = stage(stack, args, console).await?;
-        drill(&stage, args, as_json, console).await
+        drill(&stage, args, as_json, &tool, console).await
     }
 }
 
@@ -167,7 +166,7 @@ fn sweep<'s>(
     scene: &'s Scene,
     s3: &aws_sdk_s3::Client,
     hearing: Hearing,
-    args: &'s args::Drill,
+    tool: &Tool,
     console: &Console,
 ) -> Sweep<'s> {
     let archive = place::archive(&args::Place { archive: None }, console);
@@ -178,9 +177,9 @@ fn sweep<'s>(
         Err(_) => Err(why),
     });
     let said = |why: Failed| why.to_string();
-    // Whoever interrupts again ends the process.
-    let tool = Tool::new(&args.connection, console, Arc::new(AtomicBool::new(false)));
     let (archive, control) = (archive.map_err(said), control.map_err(said));
+    // Whoever interrupts again ends the process.
+    let tool = tool.stopped_by(&Arc::default());
     Sweep { scene, tool, s3: s3.clone(), archive, control, hearing }
 }
 
@@ -188,6 +187,7 @@ async fn drill(
     stage: &Stage,
     args: &args::Drill,
     as_json: bool,
+    tool: &Tool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let scene = scene(&stage.stack, &new_id(), &stage.dead_letters, &stage.clients)?;
@@ -208,8 +208,8 @@ async fn drill(
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;
-    let sweep = sweep(&scene, &stage.clients.s3, Hearing::Hears, args, console);
-    let tool = Tool::new(&args.connection, console, Arc::clone(&stop));
+    let sweep = sweep(&scene, &stage.clients.s3, Hearing::Hears, tool, console);
+    let tool = tool.stopped_by(&stop);
     let log =
         Log { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
     let mut report = Report::new(&mut *console.out, as_json);
@@ -285,6 +285,7 @@ async fn clean(
     stack: &str,
     args: &args::Drill,
     as_json: bool,
+    tool: &Tool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let hearing = hearing(&console.stack)?;
@@ -309,7 +310,7 @@ async fn clean(
     let mut left = Vec::new();
     for (id, Found { dead_letters, has_letters }) in &found {
         let scene = scene(stack, id, dead_letters, &clients)?;
-        let sweep = sweep(&scene, &clients.s3, hearing.clone(), args, console);
+        let sweep = sweep(&scene, &clients.s3, hearing.clone(), tool, console);
         let mut report = Report::new(&mut *console.out, as_json);
         let awaited = has_letters.then_some(Awaited { letters: MESSAGES, is_exact: false });
         left.extend(sweep.run(awaited, &mut report).await.left);

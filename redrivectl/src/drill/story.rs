@@ -12,11 +12,11 @@ use super::log::Log;
 use super::names::ON_THE_WAY;
 use super::report::Report;
 use super::scene::{ATTRIBUTE, Scene};
-use super::tool::Tool;
 use crate::archive::NO_SUCH_LETTER;
 use crate::args;
 use crate::console::Failed;
 use crate::text::{brief, count};
+use crate::tool::Tool;
 
 /// How often something is looked for.
 const EVERY: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ pub(super) enum Halt {
 /// A drill as far as it has come.
 pub(super) struct Story<'a> {
     scene: &'a Scene,
-    tool: &'a Tool<'a>,
+    tool: &'a Tool,
     log: &'a Log,
     args: &'a args::Drill,
     has_requeue: bool,
@@ -62,7 +62,7 @@ pub(super) struct Story<'a> {
 impl<'a> Story<'a> {
     pub(super) fn new(
         scene: &'a Scene,
-        tool: &'a Tool<'a>,
+        tool: &'a Tool,
         log: &'a Log,
         args: &'a args::Drill,
         has_requeue: bool,
@@ -281,12 +281,12 @@ impl<'a> Story<'a> {
 }
 
 /// Returns the record of the drill's letter in the archive; none where there is none yet.
-async fn record_of(tool: &Tool<'_>, scene: &Scene) -> Result<Option<Value>, Failed> {
+async fn record_of(tool: &Tool, scene: &Scene) -> Result<Option<Value>, Failed> {
     Ok(records(tool, scene, LATELY).await?.into_iter().next())
 }
 
 /// Returns the records of the drill's topic that were archived since then.
-pub(super) async fn records(tool: &Tool<'_>, scene: &Scene, since: &str) -> Result<Vec<Value>, Failed> {
+pub(super) async fn records(tool: &Tool, scene: &Scene, since: &str) -> Result<Vec<Value>, Failed> {
     let (topic, queue) = (scene.names.topic_arn(), scene.dead_letters.resource());
     match tool.run(&["archive", "show", "--topic", &topic, "--queue", queue, "--since", since]).await {
         Err(Failed::Work(said)) if said == NO_SUCH_LETTER => Ok(Vec::new()),

@@ -14,10 +14,10 @@ use super::names::SETTLED;
 use super::report::Report;
 use super::scene::{Scene, failed};
 use super::story::{Halt, LATELY, records, until};
-use super::tool::Tool;
 use crate::console::Failed;
 use crate::place::Place;
 use crate::text::{brief, count};
+use crate::tool::Tool;
 use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
 
 /// How long letters on their way are waited for, in seconds: those that no order wakes, and a minute for the mapping to hand
@@ -34,7 +34,7 @@ const LOCK: &str = "object lock";
 /// What takes the things of one drill away.
 pub(super) struct Sweep<'a> {
     pub(super) scene: &'a Scene,
-    pub(super) tool: Tool<'a>,
+    pub(super) tool: Tool,
     pub(super) s3: aws_sdk_s3::Client,
     /// Where records are, or why nobody knows.
     pub(super) archive: Result<Place, String>,

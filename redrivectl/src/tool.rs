@@ -1,0 +1,153 @@
+//! The tool's own commands, as an operator would type them.
+
+use std::io::{self, Cursor, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_config::SdkConfig;
+use clap::Parser;
+use futures_util::future::LocalBoxFuture;
+use indicatif::ProgressDrawTarget;
+use serde_json::Value;
+
+use crate::args::{self, Cli};
+use crate::console::{Console, Failed, Finished};
+use crate::stack::Stack;
+use sns_redrive::clock::Clock;
+
+/// Carries out the command of a command line. Whoever runs further commands is handed it, so that no command knows the one
+/// that it runs.
+pub(crate) type CarryOut =
+    for<'a> fn(&'a Cli, &'a mut Console) -> LocalBoxFuture<'a, Result<Finished, Failed>>;
+
+/// The commands, with the connection and the stack of the command that runs them.
+#[derive(Clone)]
+pub(crate) struct Tool {
+    carry_out: CarryOut,
+    /// The options of the connection, which each command gets.
+    options: Vec<String>,
+    clock: Clock,
+    variable: fn(&str) -> Option<String>,
+    config: Option<SdkConfig>,
+    stack: Stack,
+    /// Becomes true when somebody interrupts.
+    stop: Arc<AtomicBool>,
+}
+
+/// A command, and what it reads and writes.
+pub(crate) struct Line<'a> {
+    /// The words behind the tool's name, without the connection.
+    pub(crate) words: &'a [&'a str],
+    /// The text that `-` reads.
+    pub(crate) input: &'a str,
+    /// The place of its results.
+    pub(crate) out: Printed,
+    /// The place of its problems, and of its progress in lines.
+    pub(crate) err: Printed,
+}
+
+/// The text that a command has printed until now.
+#[derive(Clone, Default)]
+pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Tool {
+    pub(crate) fn new(carry_out: CarryOut, connection: &args::Connection, console: &Console) -> Self {
+        let args::Connection { stack, endpoint_url, profile, region } = connection;
+        let options = [
+            ("--stack", stack.as_deref().or(console.stack.name())),
+            ("--endpoint-url", endpoint_url.as_deref()),
+            ("--profile", profile.as_deref()),
+            ("--region", region.as_deref()),
+        ];
+        let options = options.iter().filter_map(|(name, value)| Some([*name, (*value)?])).flatten();
+        Self {
+            carry_out,
+            options: options.map(str::to_owned).collect(),
+            clock: console.clock.clone(),
+            variable: console.variable,
+            config: console.config.clone(),
+            stack: console.stack.clone(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// The same commands, stopped by another flag.
+    pub(crate) fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
+        Self { stop: Arc::clone(stop), ..self.clone() }
+    }
+
+    /// Runs a command, and returns what it says, a JSON value a line.
+    ///
+    /// # Errors
+    ///
+    /// It failed, or did not come to its end.
+    pub(crate) async fn run(&self, words: &[&str]) -> Result<Vec<Value>, Failed> {
+        let (finished, said, err) = self.finish(words).await?;
+        match finished {
+            Finished::Whole => Ok(said),
+            Finished::Stopped if self.stop.load(Ordering::Relaxed) => {
+                Err(Failed::Stopped("interrupted".to_owned()))
+            }
+            Finished::Stopped | Finished::Partly | Finished::LeftOut => {
+                let because = said.iter().find_map(|said| said["because"].as_str()).unwrap_or(err.trim());
+                Err(Failed::Work(format!("redrivectl {} was not done whole: {because}", words[0])))
+            }
+        }
+    }
+
+    /// Runs a command, and returns how it ended, what it says, and its problems.
+    pub(crate) async fn finish(&self, words: &[&str]) -> Result<(Finished, Vec<Value>, String), Failed> {
+        let (out, err) = (Printed::default(), Printed::default());
+        let words = [&["--json"], words].concat();
+        let finished =
+            self.print(Line { words: &words, input: "", out: out.clone(), err: err.clone() }).await?;
+        let said = out.text().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok((finished, said, err.text()))
+    }
+
+    /// Runs a command, which prints as it goes, and returns how it ended.
+    pub(crate) async fn print(&self, line: Line<'_>) -> Result<Finished, Failed> {
+        let words = line.words.iter().copied().chain(self.options.iter().map(String::as_str));
+        let cli = Cli::try_parse_from(["redrivectl"].into_iter().chain(words));
+        let cli = cli.map_err(|error| Failed::Input(vec![error.to_string()]))?;
+        let mut console = self.console(&line);
+        (self.carry_out)(&cli, &mut console).await
+    }
+
+    /// A console at which nobody sits.
+    fn console(&self, line: &Line<'_>) -> Console {
+        let stop = Arc::clone(&self.stop);
+        Console {
+            out: Box::new(line.out.clone()),
+            err: Box::new(line.err.clone()),
+            progress: false,
+            lines: true,
+            draws: Box::new(ProgressDrawTarget::hidden),
+            input: Box::new(Cursor::new(line.input.as_bytes().to_vec())),
+            clock: self.clock.clone(),
+            variable: self.variable,
+            answers: false,
+            config: self.config.clone(),
+            stack: self.stack.clone(),
+            interrupts: Box::new(move || Ok(Arc::clone(&stop))),
+        }
+    }
+}
+
+impl Printed {
+    pub(crate) fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
