@@ -49,7 +49,6 @@ impl Frame<'_> {
                     head {
                         meta charset="utf-8";
                         meta name="viewport" content="width=device-width, initial-scale=1";
-                        meta name="referrer" content="no-referrer";
                         title { (title) " - sns-redrive" @if let Some(stack) = &stack { " " (stack) } }
                         style { (PreEscaped(STYLE)) }
                     }
