@@ -77,6 +77,16 @@ impl Aws {
         aws_sdk_cloudformation::Client::new(&self.config)
     }
 
+    /// The clients that pages of the console are read with.
+    pub(super) fn console(&self) -> redrive_console::Clients {
+        redrive_console::Clients::from_config(&self.config, self.path_style)
+    }
+
+    /// The configuration, for further commands of the same process: they ask for no credentials of their own.
+    pub(super) fn config(&self) -> SdkConfig {
+        self.config.clone()
+    }
+
     /// The region; empty where nobody named one.
     pub(super) fn region(&self) -> String {
         self.config.region().map(ToString::to_string).unwrap_or_default()

@@ -26,6 +26,7 @@ mod redriver;
 mod replay;
 mod replays;
 mod screen;
+mod serve;
 mod stack;
 mod successors;
 mod text;
@@ -119,6 +120,7 @@ async fn command(cli: &args::Cli, console: &mut Console) -> Result<Finished, Fai
         args::Command::Man { folder } => install::man(folder),
         args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
         args::Command::Drill(args) => Box::pin(drill::run(args, cli.json, carry_out, console)).await,
+        args::Command::Serve(args) => Box::pin(serve::run(args, cli.json, carry_out, console)).await,
         args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
     }
 }

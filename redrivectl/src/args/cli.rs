@@ -11,11 +11,12 @@ use super::doctor::Doctor;
 use super::drill::Drill;
 use super::help::{
     EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY,
-    EXIT_CODES_OF_REPLAYS,
+    EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
 use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{Replay, Replays, ReplaysCommand};
+use super::serve::Serve;
 
 /// The version, with the commit where that is known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
@@ -87,6 +88,12 @@ pub(crate) enum Command {
     /// subscriber is mended and gets its message once, another one is archived and replayed. The stack must have Drill=true.
     #[command(after_help = EXIT_CODES_OF_DRILL)]
     Drill(Drill),
+    /// Show what fails, what waits and what was given up, as pages in the browser of this machine
+    ///
+    /// It prints an address, which only this machine reaches, and which has a secret in it: whoever has that address sees, and
+    /// with --operate does, what you may. Pages only read, unless --operate is given. Ctrl-C ends it.
+    #[command(after_help = EXIT_CODES_OF_SERVE)]
+    Serve(Serve),
     /// Write what completes commands in a shell
     #[command(after_help = EXIT_CODES)]
     Completion {
@@ -143,6 +150,7 @@ impl Command {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Doctor(args) => &args.connection,
             Self::Drill(args) => &args.connection,
+            Self::Serve(args) => &args.connection,
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,
             Self::Release(args) => &args.connection,

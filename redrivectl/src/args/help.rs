@@ -20,6 +20,13 @@ Exit codes:
   2  bad usage or bad input, drills are not permitted, or not confirmed: nothing was done
   4  it was interrupted; what it made is taken away";
 
+pub(super) const EXIT_CODES_OF_SERVE: &str = "\
+Exit codes:
+  0  it was ended by Ctrl-C
+  1  something failed, as where the port is taken
+  2  bad usage or bad input: nothing was done
+  4  it was ended by Ctrl-C while an action was under way, which stopped";
+
 pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
 A replay that was interrupted, stopped or killed goes on with --resume and its id, which `replays` shows.
 

@@ -10,6 +10,7 @@ mod help;
 mod orders;
 mod plan;
 mod replay;
+mod serve;
 mod values;
 
 pub(crate) use archive::{
@@ -24,3 +25,4 @@ pub(crate) use orders::{
 };
 pub(crate) use plan::{Explain, Plan};
 pub(crate) use replay::{EndReplay, Pace, Replay, Replays, ReplaysCommand};
+pub(crate) use serve::Serve;

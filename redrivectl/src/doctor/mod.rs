@@ -15,6 +15,7 @@ mod read;
 mod setup;
 
 pub(crate) use access::{Access, Policy, Sender};
+pub(crate) use read::feeding as queues;
 
 use std::io::Write;
 

@@ -13,6 +13,7 @@ mod orders;
 mod plan;
 mod records;
 mod replay;
+mod serve;
 mod stack;
 mod successors;
 mod waiting;
@@ -77,6 +78,10 @@ pub(crate) struct World {
     pub(crate) read_until: Option<usize>,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
+    /// The results, which may be looked at while the tool runs.
+    pub(crate) printed: Page,
+    /// Milliseconds by which the clock is moved on while the tool runs.
+    pub(crate) skipped: Arc<AtomicI64>,
     /// The environment; without it there are no variables.
     pub(crate) variable: Option<fn(&str) -> Option<String>>,
 }
@@ -94,7 +99,7 @@ pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
 }
 
 pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
-    let out = Page::default();
+    let out = world.printed.clone();
     let err = if world.one_screen { out.clone() } else { Page::default() };
     let begun = tokio::time::Instant::now();
     let thought = Arc::new(AtomicI64::new(0));
@@ -125,7 +130,8 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         clock: Clock::from_fn(move || {
             let passed = if world.ticks { begun.elapsed().as_millis() } else { 0 };
             let thought = thought.load(Ordering::Relaxed);
-            support::at(support::NOW + world.later + thought + i64::try_from(passed).unwrap())
+            let moved = world.later + thought + world.skipped.load(Ordering::Relaxed);
+            support::at(support::NOW + moved + i64::try_from(passed).unwrap())
         }),
         variable: world.variable.unwrap_or(|_| None),
         answers: world.answers,
@@ -158,11 +164,12 @@ impl Read for Thinker {
     }
 }
 
+/// What the tool has printed.
 #[derive(Clone, Default)]
-struct Page(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }

@@ -105,6 +105,22 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     Ok(setup)
 }
 
+/// Reads which queues feed a function: the dead-letter queues, and the requeue. Where Lambda does not tell, or no function is
+/// named, they are those of the stack's outputs.
+pub(crate) async fn feeding(
+    lambda: &aws_sdk_lambda::Client,
+    function: Option<&str>,
+    console: &Console,
+) -> Result<(Vec<Arn>, Option<Arn>), Failed> {
+    let of_stack = outputs(console)?;
+    let mappings = match function {
+        Some(name) => function::mappings(lambda, name).await,
+        None => Ok(Vec::new()),
+    };
+    let sources = mappings.iter().flatten().map(|mapping| mapping.source.as_str());
+    Ok(queues_of(None, sources, &of_stack))
+}
+
 /// The queues that the outputs of a stack name; none where no stack is named.
 #[derive(Debug, Default)]
 struct Outputs {

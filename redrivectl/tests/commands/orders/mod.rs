@@ -23,7 +23,7 @@ async fn run_in(world: World, args: &[&str]) -> Ran {
 }
 
 /// An order as the tool writes it.
-fn order(id: &str, action: &str, until: Option<&str>) -> Value {
+pub(crate) fn order(id: &str, action: &str, until: Option<&str>) -> Value {
     let mut order = json!({
         "id": id, "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z", "by": "ada", "why": "down",
     });
@@ -33,14 +33,19 @@ fn order(id: &str, action: &str, until: Option<&str>) -> Value {
     order
 }
 
-fn put_orders(cloud: &Account, orders: &[Value]) {
+pub(crate) fn put_orders(cloud: &Account, orders: &[Value]) {
     cloud.put(DOCUMENT, &json!({ "version": 1, "orders": orders }).to_string());
 }
 
-fn orders(cloud: &Account) -> Vec<Value> {
+pub(crate) fn orders(cloud: &Account) -> Vec<Value> {
     let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
     assert_eq!(document["version"], 1);
     document["orders"].as_array().unwrap().clone()
+}
+
+/// Whether there is a document of orders.
+pub(crate) fn has_document(cloud: &Account) -> bool {
+    cloud.objects().contains_key(DOCUMENT)
 }
 
 fn ids(cloud: &Account) -> Vec<String> {

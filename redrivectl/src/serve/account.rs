@@ -1,0 +1,44 @@
+//! The account that pages are read from: what the stack's outputs and the function's mappings say.
+
+use redrive_console::{Account, Bodies, Place};
+
+use crate::args;
+use crate::aws::Aws;
+use crate::console::{Console, Failed};
+use crate::{doctor, place};
+
+/// The namespace of the metrics where the stack does not name it: the function's own default.
+const NAMESPACE: &str = "SnsRedrive";
+
+/// Reads the account of a stack.
+///
+/// # Errors
+///
+/// No stack is named, or it cannot be read. What a stack lacks is left out, and its pages say so.
+pub(super) async fn account(args: &args::Serve, aws: &Aws, console: &Console) -> Result<Account, Failed> {
+    let Some(stack) = console.stack.name().map(str::to_owned) else {
+        let problem = "which stack? Give --stack NAME (or REDRIVE_STACK)";
+        return Err(Failed::Input(vec![problem.to_owned()]));
+    };
+    let output = |name: &str| console.stack.output(name);
+    let function = output("FunctionName")?;
+    let (queues, requeue) = doctor::queues(&aws.clients().lambda, function.as_deref(), console).await?;
+    let bodies = if args.bodies { Bodies::Shown { masked: args.mask.clone() } } else { Bodies::Hidden };
+    let in_s3 = |place: place::Place| Place { bucket: place.bucket, prefix: place.prefix };
+    Ok(Account {
+        clients: aws.console(),
+        archive: place::archive(&args::Place { archive: None }, console).ok().map(in_s3),
+        control: place::control(&args::ControlPlace { control: None, archive: None }, console)
+            .ok()
+            .map(in_s3),
+        stack: Some(stack),
+        function,
+        log_group: output("LogGroupName")?,
+        namespace: output("MetricsNamespace")?.unwrap_or_else(|| NAMESPACE.to_owned()),
+        queues: queues.into_iter().chain(requeue.clone()).collect(),
+        requeue,
+        region: aws.region(),
+        clock: console.clock.clone(),
+        bodies,
+    })
+}

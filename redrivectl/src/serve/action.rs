@@ -1,0 +1,250 @@
+//! An action: a command line of this tool, as a form asks for it.
+//!
+//! There is one way to act, and it is the command. A form fills in its options; a preview is the command with `--dry-run`, or
+//! the one that shows how things stand; what is confirmed is carried out by the command itself, in this process.
+
+use redrive_console::{Act, Doing, On};
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use super::fields::Fields;
+use crate::args::Further;
+use crate::text::word;
+
+/// The longest reason, characters; as orders have it.
+const LONGEST_WHY: usize = 1000;
+
+/// An action.
+#[derive(Debug, Clone)]
+pub(super) struct Action {
+    pub(super) act: Act,
+    why: Option<String>,
+    /// Further options, as `--name=value`.
+    options: Vec<String>,
+    /// What the letters must match, besides what the address says of them.
+    pattern: Option<Map<String, Value>>,
+    /// The options that keep what is done to what was previewed: letters that come later are not among them.
+    pub(super) bound: Vec<String>,
+    /// The record of the letter that is sent again, edited perhaps.
+    pub(super) record: Option<String>,
+}
+
+/// A field of a form, and the option that it fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    /// The name of the option, and of the field.
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) hint: &'static str,
+}
+
+const LASTS: Field = Field {
+    name: "for",
+    label: "In force for",
+    hint: "such as 30m or 2h; without it as long as its command has it",
+};
+const MATCH: Field = Field {
+    name: "match",
+    label: "Only letters that match",
+    hint: "an EventBridge pattern, such as {\"messageAttributes\": {\"tenant\": [\"gold\"]}}",
+};
+const WAKE_RATE: Field = Field {
+    name: "rate",
+    label: "Letters a second that are asked to wake",
+    hint: "1 to 10,000; without it 500",
+};
+const RATE: Field = Field { name: "rate", label: "Letters a second", hint: "without it 100" };
+const RAMP: Field =
+    Field { name: "ramp", label: "Steps, per cents of the letters", hint: "without it 1,5,20,100" };
+const THRESHOLD: Field =
+    Field { name: "threshold", label: "Per cent of a step that may fail", hint: "without it 10" };
+const SETTLE: Field =
+    Field { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; without it 60 s" };
+
+/// The fields of a form besides the reason.
+pub(super) fn fields(act: &Act) -> &'static [Field] {
+    match (act.doing, &act.on) {
+        (Doing::Hold, _) => &[LASTS, MATCH],
+        (Doing::Retry | Doing::Archive, _) => &[LASTS, MATCH, WAKE_RATE],
+        (Doing::Replay, On::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
+        (Doing::Release, _) => &[WAKE_RATE],
+        (Doing::Resume, _) => &[RATE, THRESHOLD, SETTLE],
+        _ => &[],
+    }
+}
+
+/// Whether an action has a reason of its own. A replay that goes on keeps the one that it was begun with.
+pub(super) fn has_reason(act: &Act) -> bool {
+    act.doing != Doing::Resume
+}
+
+impl Action {
+    /// Reads the form of an action; `query` is what stands behind the question mark of its address.
+    ///
+    /// # Errors
+    ///
+    /// In words: a field is bad, or the reason is missing.
+    pub(super) fn read(query: &str, mut form: Fields) -> Result<Self, String> {
+        let act = act(query)?;
+        let why = form.take("why");
+        // A letter that is edited gets its reason with the edit.
+        let needs_reason = has_reason(&act) && act.doing != Doing::Edit;
+        let mut action =
+            Self { act, why: None, options: Vec::new(), pattern: None, bound: Vec::new(), record: None };
+        for Field { name, .. } in fields(&action.act) {
+            let Some(text) = form.take(name) else { continue };
+            if *name == "match" {
+                let pattern = serde_json::from_str(&text)
+                    .map_err(|error| format!("{} must be a pattern, a JSON object: {error}", MATCH.label))?;
+                action.pattern = Some(pattern);
+            } else {
+                action.options.push(format!("--{name}={}", text.trim()));
+            }
+        }
+        if needs_reason {
+            action.reason(why)?;
+        }
+        Ok(action)
+    }
+
+    /// Takes the reason, which is kept with what is done.
+    pub(super) fn reason(&mut self, why: Option<String>) -> Result<(), String> {
+        let why = why.ok_or("a reason is required: it is kept, and tells others what this was for")?;
+        if why.chars().count() > LONGEST_WHY {
+            return Err(format!("the reason must have at most {LONGEST_WHY} characters"));
+        }
+        self.why = Some(why.trim().to_owned());
+        Ok(())
+    }
+
+    pub(super) fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// Whether it sends records that are handed to it, and not what the archive has.
+    pub(super) fn is_of_record(&self) -> bool {
+        matches!(self.act.on, On::Letter { .. })
+    }
+
+    /// The id of what it is about, where that is one thing.
+    pub(super) fn id(&self) -> &str {
+        match &self.act.on {
+            On::Letters { .. } => "",
+            On::Letter { id } | On::Order(id) | On::Replay(id) => id,
+        }
+    }
+
+    /// The words of its command behind the tool's name, without the connection.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words =
+            if self.is_of_record() { vec!["replay".into(), "--from=-".into()] } else { self.act.words() };
+        if let Some(pattern) = &self.pattern {
+            let place = words.iter().position(|word| word == "--match").map(|place| place + 1);
+            if let Some(given) = place.and_then(|place| words.get_mut(place)) {
+                // What the address says of the letters stays.
+                let mut all = pattern.clone();
+                all.extend(serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default());
+                *given = Value::Object(all).to_string();
+            } else {
+                // Every letter that matches is no longer every letter.
+                words.retain(|word| word != "--all");
+                words.push(format!("--match={}", Value::Object(pattern.clone())));
+            }
+        }
+        words.extend(self.options.iter().chain(&self.bound).cloned());
+        words.extend(self.why.as_ref().map(|why| format!("--why={why}")));
+        words
+    }
+
+    /// The words with which the command does not ask: what a page has confirmed.
+    pub(super) fn confirmed(&self) -> Vec<String> {
+        let mut words = self.words();
+        match self.act.doing {
+            Doing::Hold | Doing::Retry | Doing::Archive | Doing::Release => words.push("--yes".to_owned()),
+            // Without a terminal they do not ask.
+            Doing::Replay | Doing::Edit | Doing::Resume | Doing::Stop => {}
+        }
+        words
+    }
+
+    /// Its command as a line that can be pasted.
+    pub(super) fn command(&self, further: &Further) -> String {
+        let line: Vec<_> = self.words().iter().map(|text| word(text)).collect();
+        let line = further.command(&line.join(" "));
+        match self.record {
+            Some(_) => line.replacen("--from=-", "--from letter.jsonl", 1),
+            None => line,
+        }
+    }
+}
+
+/// Reads an action of an address.
+///
+/// # Errors
+///
+/// In words.
+pub(super) fn act(query: &str) -> Result<Act, String> {
+    // Some of these become words of a command line, where they would be options.
+    let mut values = form_urlencoded::parse(query.as_bytes());
+    if let Some((name, _)) = values.find(|(_, value)| value.starts_with('-')) {
+        return Err(format!("{name} must not begin with -"));
+    }
+    Act::from_address(query).map_err(|bad| bad.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads what a form of this address says, as one line.
+    fn read(all: &str) -> Result<Action, String> {
+        let is_field = |pair: &&str| {
+            ["why=", "for=", "match=", "rate=", "ramp=", "threshold=", "settle="]
+                .iter()
+                .any(|it| pair.starts_with(it))
+        };
+        let (form, query): (Vec<_>, Vec<_>) = all.split('&').partition(is_field);
+        Action::read(&query.join("&"), Fields::read(form.join("&").as_bytes()))
+    }
+
+    fn words(form: &str) -> String {
+        read(form).unwrap().words().join(" ")
+    }
+
+    #[test]
+    fn a_form_becomes_the_words_of_a_command() {
+        assert_eq!(words("do=hold&topic=orders&why=down&for=2h"), "hold --topic orders --for=2h --why=down");
+        assert_eq!(
+            words("do=retry&why=+up+&rate=50&match=%7B%22error%22%3A%5B%22503%22%5D%7D"),
+            r#"retry --match={"error":["503"]} --rate=50 --why=up"#
+        );
+        assert_eq!(words("do=archive&why=x"), "archive --all --why=x");
+        // The pattern of the address and that of the form.
+        let both = "do=replay&subscription=arn:s&why=x&match=%7B%22retry%22%3A%5B1%5D%7D";
+        assert_eq!(words(both), r#"replay --match {"retry":[1],"subscriptionArn":["arn:s"]} --why=x"#);
+        assert_eq!(
+            words("do=replay&topic=a&why=x&ramp=50,100&for=1h"),
+            "replay --topic a --ramp=50,100 --why=x"
+        );
+        assert_eq!(words("do=release&order=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
+        assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");
+        assert_eq!(words("do=resume&id=r1"), "replay --resume r1");
+        assert_eq!(words("do=replay&id=m1&why=x"), "replay --from=- --why=x");
+        let confirmed = |form| read(form).unwrap().confirmed().pop().unwrap();
+        assert_eq!(confirmed("do=hold&topic=a&why=x"), "--yes");
+        assert_eq!(confirmed("do=stop&id=r1&why=x"), "--why=x");
+    }
+
+    #[test]
+    fn a_reason_is_required_and_nothing_becomes_an_option() {
+        for form in ["do=hold&topic=a", "do=hold&topic=a&why=++", "do=stop&id=r1", "do=replay&topic=a"] {
+            assert!(read(form).unwrap_err().starts_with("a reason is required"), "{form}");
+        }
+        assert!(read(&format!("do=hold&topic=a&why={}", "x".repeat(1001))).is_err());
+        assert_eq!(read("do=release&order=--all&why=x").unwrap_err(), "order must not begin with -");
+        assert_eq!(read("do=hold&topic=-x&why=x").unwrap_err(), "topic must not begin with -");
+        assert_eq!(words("do=hold&topic=a&why=--yes"), "hold --topic a --why=--yes");
+        assert!(read("do=hold&topic=a&why=x&match=%5B%5D").unwrap_err().contains("pattern"));
+        assert!(read("do=delete&why=x").is_err() && read("do=hold&color=red&why=x").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! Answers, with what each of them tells the browser to leave.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    LOCATION, REFERRER_POLICY, REFRESH, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+use redrive_console::STYLE;
+use sha2::{Digest, Sha256};
+
+use super::guard::Refusal;
+
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    kind: Kind,
+    /// The seconds after which the browser asks again by itself.
+    again: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Page {
+        html: String,
+        /// Whether it has a form.
+        has_form: bool,
+    },
+    Text(String),
+    To(String),
+    Nothing,
+}
+
+impl Answer {
+    /// A page that only shows.
+    pub(super) fn page(html: String) -> Self {
+        Self::of(StatusCode::OK, Kind::Page { html, has_form: false })
+    }
+
+    /// A page with a form. A browser that tells nothing of where a link comes from sends `Origin: null` with a form, too; so
+    /// such a page lets it tell this server, and nobody else.
+    /// <https://fetch.spec.whatwg.org/#append-a-request-origin-header>
+    pub(super) fn form(html: String) -> Self {
+        Self::of(StatusCode::OK, Kind::Page { html, has_form: true })
+    }
+
+    /// Another page: the browser asks for this address, by GET.
+    pub(super) fn to(address: impl Into<String>) -> Self {
+        Self::of(StatusCode::SEE_OTHER, Kind::To(address.into()))
+    }
+
+    pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        Self::of(status, Kind::Text(text.into()))
+    }
+
+    pub(super) fn nothing() -> Self {
+        Self::of(StatusCode::NO_CONTENT, Kind::Nothing)
+    }
+
+    /// The answer to whoever does not get in. A wrong token and a path that is not there look the same.
+    pub(super) fn refused(refusal: Refusal) -> Self {
+        let (status, text) = match refusal {
+            Refusal::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "This server answers to 127.0.0.1 and localhost with its port.",
+            ),
+            Refusal::Unknown => (StatusCode::NOT_FOUND, "Not found."),
+            Refusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are allowed."),
+            Refusal::Origin => (StatusCode::FORBIDDEN, "Only pages of this server may ask for that."),
+        };
+        Self::text(status, text)
+    }
+
+    pub(super) fn with(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Has the browser ask again after some seconds.
+    pub(super) fn again_after(self, seconds: u32) -> Self {
+        Self { again: Some(seconds), ..self }
+    }
+
+    fn of(status: StatusCode, kind: Kind) -> Self {
+        Self { status, kind, again: None }
+    }
+
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let (content_type, body, has_form, location) = match self.kind {
+            Kind::Page { html, has_form } => ("text/html; charset=utf-8", html, has_form, None),
+            Kind::Text(text) => ("text/plain; charset=utf-8", text + "\n", false, None),
+            Kind::To(address) => ("text/plain; charset=utf-8", String::new(), false, Some(address)),
+            Kind::Nothing => ("text/plain; charset=utf-8", String::new(), false, None),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        let referrer = if has_form { "same-origin" } else { "no-referrer" };
+        for (name, value) in [
+            (CONTENT_TYPE, content_type),
+            (CACHE_CONTROL, "no-store"),
+            (REFERRER_POLICY, referrer),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (X_FRAME_OPTIONS, "DENY"),
+            (RESOURCE_POLICY, "same-origin"),
+            (OPENER_POLICY, "same-origin"),
+            // One request a connection: nobody holds one open.
+            (CONNECTION, "close"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let given = [
+            (CONTENT_SECURITY_POLICY, Some(policy())),
+            (LOCATION, location),
+            (REFRESH, self.again.map(|seconds| seconds.to_string())),
+            (ALLOW, (self.status == StatusCode::METHOD_NOT_ALLOWED).then(|| "GET, POST".to_owned())),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// The policy of every page: no script, no other style than ours, nothing from elsewhere, in nobody's frame. Browsers count
+/// the picture beside the title among the images.
+fn policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(STYLE));
+    format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri \
+         'none'"
+    )
+}

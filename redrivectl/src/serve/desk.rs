@@ -1,0 +1,83 @@
+//! The desk: what all requests share.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_console::{Account, Bodies, Doctor, Door, Finding, Local};
+use serde_json::Value;
+
+use super::guard::Guard;
+use super::jobs::{Job, Jobs};
+use crate::args::Further;
+use crate::tool::Tool;
+
+/// How old the doctor's findings may be that a page shows.
+const FRESH: SignedDuration = SignedDuration::from_mins(10);
+
+/// What all requests share. The server has one thread: nobody holds a borrow over an await.
+pub(super) struct Desk {
+    pub(super) guard: Guard,
+    pub(super) account: Account,
+    /// Whether pages may act.
+    pub(super) operates: bool,
+    pub(super) tool: Tool,
+    pub(super) further: Further,
+    pub(super) jobs: RefCell<Jobs>,
+    pub(super) doctor: RefCell<Examined>,
+}
+
+/// What the doctor said last.
+#[derive(Debug, Default)]
+pub(super) struct Examined {
+    said: Option<Doctor>,
+    /// When it was asked last.
+    asked: Option<Timestamp>,
+}
+
+impl Desk {
+    /// The door that pages are shown through.
+    pub(super) fn door(&self) -> Door {
+        Door::Local(Local { operates: self.operates, doctor: self.doctor.borrow().said.clone() })
+    }
+
+    /// Does something with a job; none where there is no such job.
+    pub(super) fn job<T>(&self, id: u64, what: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        self.jobs.borrow_mut().get_mut(id).map(what)
+    }
+
+    /// Whether pages show what letters say.
+    pub(super) fn shows_bodies(&self) -> bool {
+        self.account.bodies != Bodies::Hidden
+    }
+
+    /// Has the doctor look in the background where its findings are old. It only reads.
+    pub(super) fn examine(self: &Rc<Self>) {
+        let now = self.account.clock.now();
+        let is_fresh = |asked: Timestamp| now.duration_since(asked) < FRESH;
+        if self.doctor.borrow().asked.is_some_and(is_fresh) {
+            return;
+        }
+        self.doctor.borrow_mut().asked = Some(now);
+        let desk = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            // Without its findings pages say nothing of it: whoever lacks its permissions is told by the command.
+            let Ok((_, said, _)) = desk.tool.finish(&["doctor"]).await else { return };
+            let Some(findings) = said.first().and_then(|said| said["findings"].as_array()) else { return };
+            let findings = findings.iter().map(finding).collect();
+            desk.doctor.borrow_mut().said = Some(Doctor { at: desk.account.clock.now(), findings });
+        });
+    }
+}
+
+fn finding(said: &Value) -> Finding {
+    let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+    let severity = text("severity");
+    Finding {
+        severity: if severity == "cannotTell" { "cannot tell".to_owned() } else { severity },
+        check: text("check"),
+        about: text("about"),
+        says: text("says"),
+        mend: said["mend"].as_str().map(str::to_owned),
+    }
+}

@@ -1,0 +1,219 @@
+//! The guard: who may ask for anything at all.
+//!
+//! The server listens on loopback, where every program of this machine and every page in its browser reaches it. So a
+//! request must know the token, which stands in the address that the operator opened; it must name this machine, which a
+//! page that had its own name point here does not (DNS rebinding); and where a browser says which page it comes from, that
+//! must be one of ours (CSRF).
+
+use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::{Method, Uri};
+
+use super::secret::Secret;
+
+/// The header by which browsers say how the page that asks is related to this server.
+/// <https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site>
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The header by which browsers say whether a whole page is asked for.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// The header by which browsers say what is asked for.
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Decides who gets in.
+#[derive(Debug)]
+pub(super) struct Guard {
+    port: u16,
+    token: Secret,
+}
+
+/// Why somebody does not get in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The request names another host.
+    Host,
+    /// It does not know the token, or asks for what is not there.
+    Unknown,
+    /// It is neither GET nor POST.
+    Method,
+    /// It comes from another page than ours.
+    Origin,
+}
+
+/// What somebody may ask for who got in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admitted<'a> {
+    /// The picture beside the page's title, which browsers ask for at a path of their own. It tells nothing.
+    Icon,
+    /// The address without a slash at its end, from which relative links would go wrong.
+    Bare,
+    /// A path below the token.
+    Path(&'a str),
+}
+
+impl Guard {
+    pub(super) fn new(port: u16, token: Secret) -> Self {
+        Self { port, token }
+    }
+
+    /// The address to open.
+    pub(super) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/{}/", self.port, self.token.text())
+    }
+
+    /// Decides about a request by its head.
+    pub(super) fn admit<'a>(
+        &self,
+        method: &Method,
+        uri: &'a Uri,
+        headers: &HeaderMap,
+    ) -> Result<Admitted<'a>, Refusal> {
+        let names_us = |host: &str| self.hosts().iter().any(|ours| host.eq_ignore_ascii_case(ours));
+        // A request in absolute form has a host in its line, too.
+        if uri.authority().is_some() || !only(headers, &HOST).is_some_and(names_us) {
+            return Err(Refusal::Host);
+        }
+        let path = uri.path().strip_prefix('/').ok_or(Refusal::Unknown)?;
+        let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let knows = self.token.is(first);
+        let admitted = match rest {
+            _ if path == "favicon.ico" => Admitted::Icon,
+            Some(rest) if knows => Admitted::Path(rest),
+            None if knows => Admitted::Bare,
+            _ => return Err(Refusal::Unknown),
+        };
+        if method != Method::GET && method != Method::POST {
+            return Err(Refusal::Method);
+        }
+        let posts = method == Method::POST;
+        check_origin(posts, headers)?;
+        check_site(posts, headers)?;
+        Ok(admitted)
+    }
+
+    fn hosts(&self) -> [String; 2] {
+        ["127.0.0.1", "localhost"].map(|host| format!("{host}:{}", self.port))
+    }
+}
+
+/// Where a request has an origin, it must be ours. What changes something must have one.
+fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
+    if !headers.contains_key(ORIGIN) {
+        return if posts { Err(Refusal::Origin) } else { Ok(()) };
+    }
+    // A page that was opened as localhost is another origin than the same one as 127.0.0.1.
+    let host = only(headers, &HOST).unwrap_or_default();
+    let is_ours =
+        |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(host));
+    if only(headers, &ORIGIN).is_some_and(is_ours) { Ok(()) } else { Err(Refusal::Origin) }
+}
+
+/// Where a browser says how the page that asks is related to us, it must be ours. A link from elsewhere may be followed, but
+/// not put into another page as a picture or a frame.
+fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
+    if !headers.contains_key(FETCH_SITE) {
+        return Ok(());
+    }
+    let is = |name: &HeaderName, value: &str| only(headers, name) == Some(value);
+    let is_followed = is(&FETCH_MODE, "navigate") && is(&FETCH_DEST, "document");
+    let is_ours = is(&FETCH_SITE, "same-origin");
+    let may = is_ours || (!posts && (is(&FETCH_SITE, "none") || is_followed));
+    if may { Ok(()) } else { Err(Refusal::Origin) }
+}
+
+/// The value of a header that is there once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        Guard::new(8080, Secret::new().unwrap())
+    }
+
+    /// Decides about a request with these headers; `TOKEN` in its path is the token.
+    fn admits(guard: &Guard, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
+        let uri: Uri = path.replace("TOKEN", guard.token.text()).parse().unwrap();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let method: Method = method.parse().unwrap();
+        guard.admit(&method, &uri, &map).map(|admitted| format!("{admitted:?}"))
+    }
+
+    const HOST: (&str, &str) = ("host", "127.0.0.1:8080");
+    const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:8080");
+
+    #[test]
+    fn a_page_is_for_who_knows_the_token() {
+        let guard = guard();
+        let get = |path: &str| admits(&guard, "GET", path, &[HOST]);
+        assert_eq!(get("/TOKEN/"), Ok("Path(\"\")".to_owned()));
+        assert_eq!(get("/TOKEN/groups?by=error"), Ok("Path(\"groups\")".to_owned()));
+        assert_eq!(get("/TOKEN"), Ok("Bare".to_owned()));
+        assert_eq!(get("/favicon.ico"), Ok("Icon".to_owned()));
+        for path in ["/", "/groups", "/TOKENx/", "//TOKEN/", "/favicon.ico/", "/x/TOKEN/", "*"] {
+            assert_eq!(get(path), Err(Refusal::Unknown), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_host_must_be_this_machine() {
+        let guard = guard();
+        let host = |host: &[(&str, &str)]| admits(&guard, "GET", "/TOKEN/", host).is_ok();
+        assert!(host(&[HOST]) && host(&[("host", "localhost:8080")]) && host(&[("host", "LOCALHOST:8080")]));
+        for (name, value) in
+            [("x", "y"), ("host", "evil.example:8080"), ("host", "127.0.0.1"), ("host", "127.0.0.1:80")]
+        {
+            assert!(!host(&[(name, value)]), "{name}: {value}");
+        }
+        assert!(!host(&[HOST, HOST]), "two of them");
+        assert_eq!(admits(&guard, "GET", "http://evil.example/TOKEN/", &[HOST]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn only_our_own_pages_may_act() {
+        let guard = guard();
+        let asks = |method: &str, headers: &[(&str, &str)]| {
+            admits(&guard, method, "/TOKEN/act", &[&[HOST], headers].concat()).err()
+        };
+        assert_eq!(asks("POST", &[ORIGIN]), None);
+        assert_eq!(asks("POST", &[ORIGIN, ("sec-fetch-site", "same-origin")]), None);
+        assert_eq!(asks("POST", &[]), Some(Refusal::Origin), "it must say where it comes from");
+        for origin in ["null", "http://evil.example", "http://127.0.0.1:8081", "https://127.0.0.1:8080", ""] {
+            for method in ["GET", "POST"] {
+                assert_eq!(asks(method, &[("origin", origin)]), Some(Refusal::Origin), "{method} {origin}");
+            }
+        }
+        // As localhost it is another origin.
+        assert_eq!(asks("POST", &[("origin", "http://localhost:8080")]), Some(Refusal::Origin));
+        assert_eq!(asks("POST", &[ORIGIN, ORIGIN]), Some(Refusal::Origin));
+        for site in ["cross-site", "same-site", "none"] {
+            assert_eq!(asks("POST", &[ORIGIN, ("sec-fetch-site", site)]), Some(Refusal::Origin), "{site}");
+        }
+        for method in ["HEAD", "OPTIONS", "PUT", "DELETE"] {
+            assert_eq!(asks(method, &[ORIGIN]), Some(Refusal::Method));
+        }
+    }
+
+    #[test]
+    fn a_link_is_followed_and_not_put_into_other_pages() {
+        let guard = guard();
+        let get = |site: &str, mode: &str, dest: &str| {
+            let headers =
+                [HOST, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            admits(&guard, "GET", "/TOKEN/", &headers).is_ok()
+        };
+        assert!(get("none", "navigate", "document") && get("same-origin", "no-cors", "image"));
+        assert!(get("cross-site", "navigate", "document"));
+        for (mode, dest) in [("no-cors", "image"), ("navigate", "iframe"), ("cors", "empty")] {
+            assert!(!get("cross-site", mode, dest) && !get("same-site", mode, dest), "{mode} {dest}");
+        }
+    }
+}

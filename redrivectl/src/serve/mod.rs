@@ -1,0 +1,103 @@
+//! `redrivectl serve`: the console on the operator's machine.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `server` | connections on loopback, and their limits |
+//! | `guard` | who gets in |
+//! | `secret` | the token of the address, and the nonces of confirmations |
+//! | `answer` | answers, and what they tell the browser to leave |
+//! | `route` | from a request to its answer |
+//! | `desk` | what all requests share |
+//! | `account` | what pages are read from |
+//! | `fields`, `action` | a form becomes a command line |
+//! | `preview` | what that would do, and what has changed since |
+//! | `jobs`, `work` | from the form to the end of the command |
+//! | `edit` | a letter's record in a form, and back |
+//! | `view` | the pages of all this |
+
+mod account;
+mod action;
+mod answer;
+mod desk;
+mod edit;
+mod fields;
+mod guard;
+mod jobs;
+mod preview;
+mod route;
+mod secret;
+mod server;
+mod view;
+mod work;
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use serde_json::json;
+use tokio::task::LocalSet;
+
+use crate::args;
+use crate::aws::Aws;
+use crate::console::{Console, Failed, Finished};
+use crate::text::count;
+use crate::tool::{CarryOut, Tool};
+use desk::{Desk, Examined};
+use guard::Guard;
+use jobs::Jobs;
+use secret::Secret;
+
+pub(super) async fn run(
+    args: &args::Serve,
+    as_json: bool,
+    carry_out: CarryOut,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let aws = Aws::connect(&args.connection, console).await?;
+    let account = account::account(args, &aws, console).await?;
+    // All commands of this process use the same credentials.
+    console.config = Some(aws.config());
+    let (listener, port) = server::listen(args.port).await?;
+    let desk = Rc::new(Desk {
+        guard: Guard::new(port, Secret::new()?),
+        account,
+        operates: args.operate,
+        tool: Tool::new(carry_out, &args.connection, console),
+        further: console.stack.further(),
+        jobs: RefCell::new(Jobs::default()),
+        doctor: RefCell::new(Examined::default()),
+    });
+    let stop = (console.interrupts)()?;
+    greet(&desk, as_json, console)?;
+    let mut stopped = 0;
+    let local = LocalSet::new();
+    let served = local.run_until(async {
+        server::serve(listener, &desk, &stop).await;
+        stopped = desk.jobs.borrow_mut().stop_all();
+        if stopped > 0 {
+            let under_way = count(stopped as u64, "action");
+            // They stop, whoever reads of it.
+            let _ =
+                writeln!(console.err, "redrivectl: {under_way} under way: waiting until they have stopped");
+        }
+        let mut tasks = std::mem::take(&mut desk.jobs.borrow_mut().tasks);
+        while tasks.join_next().await.is_some() {}
+    });
+    served.await;
+    Ok(if stopped > 0 { Finished::Stopped } else { Finished::Whole })
+}
+
+fn greet(desk: &Desk, as_json: bool, console: &mut Console) -> Result<(), Failed> {
+    let address = desk.guard.address();
+    if as_json {
+        writeln!(console.out, "{}", json!({ "url": address, "operates": desk.operates }))?;
+    } else {
+        let may =
+            if desk.operates { "Pages may act, as you." } else { "Pages only show; to act, give --operate." };
+        writeln!(
+            console.out,
+            "Open {address}\nOnly this machine reaches it. Whoever has the address sees what you may see. {may}\nCtrl-C ends it."
+        )?;
+    }
+    Ok(console.out.flush()?)
+}

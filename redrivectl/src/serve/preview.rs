@@ -1,0 +1,302 @@
+//! Previews: what an action would do, by its own command, before anybody confirms it.
+
+use redrive_console::{Doing, On};
+use serde_json::Value;
+use sns_redrive::replay::State;
+
+use super::action::Action;
+use crate::console::Failed;
+use crate::text::{count, harmless, thousands, utc};
+use crate::tool::{Line, Printed, Tool};
+
+/// What an action would do.
+#[derive(Debug, Clone)]
+pub(super) struct Preview {
+    /// The letters that it touches, as far as anybody knows.
+    pub(super) letters: u64,
+    /// What it says, line by line.
+    pub(super) rows: Vec<(&'static str, String)>,
+    /// The orders in force: their id, what they do, with which letters, and why.
+    pub(super) orders: Vec<[String; 4]>,
+    /// The difference that was edited.
+    pub(super) difference: Option<String>,
+    /// What the commands said besides.
+    pub(super) notes: String,
+    /// The other facts that the confirmation is about.
+    facts: Vec<(&'static str, String)>,
+}
+
+impl Preview {
+    /// Says what has changed since another preview of the same action was shown; empty where nothing has.
+    ///
+    /// Fewer letters are no change, and neither are more by less than a tenth: letters come and go all the time, and whoever
+    /// has confirmed an action on 1,000 letters means it for 1,050 as well. Whatever else was shown must be the same: the
+    /// orders in force, how the replay stands, whether all could be read.
+    pub(super) fn changed_since(&self, shown: &Self) -> Vec<String> {
+        let mut changed = Vec::new();
+        let more = self.letters.saturating_sub(shown.letters);
+        if more > 0 && more.saturating_mul(10) >= shown.letters {
+            changed.push(format!(
+                "It touches {} now; it was {}.",
+                count(self.letters, "letter"),
+                thousands(shown.letters)
+            ));
+        }
+        for ((what, now), (_, then)) in self.facts.iter().zip(&shown.facts) {
+            if now != then {
+                changed.push(format!("{what}: {now}; it was: {then}."));
+            }
+        }
+        changed
+    }
+}
+
+/// Looks what an action would do, and binds it to what was seen.
+///
+/// # Errors
+///
+/// The command failed: the action cannot be done.
+pub(super) async fn look(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+    let orders = orders(tool).await?;
+    let mut preview = match (action.act.doing, &action.act.on) {
+        (Doing::Stop | Doing::Resume, On::Replay(id)) => replay_there(id, action.act.doing, tool).await?,
+        (Doing::Release, _) => release(action, tool).await?,
+        (Doing::Replay | Doing::Edit, _) => replay(action, tool).await?,
+        _ => order(action, tool).await?,
+    };
+    let ids: Vec<_> = orders.iter().map(|[id, ..]| id.as_str()).collect();
+    let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+    preview.facts.push(("Orders in force", ids));
+    preview.orders = orders;
+    Ok(preview)
+}
+
+/// The orders in force.
+async fn orders(tool: &Tool) -> Result<Vec<[String; 4]>, Failed> {
+    let (said, _) = json(tool, &["orders".to_owned()], "").await?;
+    let text = |value: &Value| harmless(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let orders = said["orders"].as_array().into_iter().flatten();
+    Ok(orders.map(|it| [&it["id"], &it["do"], &it["match"], &it["why"]].map(text)).collect())
+}
+
+/// Has a command say in JSON what it would do. Parts that it could not read are part of the answer.
+async fn json(tool: &Tool, words: &[String], input: &str) -> Result<(Value, String), Failed> {
+    let words: Vec<_> = words.iter().map(String::as_str).chain(["--json"]).collect();
+    let (out, err) = (Printed::default(), Printed::default());
+    tool.print(Line { words: &words, input, out: out.clone(), err: err.clone() }).await?;
+    let said = out.text();
+    let first = said.lines().next().unwrap_or_default();
+    let value = serde_json::from_str(first);
+    Ok((value.map_err(|error| Failed::Work(format!("a preview cannot be read: {error}")))?, err.text()))
+}
+
+async fn dry_run(action: &Action, tool: &Tool) -> Result<(Value, String), Failed> {
+    let words = [action.words(), vec!["--dry-run".to_owned()]].concat();
+    json(tool, &words, action.record.as_deref().unwrap_or_default()).await
+}
+
+async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+    let (said, notes) = dry_run(action, tool).await?;
+    let (order, waiting) = (&said["order"], &said["waiting"]);
+    let mut rows = vec![("match", text(&order["match"]))];
+    if let Some(before) = time(&order["arrivedBefore"]) {
+        rows.push(("arrived", format!("before {before} UTC")));
+        // Letters that arrive from now on were not previewed.
+        if action.bound.is_empty() && action.act.doing == Doing::Archive {
+            action.bound.push(format!("--arrived-before={}", text(&order["arrivedBefore"])));
+        }
+    }
+    if let Some(after) = time(&order["arrivedAfter"]) {
+        rows.push(("arrived", format!("{after} UTC or later")));
+    }
+    rows.extend(touched(waiting));
+    rows.push((
+        "not counted",
+        "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
+    ));
+    let ends =
+        time(&order["until"]).map_or("until it is released".to_owned(), |until| format!("until {until} UTC"));
+    rows.push(("in force", ends));
+    rows.push(("by", by(&order["by"], &said["byChecked"])));
+    Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
+}
+
+async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
+    let (said, notes) = dry_run(action, tool).await?;
+    let waiting = &said["waiting"];
+    let mut rows = vec![("releases", harmless(action.id()))];
+    rows.extend(touched(waiting));
+    Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
+}
+
+async fn replay(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+    if action.record.is_none()
+        && let On::Letter { id } = &action.act.on
+    {
+        action.record = Some(record(id, tool).await?);
+    }
+    let difference = match (&action.record, action.act.doing) {
+        (Some(record), Doing::Edit) => Some(difference(record, tool).await?),
+        _ => None,
+    };
+    let (said, notes) = dry_run(action, tool).await?;
+    let state = State::from_json(&said, "the preview")?;
+    if action.bound.is_empty() && !action.is_of_record() {
+        action.bound.push(format!("--cut-off={}", state.cut_off));
+    }
+    let counts = &state.counts;
+    let most = if state.exact { "" } else { "at most " };
+    let mut rows = vec![
+        (
+            "selected",
+            format!("{most}{}, archived before {} UTC", count(state.letters, "letter"), utc(state.cut_off)),
+        ),
+        ("to send", count(counts.sent, "letter")),
+    ];
+    for (what, number) in [
+        ("replayed already", counts.already_replayed),
+        ("stored twice", counts.doubles),
+        ("unreadable", counts.unreadable),
+    ] {
+        if number > 0 {
+            rows.push((what, thousands(number)));
+        }
+    }
+    let left_out = counts.not_replayable.iter();
+    rows.extend(
+        left_out.map(|(why, number)| ("left out", format!("{}: {}", thousands(*number), harmless(why)))),
+    );
+    let steps: Vec<_> = state.request.ramp.iter().map(|percent| format!("{percent} %")).collect();
+    rows.push((
+        "steps",
+        format!("{}, {} letters a second", steps.join(", "), thousands(state.request.rate.into())),
+    ));
+    let others = if notes.is_empty() { "nothing" } else { "see the notes" };
+    let facts = vec![("Besides", others.to_owned())];
+    Ok(Preview { letters: counts.sent, rows, orders: Vec::new(), difference, notes, facts })
+}
+
+async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Failed> {
+    let (said, notes) = json(tool, &["replays".to_owned(), "show".to_owned(), id.to_owned()], "").await?;
+    let state = State::from_json(&said, "the replay")?;
+    let left = state.letters.saturating_sub(state.counts.sent);
+    let most = if state.exact { "" } else { "at most " };
+    let rows = vec![
+        ("replay", format!("{}, {}", harmless(&state.id), state.status.name())),
+        ("sent", format!("{} of {most}{}", thousands(state.counts.sent), count(state.letters, "letter"))),
+        ("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by))),
+    ];
+    let mut facts = vec![("It is", if state.is_unfinished() { "not at its end" } else { "over" }.to_owned())];
+    if doing == Doing::Resume {
+        // Somebody else may have gone on with it.
+        facts = vec![("It is", format!("{}, {} sent", state.status.name(), thousands(state.counts.sent)))];
+    }
+    Ok(Preview { letters: left, rows, orders: Vec::new(), difference: None, notes, facts })
+}
+
+/// Reads the record of a letter, as the archive has it.
+///
+/// # Errors
+///
+/// There is none, or it cannot be read.
+pub(super) async fn record(id: &str, tool: &Tool) -> Result<String, Failed> {
+    let words = ["archive", "show", "--json", id];
+    let (out, err) = (Printed::default(), Printed::default());
+    tool.print(Line { words: &words, input: "", out: out.clone(), err }).await?;
+    // A letter that was archived twice has two records; the last is that of its latest end.
+    let record = out.text().lines().last().map(str::to_owned);
+    record.ok_or_else(|| Failed::Work("the archive has no such letter".to_owned()))
+}
+
+/// Returns what was edited, as `archive diff` shows it.
+async fn difference(record: &str, tool: &Tool) -> Result<String, Failed> {
+    let (out, err) = (Printed::default(), Printed::default());
+    tool.print(Line { words: &["archive", "diff", "-"], input: record, out: out.clone(), err }).await?;
+    Ok(out.text())
+}
+
+impl Preview {
+    fn new(letters: u64, rows: Vec<(&'static str, String)>, notes: String, unread: u64) -> Self {
+        let facts = vec![("Parts of the list that could not be read", thousands(unread))];
+        Self { letters, rows, orders: Vec::new(), difference: None, notes, facts }
+    }
+}
+
+fn letters(waiting: &Value) -> u64 {
+    number(&waiting["touched"]) + number(&waiting["maybe"])
+}
+
+fn unread(waiting: &Value) -> u64 {
+    number(&waiting["unread"])
+}
+
+fn touched(waiting: &Value) -> Vec<(&'static str, String)> {
+    let mut rows = vec![(
+        "touches",
+        format!("{} on the list of waiting letters", count(number(&waiting["touched"]), "letter")),
+    )];
+    if number(&waiting["maybe"]) > 0 {
+        let fields: Vec<_> = waiting["undecided"].as_array().into_iter().flatten().map(text).collect();
+        let more = count(number(&waiting["maybe"]), "letter");
+        let why = if fields.is_empty() {
+            String::new()
+        } else {
+            format!(": the list does not tell {}", fields.join(", "))
+        };
+        rows.push(("may touch", format!("{more} more{why}")));
+    }
+    if number(&waiting["stillHeld"]) > 0 {
+        let held = count(number(&waiting["stillHeld"]), "letter");
+        rows.push(("sleeps on", format!("{held}, which another hold still holds")));
+    }
+    if unread(waiting) > 0 {
+        rows.push(("not read", format!("{} of the list", count(unread(waiting), "part"))));
+    }
+    rows
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    harmless(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+fn time(value: &Value) -> Option<String> {
+    value.as_str()?.parse().ok().map(utc)
+}
+
+fn by(by: &Value, checked: &Value) -> String {
+    let note = if checked.as_bool() == Some(true) { "as AWS says" } else { "as given, not checked" };
+    format!("{}, {note}", text(by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(letters: u64, orders: &str) -> Preview {
+        let facts = vec![("Orders in force", orders.to_owned())];
+        Preview {
+            letters,
+            rows: Vec::new(),
+            orders: Vec::new(),
+            difference: None,
+            notes: String::new(),
+            facts,
+        }
+    }
+
+    #[test]
+    fn fewer_letters_or_a_few_more_are_no_change() {
+        let shown = seen(100, "none");
+        for same in [0, 99, 100, 109] {
+            assert!(seen(same, "none").changed_since(&shown).is_empty(), "{same}");
+        }
+        assert_eq!(seen(110, "none").changed_since(&shown), ["It touches 110 letters now; it was 100."]);
+        assert_eq!(seen(1, "none").changed_since(&seen(0, "none")), ["It touches 1 letter now; it was 0."]);
+        let changed = seen(100, "o1").changed_since(&shown);
+        assert_eq!(changed, ["Orders in force: o1; it was: none."]);
+    }
+}

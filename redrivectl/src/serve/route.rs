@@ -1,0 +1,209 @@
+//! From a request to its answer.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body;
+use hyper::{Method, Request, StatusCode};
+use redrive_console::{Page, Query, show};
+use tokio::time::timeout;
+
+use super::action::{Action, act};
+use super::answer::Answer;
+use super::desk::Desk;
+use super::edit;
+use super::fields::Fields;
+use super::guard::Admitted;
+use super::jobs::Phase;
+use super::{view, work};
+
+/// The longest form, bytes: an edited letter of a mebibyte, each byte of which takes three.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const LONGEST_FORM: usize = 4 << 20;
+
+/// The time in which a form must be here.
+const FORM_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long an answer waits for a job that looks or checks, so that what is soon there is seen at once.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The seconds after which a page asks again how a job stands.
+const AGAIN: u32 = 2;
+
+/// Answers a request.
+pub(super) async fn answer<B>(desk: &Rc<Desk>, request: Request<B>) -> Answer
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let path = match desk.guard.admit(&head.method, &head.uri, &head.headers) {
+        Err(refusal) => return Answer::refused(refusal),
+        Ok(Admitted::Icon) => return Answer::nothing(),
+        Ok(Admitted::Bare) => return Answer::to(desk.guard.address()),
+        Ok(Admitted::Path(path)) => path,
+    };
+    let posts = head.method == Method::POST;
+    let query = head.uri.query().unwrap_or_default();
+    if !desk.operates && (posts || matches!(path, "act" | "job" | "jobs")) {
+        let text = "redrivectl serve was started to show only. To act on letters, start it with --operate.";
+        return message(desk, "Read-only", text).with(StatusCode::FORBIDDEN);
+    }
+    match (path, posts) {
+        ("act", false) => form(desk, query),
+        ("job", false) => job(desk, query),
+        ("jobs", false) => Answer::page(view::jobs(desk)),
+        ("act" | "job", true) => {
+            let form = match fields(body).await {
+                Ok(form) => form,
+                Err(refused) => return refused,
+            };
+            if path == "act" { begin(desk, query, form).await } else { decide(desk, form).await }
+        }
+        (_, true) => message(desk, "Not found", "Nothing takes a form there.").with(StatusCode::NOT_FOUND),
+        (page, false) => shown(desk, page, query).await,
+    }
+}
+
+/// Shows a page.
+async fn shown(desk: &Rc<Desk>, path: &str, query: &str) -> Answer {
+    let query = match Query::from_address(path, query) {
+        Ok(query) => query,
+        Err(bad) => return message(desk, "Not found", &bad.to_string()).with(StatusCode::NOT_FOUND),
+    };
+    if query.page == Page::Now {
+        desk.examine();
+    }
+    let shown = show(&query, &desk.account, &desk.door()).await;
+    Answer::page(shown.html)
+}
+
+/// Reads a form.
+async fn fields<B>(body: B) -> Result<Fields, Answer>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let read = std::pin::pin!(Limited::new(body, LONGEST_FORM).collect());
+    match timeout(FORM_WITHIN, read).await {
+        Ok(Ok(form)) => Ok(Fields::read(&form.to_bytes())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = format!("A form has at most {LONGEST_FORM} bytes.");
+            Err(Answer::text(StatusCode::PAYLOAD_TOO_LARGE, text))
+        }
+        Ok(Err(_)) => Err(Answer::text(StatusCode::BAD_REQUEST, "The form could not be read.")),
+        Err(_) => Err(Answer::text(StatusCode::REQUEST_TIMEOUT, "The form did not come in time.")),
+    }
+}
+
+/// Shows the form of an action.
+fn form(desk: &Desk, query: &str) -> Answer {
+    match act(query) {
+        Ok(act) if act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() => {
+            let text = "Whoever edits a letter sees what it says: start redrivectl serve with --bodies.";
+            message(desk, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
+        }
+        Ok(act) => Answer::form(view::form(desk, &act)),
+        Err(bad) => message(desk, "Bad address", &bad).with(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// Begins an action: shows what it would do.
+async fn begin(desk: &Rc<Desk>, query: &str, form: Fields) -> Answer {
+    let action = match Action::read(query, form) {
+        Ok(action) => action,
+        Err(bad) => return message(desk, "Nothing was done", &bad).with(StatusCode::BAD_REQUEST),
+    };
+    if action.act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() {
+        return message(desk, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);
+    }
+    let begun = desk.jobs.borrow_mut().begin(action, desk.account.clock.now());
+    let Some(id) = begun else {
+        let text = "Too many actions are under way. Wait for one to end, or stop one.";
+        return message(desk, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS);
+    };
+    work::begin(desk, id);
+    settled(desk, id).await;
+    to(id)
+}
+
+/// Decides about a job: confirms it, stops it, or gives it what was edited.
+async fn decide(desk: &Rc<Desk>, mut form: Fields) -> Answer {
+    let id = form.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
+    let now = desk.account.clock.now();
+    let what = form.take("do");
+    let decided = desk.job(id, |job| match what.as_deref() {
+        Some("stop") => {
+            job.stop();
+            Ok(None)
+        }
+        Some("edit") => {
+            let Phase::Edits(record) = &job.phase else { return Err("It was edited already.".to_owned()) };
+            let edited = edit::edited(record, &mut form)?;
+            let why = form.take("why");
+            job.action.reason(why)?;
+            job.action.record = Some(edited);
+            job.moves_to(Phase::Looks);
+            Ok(Some(true))
+        }
+        Some("confirm") => match job.confirm(&form.take("nonce").unwrap_or_default(), now) {
+            Ok(()) => Ok(Some(false)),
+            Err(not) => Err(format!("{not}. Nothing was done by this confirmation.")),
+        },
+        _ => Err("There is no such decision.".to_owned()),
+    });
+    match decided {
+        None => no_job(desk),
+        Some(Err(why)) => message(desk, "Nothing was done", &why).with(StatusCode::CONFLICT),
+        Some(Ok(next)) => {
+            match next {
+                Some(true) => work::begin(desk, id),
+                Some(false) => work::carry_out(desk, id),
+                None => {}
+            }
+            settled(desk, id).await;
+            to(id)
+        }
+    }
+}
+
+/// Shows how a job stands.
+fn job(desk: &Rc<Desk>, query: &str) -> Answer {
+    let mut query = Fields::read(query.as_bytes());
+    let id = query.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
+    let stays = query.take("stay").is_some();
+    let jobs = desk.jobs.borrow();
+    let Some(job) = jobs.get(id) else {
+        drop(jobs);
+        return no_job(desk);
+    };
+    let page = Answer::form(view::job(desk, id, job, stays));
+    if job.is_under_way() && !stays { page.again_after(AGAIN) } else { page }
+}
+
+/// Waits a little until a job no longer looks or checks; one that runs gets a moment to end.
+async fn settled(desk: &Desk, id: u64) {
+    let wait = async {
+        loop {
+            let moves = desk.job(id, |job| job.is_under_way().then(|| Rc::clone(&job.moves)));
+            let Some(Some(moves)) = moves else { return };
+            moves.notified().await;
+        }
+    };
+    // Too long is no fault: the page says how it stands.
+    let _ = timeout(PATIENCE, wait).await;
+}
+
+fn to(id: u64) -> Answer {
+    Answer::to(format!("job?id={id}"))
+}
+
+fn no_job(desk: &Desk) -> Answer {
+    let text = "There is no such action. Actions are kept in the memory of redrivectl serve, the latest 50.";
+    message(desk, "Not found", text).with(StatusCode::NOT_FOUND)
+}
+
+fn message(desk: &Desk, title: &str, text: &str) -> Answer {
+    Answer::page(view::message(desk, title, text))
+}

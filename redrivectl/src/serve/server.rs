@@ -1,0 +1,98 @@
+//! The server: connections on loopback, and their limits.
+
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::answer::Answer;
+use super::desk::Desk;
+use super::route::answer;
+use crate::console::Failed;
+
+/// Connections at once; more wait.
+const CONNECTIONS: usize = 32;
+
+/// The longest head of a request, bytes.
+const LONGEST_HEAD: usize = 16 << 10;
+
+/// Headers of a request.
+const HEADERS: usize = 64;
+
+/// The time in which the head of a request must be here.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+
+/// The time for an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// The time for a connection, answer and all.
+const CONNECTION_WITHIN: Duration = Duration::from_mins(1);
+
+/// How long Ctrl-C can stay unnoticed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Opens a port of this machine that no other machine reaches.
+///
+/// # Errors
+///
+/// It is taken, or may not be opened.
+pub(super) async fn listen(port: u16) -> Result<(TcpListener, u16), Failed> {
+    let bad = |error: std::io::Error| Failed::Work(format!("cannot listen on 127.0.0.1:{port}: {error}"));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bad)?;
+    let port = listener.local_addr().map_err(bad)?.port();
+    Ok((listener, port))
+}
+
+/// Serves until somebody interrupts.
+pub(super) async fn serve(listener: TcpListener, desk: &Rc<Desk>, stop: &AtomicBool) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    while !stop.load(Ordering::Relaxed) {
+        while connections.try_join_next().is_some() {}
+        let next = async {
+            // Nobody closes it.
+            let place = Arc::clone(&places).acquire_owned().await.ok()?;
+            let (stream, _) = listener.accept().await.ok()?;
+            Some((place, stream))
+        };
+        let Ok(Some((place, stream))) = timeout(LOOK, next).await else {
+            // An accept that fails at once, as for want of descriptors, must not keep the processor busy.
+            sleep(Duration::from_millis(1)).await;
+            continue;
+        };
+        let desk = Rc::clone(desk);
+        connections.spawn_local(async move {
+            // Whoever goes away early does no harm.
+            let _ = timeout(CONNECTION_WITHIN, connection(stream, &desk)).await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers the one request of a connection.
+async fn connection(stream: TcpStream, desk: &Rc<Desk>) -> hyper::Result<()> {
+    let service = service_fn(|request| async {
+        let answered = timeout(ANSWER_WITHIN, answer(desk, request)).await;
+        let late = |_| Answer::text(StatusCode::GATEWAY_TIMEOUT, "The answer took too long.");
+        Ok::<_, Infallible>(answered.unwrap_or_else(late).into_response())
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_headers(HEADERS)
+        .max_header_size(LONGEST_HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}

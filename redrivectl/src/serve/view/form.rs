@@ -1,0 +1,93 @@
+//! The form of an action.
+
+use maud::{Markup, html};
+use redrive_console::{Act, Doing, On};
+
+use super::parts::{command, framed, reason};
+use crate::serve::action::{Field, fields, has_reason};
+use crate::serve::desk::Desk;
+use crate::text::harmless;
+
+/// Renders the form of an action. What it is about stands in the address that the form is sent to, where it is encoded.
+pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
+    let fields = fields(act);
+    let is_edit = act.doing == Doing::Edit;
+    let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::Field::name).collect();
+    let content = html! {
+        p { (does(act.doing)) }
+        (subject(act))
+        @if !beyond.is_empty() {
+            p class="warning" role="note" {
+                strong { "More letters than the group: " }
+                "the command cannot name " (beyond.join(", ")) ". It touches letters with any value of that."
+            }
+        }
+        form method="post" action=(act.to_address()) {
+            @if has_reason(act) && !is_edit { (reason()) }
+            @for field in fields { (text_field(field)) }
+            p {
+                button type="submit" { @if is_edit { "Read the letter" } @else { "Preview" } }
+                " "
+                span class="hint" { "Nothing is done yet." }
+            }
+        }
+        (command(&act.command(desk.account.stack.as_deref())))
+    };
+    framed(desk, act.doing.title(), &content)
+}
+
+fn text_field(field: &Field) -> Markup {
+    let hint = format!("{}-hint", field.name);
+    html! {
+        p class="field" {
+            label for=(field.name) { (field.label) }
+            input id=(field.name) name=(field.name) type="text" autocomplete="off" aria-describedby=(hint);
+            span id=(hint) class="hint" { (field.hint) }
+        }
+    }
+}
+
+/// Names what an action is done with.
+pub(super) fn subject(act: &Act) -> Markup {
+    let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
+    let rows = match &act.on {
+        On::Letters { of, since } => {
+            let fields = of.iter().map(|(field, value)| {
+                (field.name(), if value.is_empty() { "(none)".to_owned() } else { harmless(value) })
+            });
+            let mut rows: Vec<_> = fields.collect();
+            if rows.is_empty() {
+                rows.push(("letters", "all of them".to_owned()));
+            }
+            rows.extend(since.map(|since| ("archived since", since.to_string())));
+            rows
+        }
+        On::Letter { id } => one("letter", id),
+        On::Order(id) => one("order", id),
+        On::Replay(id) => one("replay", id),
+    };
+    html! { dl { @for (name, value) in rows { dt { (name) } dd { (value) } } } }
+}
+
+fn does(doing: Doing) -> &'static str {
+    match doing {
+        Doing::Hold => {
+            "No attempts for these letters, until the order ends or is released. What expires meanwhile is archived as ever."
+        }
+        Doing::Retry => {
+            "An attempt at once for each of these letters that is received, whatever its schedule says."
+        }
+        Doing::Archive => {
+            "These letters go to the archive, with the reason ordered. They can be replayed later."
+        }
+        Doing::Replay => {
+            "These archived letters are sent once more, by way of the requeue: a few at first, then the rest."
+        }
+        Doing::Edit => {
+            "The letter is read from the archive; you edit it, see the difference, and it is sent once more."
+        }
+        Doing::Release => "The order is taken back. What a hold kept back is asked to wake.",
+        Doing::Stop => "The replay stops after the letters under way, wherever it runs. It can go on later.",
+        Doing::Resume => "The replay goes on where it stopped.",
+    }
+}

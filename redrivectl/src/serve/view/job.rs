@@ -1,0 +1,218 @@
+//! How far an action is.
+
+use maud::{Markup, html};
+use redrive_console::{Account, Bodies};
+
+use super::form::subject;
+use super::parts::{command, framed, printed, reason};
+use crate::serve::desk::Desk;
+use crate::serve::edit::{self, Editable};
+use crate::serve::jobs::{Asked, Ending, Job, Phase};
+use crate::serve::preview::Preview;
+use crate::text::{count, harmless, utc};
+
+/// Renders how a job stands. While it is under way the page is read anew by itself, unless it is to stay.
+pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> String {
+    let action = &job.action;
+    let title = format!("{}: {}", action.act.doing.title(), heading(&job.phase));
+    let content = html! {
+        @match &job.phase {
+            Phase::Looks => {
+                p role="status" { "Looking what it would do." }
+                (waits(id, stays))
+                (stop(id, "Stop looking"))
+            }
+            Phase::Edits(record) => (edits(id, record, &desk.account)),
+            Phase::Asks(asked) => (asks(id, job, asked)),
+            Phase::Checks(_) => {
+                p role="status" { "Looking whether something has changed since it was shown." }
+                (waits(id, stays))
+                (stop(id, "Stop"))
+            }
+            Phase::Runs => {
+                p role="status" { "Under way since " (utc(job.began)) " UTC." }
+                (waits(id, stays))
+                (output(job))
+                (stop(id, "Stop"))
+                p class="hint" {
+                    "Stops it as Ctrl-C does: what is under way is finished. A replay of a state machine goes on; stop that on the \
+                     page Now."
+                }
+            }
+            Phase::Ended(Ending { is_whole, says }) => {
+                div role="status" class=(if *is_whole { "done" } else { "warning" }) {
+                    @for line in says.lines() { p { (harmless(line)) } }
+                }
+                (output(job))
+            }
+        }
+        h2 { "The action" }
+        (subject(&action.act))
+        @if let Some(why) = action.why() { dl { dt { "why" } dd { (harmless(why)) } } }
+        (command(&action.command(&desk.further)))
+        p { a href="jobs" { "All actions of this session" } }
+    };
+    framed(desk, &title, &content)
+}
+
+/// Renders the list of jobs.
+pub(in crate::serve) fn jobs(desk: &Desk) -> String {
+    let jobs = desk.jobs.borrow();
+    let content = html! {
+        @if jobs.iter().next().is_none() {
+            p { "Nothing was done in this session." }
+        } @else {
+            table {
+                caption { "Actions since redrivectl serve was started, the latest first" }
+                thead { tr {
+                    th scope="col" { "action" } th scope="col" { "state" } th scope="col" { "begun (UTC)" }
+                    th scope="col" { "why" }
+                } }
+                tbody {
+                    @for (id, job) in jobs.iter() {
+                        tr {
+                            th scope="row" { a href={ "job?id=" (id) } { (job.action.act.doing.title()) " " (id) } }
+                            td { (heading(&job.phase)) }
+                            td { (utc(job.began)) }
+                            td { (harmless(job.action.why().unwrap_or_default())) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    framed(desk, "Actions", &content)
+}
+
+fn heading(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Looks => "looking",
+        Phase::Edits(_) => "edit",
+        Phase::Asks(_) => "confirm",
+        Phase::Checks(_) => "checking",
+        Phase::Runs => "under way",
+        Phase::Ended(Ending { is_whole: true, .. }) => "done",
+        Phase::Ended(_) => "ended",
+    }
+}
+
+/// Says how the page goes on by itself, or how it does not.
+fn waits(id: u64, stays: bool) -> Markup {
+    html! {
+        p {
+            @if stays {
+                a href={ "job?id=" (id) } { "Look again" }
+            } @else {
+                "This page looks again every 2 seconds. "
+                a href={ "job?id=" (id) "&stay=1" } { "Let it stay as it is" }
+            }
+        }
+    }
+}
+
+fn stop(id: u64, label: &str) -> Markup {
+    html! {
+        form method="post" action="job" {
+            input type="hidden" name="id" value=(id);
+            input type="hidden" name="do" value="stop";
+            button type="submit" { (label) }
+        }
+    }
+}
+
+fn output(job: &Job) -> Markup {
+    let (out, err) = (job.out.text(), job.err.text());
+    html! {
+        @if !err.is_empty() { h2 { "Progress and notes" } (printed(&err)) }
+        @if !out.is_empty() { h2 { "What it says" } (printed(&out)) }
+    }
+}
+
+fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
+    let Asked { preview, changed, nonce, until } = asked;
+    let title = job.action.act.doing.title();
+    let letters = count(preview.letters, "letter");
+    html! {
+        @if !changed.is_empty() {
+            div class="warning" role="alert" {
+                p { strong { "Something has changed since you confirmed. Nothing was done." } }
+                ul { @for change in changed { li { (harmless(change)) } } }
+            }
+        }
+        (shown(preview))
+        form method="post" action="job" {
+            input type="hidden" name="id" value=(id);
+            input type="hidden" name="do" value="confirm";
+            input type="hidden" name="nonce" value=(nonce.text());
+            p { button type="submit" class="confirm" { (title) ": " (letters) } }
+            p class="hint" {
+                "Can be confirmed once, until " (utc(*until)) " UTC. It is looked once more before anything is done; if something \
+                 has changed, you are asked again."
+            }
+        }
+    }
+}
+
+fn shown(preview: &Preview) -> Markup {
+    html! {
+        h2 { "What it would do" }
+        dl { @for (name, value) in &preview.rows { dt { (name) } dd { (value) } } }
+        @if let Some(difference) = &preview.difference { h2 { "What is edited" } (printed(difference)) }
+        h2 { "Orders in force" }
+        @if preview.orders.is_empty() {
+            p { "None." }
+        } @else {
+            table {
+                caption { "The first that matches a letter counts; a new one goes before all of these" }
+                thead { tr {
+                    th scope="col" { "order" } th scope="col" { "do" } th scope="col" { "letters" } th scope="col" { "why" }
+                } }
+                tbody {
+                    @for [id, does, letters, why] in &preview.orders {
+                        tr { th scope="row" { (id) } td { (does) } td { code { (letters) } } td { (why) } }
+                    }
+                }
+            }
+        }
+        @if !preview.notes.is_empty() { h2 { "Notes" } (printed(&preview.notes)) }
+    }
+}
+
+/// The form in which a letter is edited.
+fn edits(id: u64, record: &str, account: &Account) -> Markup {
+    let masked = match &account.bodies {
+        Bodies::Shown { masked } => masked.as_slice(),
+        // Such a job is not begun.
+        Bodies::Hidden => return html! { p { "Bodies are hidden." } },
+    };
+    let Editable { body, attributes } = match edit::editable(record, masked) {
+        Ok(editable) => editable,
+        Err(why) => return html! { p class="warning" { (why) } },
+    };
+    html! {
+        form method="post" action="job" {
+            input type="hidden" name="id" value=(id);
+            input type="hidden" name="do" value="edit";
+            (reason())
+            p class="field" {
+                label for="body" { "Body" }
+                // A browser takes the first line break away.
+                textarea id="body" name=(edit::BODY) rows="20" spellcheck="false" { "\n" (body) }
+            }
+            @for (index, (name, kind, value)) in attributes.iter().enumerate() {
+                p class="field" {
+                    label for={ "attribute-" (index) } { "Attribute " (name) " (" (kind) ")" }
+                    textarea id={ "attribute-" (index) } name=(edit::field_of(name)) rows="1" spellcheck="false" {
+                        "\n" (value)
+                    }
+                }
+            }
+            p {
+                button type="submit" { "Preview" }
+                " "
+                span class="hint" { "Shows the difference. Nothing is done yet." }
+            }
+        }
+        (stop(id, "Leave it"))
+    }
+}

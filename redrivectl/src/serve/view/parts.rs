@@ -1,0 +1,44 @@
+//! What the pages of actions share.
+
+use maud::{Markup, html};
+use redrive_console::view::Frame;
+
+use crate::serve::desk::Desk;
+use crate::text::harmless;
+
+/// Puts the frame of all pages around one.
+pub(super) fn framed(desk: &Desk, title: &str, content: &Markup) -> String {
+    let door = desk.door();
+    Frame { title, query: None, account: &desk.account, door: &door, footer: None }.put(content)
+}
+
+/// A page that says one thing.
+pub(in crate::serve) fn message(desk: &Desk, title: &str, text: &str) -> String {
+    framed(desk, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
+}
+
+/// The command that does the same.
+pub(super) fn command(line: &str) -> Markup {
+    html! {
+        p { "The command that does the same:" }
+        pre class="command" { code { (harmless(line)) } }
+    }
+}
+
+/// A text of several lines, as it was printed.
+pub(super) fn printed(text: &str) -> Markup {
+    let lines: Vec<_> = text.lines().map(harmless).collect();
+    html! { pre { (lines.join("\n")) } }
+}
+
+/// The field of the reason.
+pub(super) fn reason() -> Markup {
+    html! {
+        p class="field" {
+            label for="why" { "Why" }
+            input id="why" name="why" type="text" required maxlength="1000" autocomplete="off"
+                aria-describedby="why-hint";
+            span id="why-hint" class="hint" { "required; kept with your name for others to read" }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The work of a job: it looks, checks, and runs the command.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use super::desk::Desk;
+use super::jobs::{Job, Phase};
+use super::preview::{Preview, look, record};
+use super::secret::Secret;
+use crate::console::{Failed, Finished};
+use crate::text::harmless;
+use crate::tool::{Line, Tool};
+use redrive_console::Doing;
+
+/// Begins a job that was asked for, or goes on with one whose record was edited.
+pub(super) fn begin(desk: &Rc<Desk>, id: u64) {
+    let work = looks(Rc::clone(desk), id);
+    desk.jobs.borrow_mut().work(id, work);
+}
+
+/// Carries out what was confirmed.
+pub(super) fn carry_out(desk: &Rc<Desk>, id: u64) {
+    let work = checks(Rc::clone(desk), id);
+    desk.jobs.borrow_mut().work(id, work);
+}
+
+async fn looks(desk: Rc<Desk>, id: u64) {
+    let Some((mut action, tool)) = desk.job(id, |job| (job.action.clone(), tool_of(&desk, job))) else {
+        return;
+    };
+    if action.act.doing == Doing::Edit && action.record.is_none() {
+        let read = record(action.id(), &tool).await;
+        desk.job(id, |job| match read {
+            Ok(record) => job.moves_to(Phase::Edits(record)),
+            Err(failed) => fails(job, &failed),
+        });
+        return;
+    }
+    let preview = look(&mut action, &tool).await;
+    desk.job(id, |job| job.action = action);
+    asks(&desk, id, preview, Vec::new());
+}
+
+/// Shows what an action would do, and asks.
+fn asks(desk: &Desk, id: u64, preview: Result<Preview, Failed>, changed: Vec<String>) {
+    let asked = preview.and_then(|preview| Ok((preview, Secret::new()?)));
+    let now = desk.account.clock.now();
+    desk.job(id, |job| match asked {
+        Ok((preview, nonce)) => job.asks(preview, changed, nonce, now),
+        Err(failed) => fails(job, &failed),
+    });
+}
+
+/// Looks again, and runs the command if what was confirmed is still so. Between this look and what the command reads by itself
+/// lie milliseconds; what changes in these is as if it had changed right after.
+async fn checks(desk: Rc<Desk>, id: u64) {
+    let shown = desk.job(id, |job| match &job.phase {
+        Phase::Checks(shown) => Some((job.action.clone(), shown.clone(), tool_of(&desk, job))),
+        _ => None,
+    });
+    let Some(Some((mut action, shown, tool))) = shown else { return };
+    let preview = look(&mut action, &tool).await;
+    let changed = preview.as_ref().map(|now| now.changed_since(&shown)).unwrap_or_default();
+    if preview.is_err() || !changed.is_empty() {
+        return asks(&desk, id, preview, changed);
+    }
+    let begun = desk.job(id, |job| {
+        if job.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        job.moves_to(Phase::Runs);
+        Some((job.out.clone(), job.err.clone()))
+    });
+    let Some(Some((out, err))) = begun else { return };
+    let words = action.confirmed();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let input = action.record.as_deref().unwrap_or_default();
+    let ended = tool.print(Line { words: &words, input, out, err }).await;
+    desk.job(id, |job| match ended {
+        Ok(Finished::Whole) => job.ends(true, "It is done."),
+        Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
+        Ok(Finished::Stopped) => job.ends(false, "It stopped, and can go on."),
+        Ok(Finished::Partly) => {
+            job.ends(
+                false,
+                "Something failed, was interrupted or could not be read. What was done is below.",
+            );
+        }
+        Err(failed) => fails(job, &failed),
+    });
+}
+
+fn fails(job: &mut Job, failed: &Failed) {
+    let says: Vec<_> = failed.to_string().lines().map(harmless).collect();
+    job.ends(false, says.join("\n"));
+}
+
+fn tool_of(desk: &Desk, job: &Job) -> Tool {
+    desk.tool.stopped_by(&job.stop)
+}

@@ -1,0 +1,264 @@
+//! Actions: a form, what it would do, a confirmation, and the command.
+
+use serde_json::{Value, json};
+
+use super::{Client, Reply, serving};
+use crate::orders::{has_document, order, orders, put_orders};
+use crate::waiting::{letter, lines, list};
+use support::{Account, CALLER, TOPIC};
+
+const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "orders"), ("why", "down"), ("for", "2h")];
+
+/// So many letters of the topic wait.
+fn waits(cloud: &Account, written: &str, letters: std::ops::Range<usize>) {
+    let letters: Vec<_> = letters.map(|number| letter(&number.to_string(), &json!({}))).collect();
+    list(cloud, written, &lines(&letters));
+}
+
+fn two() -> Account {
+    let cloud = Account::new();
+    waits(&cloud, "2026-11-01T11:00:00Z", 0..2);
+    cloud
+}
+
+async fn post_confirmation(client: &Client, id: &str, nonce: &str) -> Reply {
+    client.post("job", &[("id", id), ("do", "confirm"), ("nonce", nonce)]).await
+}
+
+#[tokio::test]
+async fn an_order_is_previewed_confirmed_and_written_once() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let form = client.get("act?do=hold&topic=orders").await;
+        assert_eq!(form.status, 200);
+        assert!(form.body.contains("action=\"act?do=hold&amp;topic=orders\""), "{}", form.body);
+        let command = "redrivectl hold --topic orders --stack orders --why 'WHY'";
+        assert!(
+            form.body.contains(&command.replace('\'', "&#39;")) || form.body.contains(command),
+            "{}",
+            form.body
+        );
+
+        let (_, asks) = client.begin(&HOLD).await;
+        let text = asks.text();
+        for says in [
+            "Hold: 2 letters",
+            "touches 2 letters on the list of waiting letters",
+            "in force until 2026-11-01 14:00:0",
+            "Orders in force None.",
+            "why down",
+            "redrivectl hold --topic orders --for=2h --why=down --stack orders",
+        ] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(!has_document(&cloud), "nothing is done before it is confirmed");
+
+        let (_, done) = client.confirm(&asks).await;
+        let text = done.text();
+        assert!(
+            text.contains("It is done.") && text.contains("the function obeys within 15 seconds"),
+            "{text}"
+        );
+        // The same once more, as by the browser's way back.
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        let again = post_confirmation(client, &id, &nonce).await;
+        assert_eq!(again.status, 409);
+        assert!(again.text().contains("was confirmed or stopped already"), "{}", again.text());
+        assert!(client.get("jobs").await.text().contains("Hold 1 done"), "it is among the actions");
+    })
+    .await;
+    let written = orders(&cloud);
+    assert_eq!(written.len(), 1);
+    let of = |field: &str| written[0][field].as_str().unwrap_or_default().to_owned();
+    assert_eq!([of("do"), of("why"), of("by")], ["hold", "down", CALLER]);
+    assert_eq!(written[0]["match"], json!({ "topicArn": [{ "suffix": ":orders" }] }));
+}
+
+#[tokio::test]
+async fn a_reason_is_required() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let reply = client.act(&[("do", "hold"), ("topic", "orders"), ("why", "  ")]).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.text().contains("a reason is required"), "{}", reply.text());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_command_refuses_is_told_and_cannot_be_confirmed() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let form = [("do", "hold"), ("topic", "orders"), ("why", "x"), ("for", "soon")];
+        let (_, page) = client.begin(&form).await;
+        assert!(page.text().contains("must be 1 s to 366 days"), "{}", page.text());
+        assert_eq!(page.hidden("nonce"), None);
+        let pattern = r#"{"colour": ["red"]}"#;
+        let form = [("do", "hold"), ("why", "x"), ("match", pattern)];
+        let (_, page) = client.begin(&form).await;
+        assert!(page.text().contains("--match has no field \"colour\""), "{}", page.text());
+    })
+    .await;
+    assert!(!has_document(&cloud));
+}
+
+#[tokio::test]
+async fn what_has_changed_since_is_told_and_nothing_is_done() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&HOLD).await;
+        put_orders(&cloud, &[order("other", "retry", Some("2026-11-01T13:00:00Z"))]);
+        let (_, changed) = client.confirm(&asks).await;
+        let text = changed.text();
+        assert!(text.contains("Nothing was done."), "{text}");
+        assert!(text.contains("Orders in force: other; it was: none."), "{text}");
+        assert_eq!(orders(&cloud).len(), 1, "only that of somebody else is there");
+        // The old question is over; the new one names what is there now.
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409);
+        let (_, done) = client.confirm(&changed).await;
+        assert!(done.text().contains("It is done."), "{}", done.text());
+    })
+    .await;
+    assert_eq!(orders(&cloud).len(), 2);
+}
+
+#[tokio::test]
+async fn letters_that_come_meanwhile_are_a_change_if_they_are_many() {
+    for (more, is_done) in [(0..20, true), (20..21, true), (20..22, false)] {
+        let cloud = Account::new();
+        waits(&cloud, "2026-11-01T11:00:00Z", 0..20);
+        serving(&cloud, &["--operate"], async |client| {
+            let (_, asks) = client.begin(&HOLD).await;
+            waits(&cloud, "2026-11-01T11:30:00Z", more.clone());
+            let (_, page) = client.confirm(&asks).await;
+            assert_eq!(page.text().contains("It is done."), is_done, "{more:?}: {}", page.text());
+            let says = "It touches 22 letters now; it was 20.";
+            assert_eq!(page.text().contains(says), !is_done, "{}", page.text());
+        })
+        .await;
+        assert_eq!(has_document(&cloud), is_done);
+    }
+}
+
+#[tokio::test]
+async fn a_confirmation_counts_for_ten_minutes_and_for_what_was_shown() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, one) = client.begin(&HOLD).await;
+        let (_, other) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
+        let (nonce, id) = (one.hidden("nonce").unwrap(), other.hidden("id").unwrap());
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409, "of another question");
+        assert_eq!(post_confirmation(client, &id, "").await.status, 409);
+        client.skipped.store(10 * 60_000 + 30_000, std::sync::atomic::Ordering::Relaxed);
+        let late = post_confirmation(client, &one.hidden("id").unwrap(), &nonce).await;
+        assert_eq!(late.status, 409);
+        assert!(late.text().contains("more than ten minutes ago"), "{}", late.text());
+    })
+    .await;
+    assert!(!has_document(&cloud));
+}
+
+/// An order to archive is about the letters of the preview, however late it is confirmed.
+#[tokio::test(start_paused = true)]
+async fn what_is_confirmed_is_what_was_shown() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
+        client.skipped.store(5 * 60_000, std::sync::atomic::Ordering::Relaxed);
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("2 letters asked to wake"), "{}", done.text());
+    })
+    .await;
+    let before: jiff::Timestamp = orders(&cloud)[0]["arrivedBefore"].as_str().unwrap().parse().unwrap();
+    assert!(before.as_second() - support::NOW / 1000 < 60, "{before}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
+    let cloud = two();
+    let ran = serving(&cloud, &["--operate"], async |client| {
+        let form = [("do", "retry"), ("topic", "orders"), ("why", "mended"), ("rate", "100")];
+        let (_, asks) = client.begin(&form).await;
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        let reply = post_confirmation(client, &id, &nonce).await;
+        let page = client.get(reply.header("location").unwrap()).await;
+        // It waits 20 seconds before it wakes anybody.
+        assert!(page.text().contains("Retry now: under way"), "{}", page.text());
+        assert_eq!(page.header("refresh"), Some("2"));
+        let stays = client.get(&format!("job?id={id}&stay=1")).await;
+        assert_eq!(stays.header("refresh"), None);
+        let reply = client.post("job", &[("id", &id), ("do", "stop")]).await;
+        let (_, page) = client.follow(reply).await;
+        assert!(page.text().contains("interrupted, 2 left asleep"), "{}", page.text());
+
+        let (_, asks) = client.begin(&form).await;
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("2 letters asked to wake"), "{}", done.text());
+    })
+    .await;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(orders(&cloud).len(), 2, "stopping the waking does not take the order back");
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctrl_c_stops_what_is_under_way() {
+    let cloud = two();
+    let ran = serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "orders"), ("why", "mended")]).await;
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 303);
+    })
+    .await;
+    assert_eq!(ran.code, 4);
+    assert_eq!(ran.err, "redrivectl: 1 action under way: waiting until they have stopped\n");
+    assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_released() {
+    let cloud = two();
+    let hold = json!({
+        "id": "h1", "do": "hold", "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T10:00:00Z", "by": "ada", "why": "down",
+    });
+    put_orders(&cloud, &[hold]);
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "up again")]).await;
+        let text = asks.text();
+        assert!(text.contains("releases h1") && text.contains("Release: 2 letters"), "{text}");
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("Released 1 order"), "{}", done.text());
+        // Somebody was faster.
+        let (_, page) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "x")]).await;
+        assert!(page.text().contains("there is no order h1"), "{}", page.text());
+    })
+    .await;
+    assert_eq!(orders(&cloud), [] as [Value; 0]);
+    let ended: Value =
+        serde_json::from_str(&cloud.objects()["graveyard/dead-letters-control/orders/h1.json"]).unwrap();
+    assert_eq!(ended["ended"]["why"], "up again");
+}
+
+#[tokio::test]
+async fn what_strangers_wrote_forges_nothing() {
+    let cloud = two();
+    let evil = "</code><script>alert(1)</script><form action=x>\u{202e}";
+    let mut forged = order("evil", "hold", None);
+    forged["why"] = evil.into();
+    forged["by"] = evil.into();
+    put_orders(&cloud, &[forged]);
+    serving(&cloud, &["--operate"], async |client| {
+        let link = format!("act?{}", super::encoded(&[("do", "hold"), ("topic", evil)]));
+        let form = client.get(&link).await;
+        let (_, asks) = client.begin(&[("do", "hold"), ("topic", evil), ("why", evil)]).await;
+        for page in [form, asks, client.get("jobs").await] {
+            assert_eq!(page.status, 200);
+            for tag in ["<script", "<form action=x", "\u{202e}"] {
+                assert!(!page.body.contains(tag), "{tag}: {}", page.body);
+            }
+            assert!(page.body.contains("&lt;script&gt;"), "{}", page.body);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,139 @@
+//! Archived letters go out once more: replays, and letters that are edited.
+
+use serde_json::{Value, json};
+
+use super::serving;
+use crate::replay::{graveyard, sent};
+use support::{Account, Post};
+
+fn ten() -> Account {
+    let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
+    graveyard(&posts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_is_previewed_and_ramped() {
+    let cloud = ten();
+    serving(&cloud, &["--operate"], async |client| {
+        let form =
+            [("do", "replay"), ("why", "up again"), ("ramp", "50,100"), ("settle", "1"), ("rate", "1000")];
+        let (_, asks) = client.begin(&form).await;
+        let text = asks.text();
+        for says in [
+            "Replay: 10 letters",
+            "to send 10 letters",
+            "steps 50 %, 100 %, 1,000 letters a second",
+            "--cut-off=2026",
+        ] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert_eq!(sent(&cloud), []);
+        let (_, done) = client.confirm(&asks).await;
+        let text = done.text();
+        assert!(text.contains("It is done.") && text.contains("sent 10 letters"), "{text}");
+        // Nothing of it is left to send.
+        let (_, asks) = client.begin(&form).await;
+        assert!(asks.text().contains("Replay: 0 letters"), "{}", asks.text());
+    })
+    .await;
+    assert_eq!(sent(&cloud).len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_is_stopped_and_goes_on() {
+    let cloud = ten();
+    serving(&cloud, &["--operate"], async |client| {
+        let form = [("do", "replay"), ("why", "up again"), ("ramp", "10,100"), ("settle", "2m")];
+        let (_, asks) = client.begin(&form).await;
+        let (job, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        client.post("job", &[("id", &job), ("do", "confirm"), ("nonce", &nonce)]).await;
+        // Some letters go first, and are waited for.
+        while sent(&cloud).is_empty() {
+            let page = client.get(&format!("job?id={job}")).await;
+            assert!(page.text().contains("Replay: "), "{}", page.text());
+            assert!(!page.text().contains("Replay: ended"), "{}", page.text());
+        }
+        let key = cloud
+            .objects()
+            .into_keys()
+            .find(|key| key.contains("/replays/") && key.ends_with("/replay.json"));
+        let key = key.unwrap_or_else(|| panic!("{:?}", cloud.objects().into_keys()));
+        let id = key.rsplit('/').nth(1).unwrap().to_owned();
+
+        let (_, asks) = client.begin(&[("do", "stop"), ("id", &id), ("why", "too soon")]).await;
+        let text = asks.text();
+        // Its object has no index: the size tells how many letters it has at most, three in the first step.
+        assert!(text.contains("sent 3 of at most 25 letters") && text.contains("Stop: 22 letters"), "{text}");
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("It stops after the letters under way"), "{}", done.text());
+        let page = client.settled(&format!("job?id={job}")).await;
+        assert!(page.text().contains("It stopped, and can go on."), "{}", page.text());
+
+        // S3 tells whole seconds: within one nobody could say which resumption was to stop.
+        cloud.aws.clock().pass(std::time::Duration::from_secs(2));
+        let (_, asks) = client.begin(&[("do", "resume"), ("id", &id), ("settle", "1")]).await;
+        assert!(asks.text().contains("Resume: 22 letters"), "{}", asks.text());
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("sent 10 letters"), "{}", done.text());
+    })
+    .await;
+    assert_eq!(sent(&cloud).len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
+    let cloud = ten();
+    serving(&cloud, &["--operate", "--bodies"], async |client| {
+        let id = support::letter(&Post::envelope("3")).sqs.message_id;
+        assert!(client.get(&format!("act?do=edit&id={id}")).await.text().contains("Read the letter"));
+        let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
+        let (_, body) = page.body.split_once("spellcheck=\"false\">\n").unwrap();
+        let body = body.split_once("</textarea>").unwrap().0.replace("&quot;", "\"").replace("&amp;", "&");
+        let mut edited: Value = serde_json::from_str(&body).unwrap();
+        edited["Message"] = "mended".into();
+        let job = page.hidden("id").unwrap();
+        let form = [("id", job.as_str()), ("do", "edit"), ("body", &edited.to_string()), ("why", "typo")];
+        let reply = client.post("job", &form).await;
+        let (_, asks) = client.follow(reply).await;
+        let text = asks.text();
+        assert!(text.contains("mended") && text.contains("1 letter changed"), "{text}");
+        assert!(text.contains("Edit and replay: 1 letter"), "{text}");
+        assert!(text.contains("redrivectl replay --from letter.jsonl --why=typo"), "{text}");
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("sent 1 letter"), "{}", done.text());
+    })
+    .await;
+    let bodies: Vec<_> = cloud.entries("SendMessageBatch").into_iter().map(|entry| entry.body).collect();
+    assert_eq!(bodies.len(), 1);
+    assert_eq!(serde_json::from_str::<Value>(&bodies[0]).unwrap()["Message"], json!("mended"));
+}
+
+#[tokio::test]
+async fn without_bodies_nothing_is_edited_or_shown() {
+    let cloud = ten();
+    serving(&cloud, &["--operate"], async |client| {
+        let id = support::letter(&Post::envelope("3")).sqs.message_id;
+        let form = client.get(&format!("act?do=edit&id={id}")).await;
+        assert_eq!(form.status, 403);
+        let begun = client.act(&[("do", "edit"), ("id", &id)]).await;
+        assert_eq!(begun.status, 403);
+        assert!(form.text().contains("--bodies"), "{}", form.text());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_letter_is_replayed_as_it_is() {
+    let cloud = ten();
+    serving(&cloud, &["--operate"], async |client| {
+        let id = support::letter(&Post::envelope("3")).sqs.message_id;
+        let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("why", "up")]).await;
+        assert!(asks.text().contains("Replay: 1 letter"), "{}", asks.text());
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("sent 1 letter"), "{}", done.text());
+        // What the letter says is on neither page.
+        assert!(!asks.body.contains("textarea") && !done.body.contains("Signature"));
+    })
+    .await;
+    assert_eq!(sent(&cloud).len(), 1);
+}
