@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use super::desk::{self, Asked};
 use super::stack::{OUTPUTS, formation};
-use super::{Page, Ran, World, redrivectl_in};
+use super::{Page, Ran, World, redrivectl, redrivectl_in};
 use support::Account;
 
 /// A browser's tab, which says what the test likes.
@@ -77,7 +77,8 @@ impl Client {
     /// Sends a request with these headers; `TOKEN` in the path is the token.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let path = path.replace("TOKEN", &self.token);
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let headers = headers.collect::<Vec<_>>().concat();
         let length = body.len();
         let request = format!("{method} {path} HTTP/1.1\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
         self.raw(request.as_bytes()).await
@@ -246,4 +247,25 @@ async fn it_listens_on_loopback_only() {
         assert!(TcpStream::connect(("127.0.0.1", client.port)).await.is_ok());
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_manual_names_every_option_and_exit_code() {
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+    let section = manual.split_once("\n## serve\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let help = redrivectl(&["serve", "--help"]).await.text();
+    let (options, codes) = help.split_once("Exit codes:\n").unwrap();
+    let own = options.split_once("\nAWS:").unwrap().0;
+    let names = own.split_whitespace().filter(|word| word.starts_with("--") && *word != "--help");
+    let names: std::collections::BTreeSet<_> = names.map(|word| word.trim_end_matches([',', '.'])).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    for name in names {
+        assert!(section.contains(&format!("| `{name}")), "{name}");
+    }
+    for line in codes.lines() {
+        let (code, meaning) = line.trim().split_once("  ").unwrap();
+        let first = meaning.split(',').next().unwrap();
+        assert!(section.contains(&format!("| {code} | {first}")), "{line}");
+    }
 }
