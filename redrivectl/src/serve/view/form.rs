@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redrive_console::{Act, Doing, On};
 
-use super::parts::{command, framed, reason};
+use super::parts::{command, framed, reason, rows};
 use crate::serve::action::{Field, fields, has_reason};
 use crate::serve::desk::Desk;
 use crate::text::harmless;
@@ -50,23 +50,23 @@ fn text_field(field: &Field) -> Markup {
 /// Names what an action is done with.
 pub(super) fn subject(act: &Act) -> Markup {
     let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
-    let rows = match &act.on {
+    let list = match &act.on {
         On::Letters { of, since } => {
             let fields = of.iter().map(|(field, value)| {
                 (field.name(), if value.is_empty() { "(none)".to_owned() } else { harmless(value) })
             });
-            let mut rows: Vec<_> = fields.collect();
-            if rows.is_empty() {
-                rows.push(("letters", "all of them".to_owned()));
+            let mut list: Vec<_> = fields.collect();
+            if list.is_empty() {
+                list.push(("letters", "all of them".to_owned()));
             }
-            rows.extend(since.map(|since| ("archived since", since.to_string())));
-            rows
+            list.extend(since.map(|since| ("archived since", since.to_string())));
+            list
         }
         On::Letter { id } => one("letter", id),
         On::Order(id) => one("order", id),
         On::Replay(id) => one("replay", id),
     };
-    html! { dl { @for (name, value) in rows { dt { (name) } dd { (value) } } } }
+    rows(list.iter().map(|(name, value)| (*name, value.as_str())))
 }
 
 fn does(doing: Doing) -> &'static str {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use redrive_console::{Account, Bodies};
 
 use super::form::subject;
-use super::parts::{command, framed, printed, reason};
+use super::parts::{command, framed, printed, reason, rows};
 use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
 use crate::serve::jobs::{Asked, Ending, Job, Phase};
@@ -48,7 +48,7 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
         }
         h2 { "The action" }
         (subject(&action.act))
-        @if let Some(why) = action.why() { dl { dt { "why" } dd { (harmless(why)) } } }
+        @if let Some(why) = action.why() { (rows([("why", harmless(why).as_str())])) }
         (command(&action.command(&desk.further)))
         p { a href="jobs" { "All actions of this session" } }
     };
@@ -156,7 +156,7 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
 fn shown(preview: &Preview) -> Markup {
     html! {
         h2 { "What it would do" }
-        dl { @for (name, value) in &preview.rows { dt { (name) } dd { (value) } } }
+        (rows(preview.rows.iter().map(|(name, value)| (*name, value.as_str()))))
         @if let Some(difference) = &preview.difference { h2 { "What is edited" } (printed(difference)) }
         h2 { "Orders in force" }
         @if preview.orders.is_empty() {

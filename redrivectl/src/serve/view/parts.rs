@@ -17,6 +17,11 @@ pub(in crate::serve) fn message(desk: &Desk, title: &str, text: &str) -> String 
     framed(desk, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
 }
 
+/// Names and values, one below the other. The values are harmless.
+pub(super) fn rows<'r>(rows: impl IntoIterator<Item = (&'r str, &'r str)>) -> Markup {
+    html! { dl class="rows" { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
+}
+
 /// The command that does the same.
 pub(super) fn command(line: &str) -> Markup {
     html! {

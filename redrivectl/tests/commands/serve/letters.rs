@@ -132,7 +132,7 @@ async fn one_letter_is_replayed_as_it_is() {
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
         // What the letter says is on neither page.
-        assert!(!asks.body.contains("textarea") && !done.body.contains("Signature"));
+        assert!(!asks.body.contains("<textarea") && !done.body.contains("Signature"));
     })
     .await;
     assert_eq!(sent(&cloud).len(), 1);
