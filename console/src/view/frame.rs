@@ -86,6 +86,9 @@ impl Frame<'_> {
                             (link(name, &to(page), self.door))
                         }
                     }
+                    @if matches!(self.door, Door::Local(local) if local.operates) {
+                        li { a href="jobs" { "Actions" } }
+                    }
                 }
             }
         }
