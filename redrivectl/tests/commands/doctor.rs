@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use aws_config::SdkConfig;
 use serde_json::{Value, json};
 
 use super::desk::{self, Asked};
@@ -221,6 +222,13 @@ async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_e
         assert_eq!(writes.is_empty(), control == "off");
         assert!(control != "off" || ran.out.contains("archive-conditions"), "{}", ran.out);
     }
+}
+
+/// What a team meets that has made some of it by hand, behind its desk.
+pub(crate) fn ill_deployment() -> (Account, SdkConfig) {
+    let (cloud, deployment) = ill();
+    let config = desk::before(&cloud, move |asked| deployment.answer(asked));
+    (cloud, config)
 }
 
 /// What a team meets that has made some of it by hand.

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::desk::{self, Asked};
+use super::doctor::ill_deployment;
 use super::stack::{OUTPUTS, formation};
 use super::{Page, Ran, World, redrivectl, redrivectl_in};
 use support::Account;
@@ -177,6 +179,15 @@ pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncF
         let no_machine = || json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string();
         if asked.is_of("states") { Some((400, no_machine())) } else { formation(asked, &OUTPUTS) }
     });
+    serving_with(config, options, test).await
+}
+
+/// The same behind a desk of its own.
+pub(crate) async fn serving_with(
+    config: SdkConfig,
+    options: &[&str],
+    test: impl AsyncFnOnce(&Client),
+) -> Ran {
     let (printed, skipped) = (Page::default(), Arc::new(AtomicI64::new(0)));
     let interrupted = Arc::new(AtomicBool::new(false));
     let world = World {
@@ -268,4 +279,33 @@ async fn the_manual_names_every_option_and_exit_code() {
         let first = meaning.split(',').next().unwrap();
         assert!(section.contains(&format!("| {code} | {first}")), "{line}");
     }
+}
+
+#[tokio::test]
+async fn the_page_now_shows_what_the_doctor_finds_and_asks_it_every_ten_minutes() {
+    let (cloud, config) = ill_deployment();
+    serving_with(config, &[], async |client| {
+        let asked = || cloud.calls("GetQueueAttributes").len();
+        assert_eq!(asked(), 0, "nobody has looked yet");
+        let found = async {
+            while !client.get("now").await.text().contains("It lacks ReportBatchItemFailures") {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), found).await.unwrap();
+        let once = asked();
+        assert!(once > 0);
+        client.get("now").await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(asked(), once);
+        client.skipped.store(11 * 60_000, Ordering::Relaxed);
+        client.get("now").await;
+        let again = async {
+            while asked() == once {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), again).await.unwrap();
+    })
+    .await;
 }

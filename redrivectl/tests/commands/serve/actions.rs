@@ -166,7 +166,7 @@ async fn what_is_confirmed_is_what_was_shown() {
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
         // All times are S3's.
-        cloud.aws.clock().pass(std::time::Duration::from_secs(300));
+        cloud.aws.clock().pass(std::time::Duration::from_mins(5));
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("2 letters asked to wake"), "{}", done.text());
     })
