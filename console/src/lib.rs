@@ -42,6 +42,7 @@
 //! | `budget` | requests are counted, and end |
 //! | [`schedule`] | a rule's timetable, and its chart |
 //! | [`text`] | how times, numbers and strangers' words are written |
+//! | [`widget`] | the function that is the widget: an event of a dashboard in, HTML out |
 
 pub mod account;
 pub mod act;
@@ -53,6 +54,7 @@ pub mod schedule;
 mod show;
 pub mod text;
 pub mod view;
+pub mod widget;
 
 pub use account::{Account, Bodies, Clients, Place};
 pub use act::{Act, Doing, On};

@@ -70,8 +70,8 @@ pub(super) fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCr
 #[derive(Debug, Default)]
 pub(super) struct Endpoints(BTreeMap<&'static str, String>);
 
-/// The services of [`Clients`].
-const SERVICES: [&str; 6] = ["", "SNS", "SQS", "S3", "LAMBDA", "FIREHOSE"];
+/// The services that somebody calls.
+const SERVICES: [&str; 8] = ["", "SNS", "SQS", "S3", "LAMBDA", "FIREHOSE", "CLOUDWATCH", "CLOUDWATCH_LOGS"];
 
 const ENDPOINT_URL: &str = "AWS_ENDPOINT_URL";
 
@@ -95,7 +95,7 @@ impl Endpoints {
 
 impl LoadServiceConfig for Endpoints {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
-        let service = key.service_id().to_uppercase();
+        let service = key.service_id().to_uppercase().replace(' ', "_");
         if key.env() == ENDPOINT_URL { self.of(&service).or_else(|| self.of("")) } else { None }
     }
 }

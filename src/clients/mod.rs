@@ -24,7 +24,7 @@ pub use errors::{failure_of_call, is_condition};
 pub use https::{NoRootCertificates, https, prepare};
 pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
 pub(crate) use lines::put_lines;
-pub use sdk::Clients;
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
+pub use sdk::{Clients, Configuration};
 pub use server_time::ServerTime;
 pub(crate) use server_time::http_date;

@@ -42,8 +42,17 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The making of a connection: name, address and TLS.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Clients {
-    /// Clients by Lambda's environment: region, credentials, and what the SDK's own variables say of endpoints,
+/// What clients are made with.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Region, credentials, endpoints, times.
+    pub sdk: SdkConfig,
+    /// Whether a bucket is a part of the path and not of the host's name.
+    pub path_style: bool,
+}
+
+impl Configuration {
+    /// Reads Lambda's environment: region, credentials, and what the SDK's own variables say of endpoints,
     /// checksums and the application's name. Profiles and the credentials of machines are not looked for:
     /// Lambda has neither, and looking takes time and room.
     /// <https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html>
@@ -85,7 +94,19 @@ impl Clients {
         config.set_request_checksum_calculation(of_requests);
         config.set_response_checksum_validation(of_answers);
         config.set_app_name(app_name);
-        Ok(Self::from_config(&config.build(), own_endpoint))
+        Ok(Self { sdk: config.build(), path_style: own_endpoint })
+    }
+}
+
+impl Clients {
+    /// Clients by [`Configuration::from_environment`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the configuration.
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
+        let configuration = Configuration::from_environment(variable)?;
+        Ok(Self::from_config(&configuration.sdk, configuration.path_style))
     }
 
     /// Clients by a configuration. With an endpoint of one's own, buckets are a part of the path,

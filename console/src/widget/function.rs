@@ -1,0 +1,87 @@
+//! An event in, HTML out.
+
+use maud::html;
+
+use super::event::Event;
+use crate::account::Account;
+use crate::door::{Door, Widget};
+use crate::query::{Page, Query};
+use crate::show;
+use crate::text::harmless;
+use crate::view::Frame;
+
+/// What a dashboard shows to somebody who asks what the widget is, in Markdown.
+const DESCRIPTION: &str = "\
+## The console of sns-redrive
+
+Shows what is failing, since when, at whom and why, and what waits. It only reads. To act, type the commands that it shows,
+or open the same pages with `redrivectl serve`.
+
+### Widget parameters
+
+Param | Description
+---|---
+**page** | `now` (the default), `groups`, `group`, or `waiting`
+**by** | `groups` and `waiting`: the field by which letters are counted: `topic`, `subscription`, `target`, `error`, `rule`, `reason` or `queue`
+**topic**, **subscription**, **target**, **error**, **rule**, **reason**, **queue** | only letters with this value
+
+The time range is the dashboard's.
+
+### Example parameters
+
+``` yaml
+page: groups
+by: error
+```
+";
+
+/// The function, ready to be called.
+#[derive(Debug)]
+pub struct WidgetFunction {
+    account: Account,
+}
+
+impl WidgetFunction {
+    /// The function that shows an account.
+    #[must_use]
+    pub fn new(account: Account) -> Self {
+        Self { account }
+    }
+
+    /// Answers one event with the text that the dashboard shows. `endpoint` is the function's own ARN, which links call.
+    pub async fn answer(&self, event: serde_json::Value, endpoint: &str) -> String {
+        let (query, theme) = match Event::read(event) {
+            Event::Describe => return DESCRIPTION.to_owned(),
+            Event::Show { query, theme } => (query, theme),
+        };
+        let door = Door::Widget(Widget { endpoint: endpoint.to_owned(), theme });
+        match query {
+            Ok(Query { page: Page::Letter(letter), .. }) => {
+                let words = format!(
+                    "The life of letter {} is shown by redrivectl serve, not by the widget.",
+                    letter.id
+                );
+                self.says("This page is not shown here", &words, &door)
+            }
+            Ok(query) => {
+                let shown = show::show(&query, &self.account, &door).await;
+                if !shown.unread.is_empty() {
+                    tracing::warn!(
+                        requests = shown.requests,
+                        took_ms = u64::try_from(shown.took.as_millis()).unwrap_or(u64::MAX),
+                        detail = harmless(&shown.unread.join("; ")),
+                        "a page was shown without all that belongs to it"
+                    );
+                }
+                shown.html
+            }
+            Err(bad) => self.says("This page cannot be shown", &format!("{bad}."), &door),
+        }
+    }
+
+    /// Returns a page that only says something.
+    fn says(&self, title: &str, words: &str, door: &Door) -> String {
+        let frame = Frame { title, query: None, account: &self.account, door, footer: None };
+        frame.put(&html! { p { (harmless(words)) } })
+    }
+}
