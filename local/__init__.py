@@ -8,7 +8,9 @@ intrinsics.py   resolves a template's functions, for what the stack itself does 
 subscribers.py  queues, web servers and functions that are subscribed to a topic
 web.py          the web server among them, which records what it gets
 sns.py          the dead letters that SNS would write
+archived.py     letters in the archive, of earlier days
 letters.py      what the function's log tells about a letter
+console.py      the console of a deployment, through both of its doors
 demo.py         `make demo`
 run.py          `make local`
 invoke.py       `make invoke`

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from test_replay import deployed, record
+from test_replay import deployed
 from world import policy
 
+from local.archived import record
 from local.stack import REGION, ROOT, ROOT_KEYS
 from local.tool import command
 
