@@ -116,12 +116,14 @@ package: export SAM_CLI_TELEMETRY = 0
 package: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [ARCH=x86_64]
 	cargo lambda build --release --$(subst _,-,$(ARCH)) --bin sns-redrive --bin sns-redrive-replay
+	cargo lambda build --release --$(subst _,-,$(ARCH)) --package redrive-console --bin sns-redrive-widget
 	sam build --parameter-overrides Architecture=$(ARCH)
 	cmp target/lambda/sns-redrive/bootstrap .aws-sam/build/RedriveFunction/bootstrap
 	@$(PY) -m local.size .aws-sam/build/RedriveFunction/bootstrap
 	sam build --parameter-overrides Architecture=$(ARCH) --template operations.yaml --build-dir .aws-sam/operations
 	cmp target/lambda/sns-redrive-replay/bootstrap .aws-sam/operations/ReplayFunction/bootstrap
-	@$(PY) -m local.size .aws-sam/operations/ReplayFunction/bootstrap
+	cmp target/lambda/sns-redrive-widget/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
+	@$(PY) -m local.size .aws-sam/operations/ReplayFunction/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
 
 # The whole workspace, as `cargo test --workspace`: what all its crates ask of the AWS SDK and of tokio is compiled once. No
 # dev-dependency may switch on a feature of their crates.

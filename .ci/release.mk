@@ -15,6 +15,8 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in targ
 	@set -e; for arch in $(ARCHS); do processor=$$(echo $$arch | sed s/arm64/aarch64/); set -x; \
 	  cargo lambda build --locked --release --target $$processor-unknown-linux-gnu --lambda-dir $(BUILT)/$$arch \
 	      --bin sns-redrive --bin sns-redrive-replay; \
+	  cargo lambda build --locked --release --target $$processor-unknown-linux-gnu --lambda-dir $(BUILT)/$$arch \
+	      --package redrive-console --bin sns-redrive-widget; \
 	  cargo lambda build --locked --release --target $$processor-unknown-linux-musl --lambda-dir $(BUILT)/$$arch \
 	      --package redrivectl --bin redrivectl; \
 	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) sns-redrive $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \

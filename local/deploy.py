@@ -158,9 +158,12 @@ def deploy_operations(deployment, admitted=True, **parameters):
     """Deploys operations.yaml beside a deployment. `admitted`: its role is named in the requeue's policy, as an update
     of RequeueSenderArns does."""
     stack, name = deployment.stack, f"{deployment.name}-ops"
-    package_uri, code_sha = uploaded(stack, name, "sns-redrive-replay")
     values = {"Stack": deployment.name, **{key: written(value) for key, value in parameters.items()}}
-    template = expand(package_uri, values, "operations.yaml")
+    package_uri, code_sha = uploaded(stack, name, "sns-redrive-replay")
+    packages = {"sns-redrive-replay": package_uri}
+    if values.get("ConsoleWidget") == "on":
+        packages["sns-redrive-widget"], _ = uploaded(stack, f"{name}-console", "sns-redrive-widget")
+    template = expand(packages, values, "operations.yaml")
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     leave_out(template)
     outputs = create(stack, package_uri, name, template, values)
@@ -191,7 +194,7 @@ def deploy(
     operator = stack.user(f"{name}-operator")
     parameters.setdefault("RequeueSenderArns", f"arn:aws:iam::{ACCOUNT}:user/{name}-operator")
     values = {key: written(value) for key, value in parameters.items()}
-    template = expand(package_uri, values)
+    template = expand({"sns-redrive": package_uri}, values)
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     for resource in template["Resources"].values():
         if settings and resource["Type"] == "AWS::Lambda::Function":
@@ -290,13 +293,15 @@ def parsed(name):
     return yaml_parse((ROOT / name).read_text())
 
 
-def expand(code_uri, values, name="template.yaml"):
-    """A template as CloudFormation, which is what SAM makes of it on AWS."""
+def expand(packages, values, name="template.yaml"):
+    """A template as CloudFormation, which is what SAM makes of it on AWS. `packages` are their addresses, by binary."""
     template = template_as_written(name)
-    # SAM accepts nothing else than an S3 address here; `sam package` puts one in as well.
+    # SAM accepts nothing else than an S3 address here; `sam package` puts one in as well. A function that a condition
+    # leaves out has none.
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":
-            resource["Properties"]["CodeUri"] = code_uri
+            binary = resource["Metadata"]["BuildProperties"]["Binary"]
+            resource["Properties"]["CodeUri"] = packages.get(binary, "s3://none/none")
     os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
     return transform(template, dict(values), NoManagedPolicies())
 

@@ -18,16 +18,18 @@ from pathlib import Path
 
 from local.stack import ROOT
 
-FUNCTIONS = ["sns-redrive", "sns-redrive-replay"]
+FUNCTIONS = ["sns-redrive", "sns-redrive-replay", "sns-redrive-widget"]
 TOOL = "redrivectl"
+# The crates of functions that the one of the repository itself does not build.
+SOURCES = {"sns-redrive-widget": "console"}
 # Where Homebrew and Linux distributions look for the completions of a shell, below their prefix.
 COMPLETIONS = {
     "bash": f"share/bash-completion/completions/{TOOL}",
     "zsh": f"share/zsh/site-functions/_{TOOL}",
     "fish": f"share/fish/vendor_completions.d/{TOOL}.fish",
 }
-# Each template with the function that it deploys.
-TEMPLATES = {"template.yaml": "sns-redrive", "operations.yaml": "sns-redrive-replay"}
+# Each template with the functions that it deploys.
+TEMPLATES = {"template.yaml": ["sns-redrive"], "operations.yaml": ["sns-redrive-replay", "sns-redrive-widget"]}
 QUEUES = "queues.yaml"
 # The variant of template.yaml for the Serverless Application Repository, and what its metadata names beside it.
 REPOSITORY = "serverlessrepo.yaml"
@@ -52,7 +54,7 @@ Parameters:
   CodePrefix:
     Type: String
     Default: {prefix}
-    Description: The folder in CodeBucket that holds {function}-<Architecture>.zip.
+    Description: The folder in CodeBucket that holds {packages}.
 """
 CODE_URI = """
       CodeUri:
@@ -77,9 +79,9 @@ def main(arguments=None):
         tool = tool_archive(binary(built / TOOL / "bootstrap", arch), f"{TOOL}-{version}", pages)
         (out / f"{TOOL}-{version}-linux-{arch}.tar.gz").write_bytes(tool)
     prefix = options.prefix or f"sns-redrive/{version}"
-    for name, function in TEMPLATES.items():
-        (out / name).write_text(packaged((ROOT / name).read_text(), function, prefix, options.bucket))
-    # It has no function.
+    for name, functions in TEMPLATES.items():
+        (out / name).write_text(packaged((ROOT / name).read_text(), functions, prefix, options.bucket))
+    # It has none.
     shutil.copyfile(ROOT / QUEUES, out / QUEUES)
     (out / REPOSITORY).write_text(for_repository((ROOT / "template.yaml").read_text(), options.arch[0]))
     for name in NAMED_BESIDE:
@@ -159,13 +161,18 @@ def tool_archive(tool, folder, pages):
     return packed.getvalue()
 
 
-def packaged(template, function, prefix, bucket=""):
-    """Returns a template whose function comes from a bucket, which is a parameter: nobody has to build anything."""
+def packaged(template, functions, prefix, bucket=""):
+    """Returns a template whose functions come from a bucket, which is a parameter: nobody has to build anything."""
     default = f"\n    Default: {bucket}" if bucket else ""
-    parameters = CODE_PARAMETERS.format(function=function, prefix=prefix, bucket=default)
-    template = replaced_once(template, "\nParameters:\n", parameters)
-    template = replaced_once(template, BUILD_METADATA.format(function=function), "\n")
-    return replaced_once(template, "\n      CodeUri: .\n", CODE_URI.format(function=function))
+    packages = " and ".join(f"{function}-<Architecture>.zip" for function in functions)
+    template = replaced_once(
+        template, "\nParameters:\n", CODE_PARAMETERS.format(packages=packages, prefix=prefix, bucket=default)
+    )
+    for function in functions:
+        template = replaced_once(template, BUILD_METADATA.format(function=function), "\n")
+        built_in = f"\n      CodeUri: {SOURCES.get(function, '.')}\n"
+        template = replaced_once(template, built_in, CODE_URI.format(function=function))
+    return template
 
 
 def for_repository(template, arch):
@@ -173,7 +180,7 @@ def for_repository(template, arch):
 
     `sam package` uploads the zip beside it. The repository takes neither every type nor any transform but SAM's.
     """
-    function = TEMPLATES["template.yaml"]
+    [function] = TEMPLATES["template.yaml"]
     for name in FOR_PAGES:
         template = without(template, name)
     template = replaced_once(template, "PageTopicArn, ", "")

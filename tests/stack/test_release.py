@@ -33,21 +33,23 @@ from local.metrics import lower_alarms
 from local.stack import REGION, ROOT
 
 
-@pytest.mark.parametrize(("name", "function"), release.TEMPLATES.items())
-def test_the_released_template_differs_in_where_the_code_is(name, function):
-    text = release.packaged((ROOT / name).read_text(), function, "sns-redrive/1.2.3")
+@pytest.mark.parametrize(("name", "functions"), release.TEMPLATES.items())
+def test_the_released_template_differs_in_where_the_code_is(name, functions):
+    text = release.packaged((ROOT / name).read_text(), functions, "sns-redrive/1.2.3")
     released, written = yaml_parse(text), template_as_written(name)
     bucket, prefix = released["Parameters"].pop("CodeBucket"), released["Parameters"].pop("CodePrefix")
-    [deployed] = [r for r in released["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
     assert "Default" not in bucket
     assert prefix["Default"] == "sns-redrive/1.2.3"
-    assert deployed["Properties"]["CodeUri"] == {
-        "Bucket": {"Ref": "CodeBucket"},
-        "Key": {"Fn::Sub": f"${{CodePrefix}}/{function}-${{Architecture}}.zip"},
-    }
-    [built] = [r for r in written["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
-    assert built.pop("Metadata")["BuildProperties"] == {"Binary": function}
-    deployed["Properties"]["CodeUri"] = built["Properties"]["CodeUri"]
+    built = {key: r for key, r in written["Resources"].items() if r["Type"] == "AWS::Serverless::Function"}
+    for (key, resource), function in zip(built.items(), functions, strict=True):
+        assert resource.pop("Metadata")["BuildProperties"] == {"Binary": function}
+        deployed = released["Resources"][key]["Properties"]
+        assert deployed["CodeUri"] == {
+            "Bucket": {"Ref": "CodeBucket"},
+            "Key": {"Fn::Sub": f"${{CodePrefix}}/{function}-${{Architecture}}.zip"},
+        }
+        assert f"{function}-<Architecture>.zip" in prefix["Description"]
+        deployed["CodeUri"] = resource["Properties"]["CodeUri"]
     assert released == written
 
 
@@ -59,7 +61,7 @@ def test_the_released_template_deploys_the_released_package(stack, monkeypatch):
     s3.create_bucket(Bucket="releases", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="releases", Key="sns-redrive/1.2.3/sns-redrive-arm64.zip", Body=package)
 
-    text = release.packaged((ROOT / "template.yaml").read_text(), "sns-redrive", "sns-redrive/1.2.3")
+    text = release.packaged((ROOT / "template.yaml").read_text(), ["sns-redrive"], "sns-redrive/1.2.3")
     template = transform(yaml_parse(text), dict(values), NoManagedPolicies())
     template = with_conditions(with_batch_names(with_numbers(template, values)), values)
     lower_alarms(template, "released", None)
@@ -73,7 +75,7 @@ def test_the_released_template_deploys_the_released_package(stack, monkeypatch):
 def test_a_template_that_cannot_be_packaged_is_refused():
     with pytest.raises(SystemExit, match="CodeUri"):
         release.packaged(
-            (ROOT / "template.yaml").read_text().replace("CodeUri: .", "CodeUri: ./src"), "sns-redrive", "p"
+            (ROOT / "template.yaml").read_text().replace("CodeUri: .", "CodeUri: ./src"), ["sns-redrive"], "p"
         )
 
 
@@ -199,6 +201,7 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
     assert files == {
         f"sns-redrive-{arch}.zip",
         f"sns-redrive-replay-{arch}.zip",
+        f"sns-redrive-widget-{arch}.zip",
         f"redrivectl-{version}-linux-{arch}.tar.gz",
         "template.yaml",
         "operations.yaml",
