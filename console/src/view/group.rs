@@ -151,7 +151,7 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
     html! {
         section aria-labelledby="examples" {
             h2 id="examples" { "Archived letters" }
-            div class="wide" tabindex="0" role="region" aria-label="Archived letters" {
+            div class="wide" tabindex="0" role="region" aria-label="The newest archived letters" {
                 table {
                     caption { "The newest that were read" }
                     thead { tr {
@@ -202,7 +202,7 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
     html! {
         section aria-labelledby="next" {
             h2 id="next" { "Letters that wait" }
-            div class="wide" tabindex="0" role="region" aria-label="Letters that wait" {
+            div class="wide" tabindex="0" role="region" aria-label="The next letters that wait" {
                 table {
                     caption { "The next of them" }
                     thead { tr {

@@ -5,14 +5,15 @@ use maud::{Markup, html};
 use crate::account::Account;
 use crate::act::Act;
 use crate::door::{Door, Local};
-use crate::query::Query;
+use crate::query::{Page, Query};
 use crate::text::harmless;
 
-/// Returns a link to another page.
+/// Returns a link to another page. The widget shows no single letters, so there a letter is no link.
 #[must_use]
 pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
     let text = harmless(text);
     match door {
+        Door::Widget(_) if matches!(to.page, Page::Letter(_)) => html! { (text) },
         Door::Local(_) => html! { a href=(to.to_address()) { (text) } },
         Door::Widget(widget) => html! {
             a class="btn" { (text) }

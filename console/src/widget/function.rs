@@ -1,5 +1,6 @@
 //! An event in, HTML out.
 
+use futures_util::FutureExt;
 use maud::html;
 
 use super::event::Event;
@@ -64,7 +65,8 @@ impl WidgetFunction {
                 self.says("This page is not shown here", &words, &door)
             }
             Ok(query) => {
-                let shown = show::show(&query, &self.account, &door).await;
+                // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
+                let shown = show::show(&query, &self.account, &door).boxed_local().await;
                 if !shown.unread.is_empty() {
                     tracing::warn!(
                         requests = shown.requests,
