@@ -20,6 +20,7 @@ READ_ONLY = {
     "s3:GetObject",
     "cloudwatch:GetMetricData",
     "cloudwatch:DescribeAlarms",
+    "lambda:GetFunctionConfiguration",
     "kms:Decrypt",
 }
 
@@ -142,6 +143,7 @@ def test_role_reads_archive_and_control_and_writes_nothing(shown, world):
         "read replays",
         "list control",
         "list replays",
+        "read configuration",
     }
 
 
