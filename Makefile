@@ -147,4 +147,5 @@ local/.localstack/installed:
 	@touch $@
 
 include .ci/tools.mk
+include .ci/browser.mk
 include .ci/release.mk

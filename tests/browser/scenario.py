@@ -1,0 +1,237 @@
+"""An account in which something is failing: what the pages of the console have to show."""
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from local.archived import bury
+from local.deploy import deploy, deploy_operations
+from local.sns import dead_letter, envelope
+from local.stack import ACCOUNT, REGION, wait_until
+from local.subscribers import subscribe, subscribe_web
+from local.tool import redrivectl
+
+HOURLY = {"minDelayTarget": 3600, "maxDelayTarget": 14400, "numRetries": 6, "numNoDelayRetries": 1}
+POLICY = {
+    # Two attempts at once, so that letters are archived within seconds.
+    "default": {
+        "deliveryPolicy": {"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}},
+        "jitter": 0,
+    },
+    "rules": [
+        {"name": "audit-is-never-retried", "match": {"topicArn": [{"suffix": ":audit"}]}, "action": "archive"},
+        {
+            "name": "parcels-hourly",
+            "match": {"topicArn": [{"suffix": ":parcels"}]},
+            "deliveryPolicy": {"healthyRetryPolicy": HOURLY},
+        },
+    ],
+}
+# What nobody may read on a page.
+SECRET = "the-body-of-a-letter"
+
+
+class Scenario:
+    """Letters of several topics: waiting, archived now and in earlier days; an order, a replay, alarms."""
+
+    def __init__(self, stack, web, name="orders"):
+        self.stack, self.web, self.name = stack, web, name
+        sns = stack.client("sns")
+        self.topics = {
+            topic: sns.create_topic(Name=topic)["TopicArn"]
+            for topic in ("placed", "shipped", "stocked", "parcels", "audit", "returns")
+        }
+        queues = ["billing", "warehouse", "courier", "ledger", "refunds"]
+        self.deployment = deploy(
+            stack,
+            name,
+            settings={"ALLOW_LOOPBACK_HTTP": "true"},
+            metered=True,
+            alarm_period=10,
+            TopicArns=list(self.topics.values()),
+            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}" for queue in queues],
+            RedrivePolicy=POLICY,
+        )
+        dead_letters = self.deployment.queue_arn
+        self.operations = deploy_operations(
+            self.deployment, ConsoleWidget="on", DashboardQueues=[dead_letters.rsplit(":", 1)[1]]
+        )
+        on = dict(zip(queues, ("placed", "stocked", "parcels", "audit", "returns"), strict=True))
+        self.subscribers = {
+            queue: subscribe(stack, queue, self.topics[topic], dead_letters) for queue, topic in on.items()
+        }
+        self.subscribers["shop"] = subscribe_web(stack, "shop", self.topics["shipped"], dead_letters, web)
+        self.subscribers["tracking"] = subscribe_web(stack, "tracking", self.topics["parcels"], dead_letters, web)
+
+    def happen(self):
+        """Everything fails. Returns when the function has seen it."""
+        self.give_order("hold", "--topic", "returns", "--for", "8h", "--why", "refunds is being mended")
+        self.bury_earlier_letters()
+        for name in ("billing", "courier", "ledger"):
+            self.subscribers[name].unplug()
+        for name in ("shop", "tracking"):
+            self.subscribers[name].unplug(503)
+        letters = {"billing": 7, "shop": 4, "ledger": 2, "courier": 9, "tracking": 3, "refunds": 2}
+        for name, number in letters.items():
+            for index in range(number):
+                self.letter(name, f"{SECRET} {index}")
+        dead_letter(self.deployment, "a message that names nobody")
+        self.deployment.meter.read()
+        wait_until(self.seen, 60, "the function to see all letters", every=1)
+        self.replay()
+        for _ in range(3):
+            self.deployment.meter.read()
+        return self
+
+    def seen(self):
+        self.deployment.meter.read()
+        outcomes = [line["outcome"] for line in self.deployment.outcomes()]
+        return outcomes.count("archived") >= 14 and outcomes.count("deferred") >= 12
+
+    def letter(self, name, message, **more):
+        subscriber = self.subscribers[name]
+        return dead_letter(
+            self.deployment, envelope(subscriber.topic_arn, subscriber.subscription_arn, message, **more)
+        )
+
+    def bury_earlier_letters(self):
+        """What was archived in earlier days, and by what it failed."""
+        gone = {"error": {"code": "AWS.SimpleQueueService.NonExistentQueue", "class": "action_required"}}
+        slow = {"error": {"code": "503", "class": "transient"}}
+        billing, shop = self.subscribers["billing"], self.subscribers["shop"]
+        for days, letters in enumerate((61, 18, 3, 7), start=1):
+            bury(self.deployment, billing, letters, hours=24 * days, **gone, targetArn=billing.endpoint)
+            bury(self.deployment, shop, 2 * letters, hours=24 * days + 2, **slow, targetUrl=shop.endpoint)
+        bury(self.deployment, billing, 5, "expiring", hours=26, **gone, targetArn=billing.endpoint)
+        # They are replayed.
+        bury(self.deployment, self.subscribers["warehouse"], 40, hours=5)
+        # The past two hours, so that there is something in the range that pages have by themselves.
+        bury(self.deployment, shop, 12, hours=1, **slow, targetUrl=shop.endpoint)
+
+    def give_order(self, *words):
+        done = redrivectl(self.deployment, *words, "--yes")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def replay(self):
+        """One that is done, of letters whose subscriber is back."""
+        done = redrivectl(
+            self.deployment, "replay", "--topic", "stocked", "--ramp", "100", "--rate", 1000,
+            "--why", "warehouse is back", "--json",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["status"] == "done", done.stdout
+
+
+class Attack:
+    """Letters whose every part that a stranger can choose is an attack on who looks at it."""
+
+    # Right-to-left overrides and isolates, a zero-width space, and markup of each kind that could do something.
+    BIDI = "\u202egnp.exe\u2066\u200b"
+    MARKUP = (
+        "<script>window.attacked=1</script>",
+        '"><img src=x onerror="window.attacked=2">',
+        '<cwdb-action action="call" endpoint="arn:aws:lambda:eu-central-1:123456789012:function:evil">{}</cwdb-action>',
+        "<style>*{display:none}</style><h1>All is well</h1>",
+        "</title></style></textarea><svg onload=window.attacked=3>",
+        "javascript:window.attacked=4",
+        "'; DROP `$(touch /tmp/attacked)`",
+    )
+
+    def __init__(self, stack, web, name="attacked"):
+        self.stack = stack
+        self.topic = stack.client("sns").create_topic(Name=f"{name}-orders")["TopicArn"]
+        self.deployment = deploy(
+            stack,
+            name,
+            TopicArns=[self.topic],
+            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}-billing"],
+            RedrivePolicy={
+                **POLICY,
+                "origins": {"*": ["lambda-async"]},
+                "rules": [
+                    {
+                        "name": "hourly",
+                        "match": {"message": {"wait": [True]}},
+                        "deliveryPolicy": {"healthyRetryPolicy": HOURLY},
+                    }
+                ],
+            },
+        )
+        self.operations = deploy_operations(self.deployment, ConsoleWidget="on")
+        self.billing = subscribe(stack, f"{name}-billing", self.topic, self.deployment.queue_arn)
+        self.billing.unplug()
+        self.web = web
+
+    def happen(self):
+        """They arrive. Returns when the function has seen them all."""
+        ids = [self.letter(text + self.BIDI, wait) for text in self.MARKUP for wait in (False, True)]
+        ids += [self.stranger(text + self.BIDI) for text in self.MARKUP]
+        ids += [self.of_a_function(text + self.BIDI) for text in self.MARKUP]
+        self.write_what_the_function_would_not()
+        for text in self.MARKUP:
+            pattern = json.dumps({"subject": [text + self.BIDI]})
+            words = ("--match", pattern, "--for", "8h", "--why", text + self.BIDI, "--by", text + self.BIDI)
+            done = redrivectl(self.deployment, "hold", *words, "--yes")
+            assert done.returncode == 0, done.stderr
+
+        def seen():
+            return {line["sqs.message_id"] for line in self.deployment.outcomes()} >= set(ids)
+
+        wait_until(seen, 60, "the function to see all letters", every=1)
+        return self
+
+    def letter(self, text, wait):
+        """One that is tried, and fails: id, subject, attributes, message and original error are hostile."""
+        body = envelope(
+            self.topic,
+            self.billing.subscription_arn,
+            json.dumps({"wait": wait, "text": text}),
+            subject=text[:90],
+            attributes={"tenant": ("String", text)},
+            message_id=text,
+        )
+        names = {"RequestID": text, "ErrorCode": text, "ErrorMessage": text}
+        return dead_letter(
+            self.deployment, body, {name: {"DataType": "String", "StringValue": value} for name, value in names.items()}
+        )
+
+    def of_a_function(self, text):
+        """One as Lambda writes it for an asynchronous call that failed, by a function that says what it likes."""
+        names = {"RequestID": str(uuid.uuid4()), "ErrorMessage": text}
+        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in names.items()}
+        attributes["ErrorCode"] = {"DataType": "Number", "StringValue": "200"}
+        return dead_letter(self.deployment, json.dumps({"Records": [], "text": text}), attributes)
+
+    def write_what_the_function_would_not(self):
+        """Archived and waiting letters whose every field is hostile. The function lets no such text in; who may write
+        into the bucket could."""
+        s3, queue = self.stack.client("s3"), self.deployment.queue_arn
+        bucket, control = self.deployment.outputs["ControlLocation"].removeprefix("s3://").split("/", 1)
+        now = datetime.now(UTC)
+        waiting = []
+        for text in self.MARKUP:
+            hostile, solid = text + self.BIDI, text.replace(" ", "+")
+            arn = f"arn:aws:sns:{REGION}:{ACCOUNT}:{solid}"
+            fields = {"letterId": hostile, "rule": hostile, "detail": hostile, "topicArn": arn, "subscriptionArn": arn}
+            fields |= {"targetUrl": f"https://{hostile}", "order": hostile, "origin": hostile}
+            fields |= {"error": {"code": hostile, "class": hostile, "message": hostile}}
+            bury(self.deployment, self.billing, 1, "exhausted", 1, **fields)
+            waiting.append(
+                {
+                    "letterId": hostile, "messageId": hostile, "receiptHandle": "none", "queueArn": queue,
+                    "topicArn": hostile, "subscriptionArn": hostile, "target": hostile, "rule": hostile,
+                    "error": hostile, "retry": {"number": 2, "of": 7},
+                    "since": now.isoformat().replace("+00:00", "Z"),
+                    "due": (now + timedelta(hours=1)).isoformat().replace("+00:00", "Z"),
+                }
+            )  # fmt: skip
+        key = (
+            f"{control}/waiting/queue={queue.rsplit(':', 1)[1]}/hour={now:%Y-%m-%dT%H}/{now:%Y%m%dT%H%M%S}.000Z-1.jsonl"
+        )
+        s3.put_object(Bucket=bucket, Key=key, Body="".join(json.dumps(line) + "\n" for line in waiting))
+
+    def stranger(self, text):
+        """One whose topic and subscription are hostile, and that goes nowhere."""
+        topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{text}"
+        body = json.loads(envelope(self.topic, f"{topic}:{text}", "hello", message_id=text))
+        return dead_letter(self.deployment, json.dumps(body | {"TopicArn": topic}))

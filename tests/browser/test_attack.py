@@ -1,0 +1,102 @@
+"""Letters that attack who looks at them, at the local door; and the policy that would stop what gets through."""
+
+from urllib.parse import quote
+
+import pytest
+from scenario import Attack
+from test_widget import UNSEEN
+
+from local.console import Served
+
+FORGED = "script:not([integrity]), iframe, img, cwdb-action, [onerror], [onload], [onclick], h1:has-text('All is well')"
+
+
+@pytest.fixture(scope="module")
+def attacked(attack):
+    with Served(attack.deployment) as running:
+        yield running
+
+
+def pages(attack):
+    yield from ("", "groups?by=topic&range=24h", "groups?by=error&range=24h", "groups?by=target&range=24h")
+    yield from ("groups?by=reason&range=24h", "waiting?by=error", "waiting?by=topic", "group?range=24h")
+    for text in attack.MARKUP:
+        hostile = quote(text + attack.BIDI)
+        yield from (f"group?topic={hostile}&range=24h", f"letter?id={hostile}", f"groups?error={hostile}")
+
+
+def test_hostile_letters_forge_nothing(tab, attack, attacked):
+    words = ""
+    for address in pages(attack):
+        page = tab()
+        page.goto(attacked.url + address)
+        assert page.evaluate("() => window.attacked") is None, address
+        assert page.locator(FORGED).count() == 0, address
+        shown = page.locator("body").inner_text()
+        assert not set(shown) & set(UNSEEN), address
+        assert page.title().endswith("sns-redrive attacked"), address
+        outside = page.evaluate(
+            "own => [...document.querySelectorAll('[href], [src], [action]')]"
+            ".map(e => e.href || e.src || e.action).filter(url => !url.startsWith(own))",
+            attacked.url,
+        )
+        # The log's own page on AWS is the one place outside that pages link to.
+        assert [url for url in outside if ".console.aws.amazon.com/" not in url] == [], address
+        words += shown
+    # They were there to be shown.
+    assert "All is well" in words and "onerror" in words
+
+
+def test_policy_of_the_pages_is_in_force(tab, served):
+    page = tab()
+    answer = page.goto(served.url)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe-inline" not in policy and "unsafe-eval" not in policy
+    page.complaints.clear()
+    page.evaluate("""() => {
+      window.refused = [];
+      addEventListener('securitypolicyviolation', event => window.refused.push(event.effectiveDirective));
+      const add = (name, fields) => document.body.append(Object.assign(document.createElement(name), fields));
+      add('script', { textContent: 'window.attacked = 5' });
+      add('style', { textContent: '* { display: none }' });
+      add('img', { src: 'http://127.0.0.1:9/pixel' });
+      add('iframe', { src: 'data:text/html,hello' });
+    }""")
+    page.wait_for_function("() => window.refused.length >= 4")
+    refused = set(page.evaluate("() => window.refused"))
+    assert refused >= {"script-src-elem", "style-src-elem", "img-src", "frame-src"}, refused
+    assert page.evaluate("() => window.attacked") is None
+    assert page.locator("main").is_visible()
+    # What was refused was said to the console: here it is meant.
+    page.wait_for_timeout(100)
+    page.complaints.clear()
+
+
+def test_page_of_a_stranger_can_neither_frame_nor_read_nor_post(tab, served, web):
+    """A page of another origin, in the same browser."""
+    page = tab()
+    page.goto("data:text/html,<p>elsewhere")
+    page.complaints.clear()
+    read = page.evaluate("url => fetch(url).then(() => 'read', error => String(error))", served.url)
+    assert "TypeError" in read
+    page.evaluate(
+        """url => {
+          const form = Object.assign(document.createElement('form'), { method: 'post', action: url + 'act?do=hold' });
+          document.body.append(form);
+        }""",
+        served.url,
+    )
+    with page.expect_navigation() as posted:
+        page.evaluate("() => document.forms[0].submit()")
+    assert posted.value.status == 403
+    page.complaints.clear()
+
+
+def test_attack_works_where_nobody_is_careful(tab):
+    """Without this, the tests above would show nothing."""
+    page = tab()
+    page.set_content("".join(f"<p>{text}{Attack.BIDI}</p>" for text in Attack.MARKUP[:4]))
+    page.wait_for_function("() => window.attacked === 2")
+    assert page.locator(FORGED).count() >= 4
+    assert set(page.locator("p").first.text_content()) & set(UNSEEN)
+    page.complaints.clear()
