@@ -55,7 +55,7 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
             @if now.queues.is_empty() {
                 p class="note" { "No queue of the function is known, or its metrics could not be read." }
             } @else {
-                div class="wide" tabindex="0" role="region" aria-label="Queues" {
+                div class="wide" tabindex="0" role="region" aria-label="Table of queues" {
                     table {
                         caption { "Letters over the time, in 24 parts" }
                         thead { tr {
@@ -109,7 +109,7 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
             @match orders {
                 None => p class="note" { "Not known." },
                 Some([]) => p { "No order is in force." },
-                Some(orders) => div class="wide" tabindex="0" role="region" aria-label="Orders" {
+                Some(orders) => div class="wide" tabindex="0" role="region" aria-label="Table of orders" {
                     table {
                         caption { (count(orders.len() as u64, "order")) " in force" }
                         thead { tr {
@@ -142,7 +142,7 @@ fn replays(replays: &[State], view: &View<'_>) -> Markup {
         section aria-labelledby="replays" {
             h2 id="replays" { "Replays" }
             @if replays.is_empty() { p { "No replay is kept." } } @else {
-                div class="wide" tabindex="0" role="region" aria-label="Replays" {
+                div class="wide" tabindex="0" role="region" aria-label="Table of replays" {
                     table {
                         caption { "The latest" }
                         thead { tr {
