@@ -13,7 +13,8 @@ FORGED = "script:not([integrity]), iframe, img, cwdb-action, [onerror], [onload]
 
 @pytest.fixture(scope="module")
 def attacked(attack):
-    with Served(attack.deployment) as running:
+    # With all that it can show: what letters say, and forms about them.
+    with Served(attack.deployment, "--operate", "--bodies") as running:
         yield running
 
 
@@ -23,12 +24,12 @@ def pages(attack):
     for text in attack.MARKUP:
         hostile = quote(text + attack.BIDI)
         yield from (f"group?topic={hostile}&range=24h", f"letter?id={hostile}", f"groups?error={hostile}")
+        yield from (f"group?error={hostile}&range=24h", f"act?do=hold&topic={hostile}")
 
 
 def test_hostile_letters_forge_nothing(tab, attack, attacked):
-    words = ""
+    page, words = tab(), ""
     for address in pages(attack):
-        page = tab()
         page.goto(attacked.url + address)
         assert page.evaluate("() => window.attacked") is None, address
         assert page.locator(FORGED).count() == 0, address
@@ -44,7 +45,8 @@ def test_hostile_letters_forge_nothing(tab, attack, attacked):
         assert [url for url in outside if ".console.aws.amazon.com/" not in url] == [], address
         words += shown
     # They were there to be shown.
-    assert "All is well" in words and "onerror" in words
+    for text in ("All is well", "onerror", "cwdb-action", "window.attacked=3", "DROP", "gnp.exe"):
+        assert text in words
 
 
 def test_policy_of_the_pages_is_in_force(tab, served):

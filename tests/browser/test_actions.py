@@ -1,0 +1,95 @@
+"""Actions at the local door, from the link to what was done, with the keyboard alone."""
+
+import json
+
+import pytest
+from judge import THEMES, WIDTHS, by_keyboard, too_wide
+
+from local.tool import redrivectl
+
+
+def press(page, words, most=200):
+    """Tabs to what has these words, and presses Enter on it."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        focused = page.evaluate("() => document.activeElement.innerText || document.activeElement.name || ''")
+        if focused.strip() == words:
+            return page.keyboard.press("Enter")
+    raise AssertionError(f"no {words!r} can be reached on {page.url}")
+
+
+def form(page, operated, topic):
+    """Goes from the page of what waits to the form of a hold."""
+    page.goto(f"{operated.url}waiting?by=topic")
+    with page.expect_navigation():
+        press(page, topic)
+    with page.expect_navigation():
+        press(page, "Hold")
+
+
+def sent(page):
+    """Presses Enter, and waits for the answer."""
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def test_hold_is_given_with_the_keyboard_after_a_preview(tab, operated, scenario):
+    page, topic = tab(viewport={"width": 1280, "height": 900}), scenario.topics["parcels"]
+    form(page, operated, topic)
+    page.locator("[name=why]").focus()
+    page.keyboard.type("courier is being mended")
+    sent(page)
+    # Nothing is done yet: the preview names what it would do, and asks.
+    assert "confirm" in page.locator("h1").inner_text()
+    assert "12 letters on the list of waiting letters" in page.locator("main").inner_text()
+    assert orders(scenario) == ["returns"]
+    with page.expect_navigation():
+        press(page, "Hold: 12 letters")
+    assert "done" in page.locator("h1").inner_text()
+    assert orders(scenario) == ["parcels", "returns"]
+    # The page that asked has been answered: another press of its button does nothing.
+    page.go_back()
+    assert orders(scenario) == ["parcels", "returns"]
+
+
+def orders(scenario):
+    """The topics of the orders in force, with their reasons looked at."""
+    told = json.loads(redrivectl(scenario.deployment, "orders", "--json").stdout)["orders"]
+    assert all(order["why"].endswith("is being mended") for order in told)
+    return sorted(name for name in scenario.topics for order in told if name in json.dumps(order["match"]))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_forms_and_previews_fit_and_are_accessible(tab, operated, scenario, judge, theme):
+    page, found = tab(color_scheme=theme), {}
+
+    def look():
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            wide = too_wide(page)
+            if wide:
+                found[page.url, width] = wide
+        found.update({(page.url, rule): said for rule, said in judge.violations(page).items()})
+        missed = by_keyboard(page)
+        if missed != ([], []):
+            found[page.url, "keyboard"] = missed
+
+    form(page, operated, scenario.topics["parcels"])
+    look()
+    page.locator("[name=why]").fill("looking")
+    page.locator("[name=why]").focus()
+    sent(page)
+    look()
+    page.goto(f"{operated.url}")
+    look()
+    assert found == {}
+
+
+def test_without_operate_there_is_no_way_to_act(tab, served):
+    page = tab()
+    page.goto(f"{served.url}group?range=14d")
+    assert page.locator("a.act, form, button").count() == 0
+    page.goto(f"{served.url}act?do=hold&topic=orders")
+    assert page.locator("form").count() == 0 and "--operate" in page.locator("main").inner_text()
+    assert any(said.startswith("403") for said in page.complaints)
+    page.complaints.clear()
