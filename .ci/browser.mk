@@ -2,8 +2,8 @@
 BROWSER := target/browser
 .PHONY: browser chromium
 
-browser: chromium build $(VENV)/installed $(BROWSER)/installed ## Every page of the console in Chromium, in two minutes after some of installing, needs Node.js: [PICTURES=docs/console]
-	BROWSER=$(BROWSER) PICTURES=$(PICTURES) $(PY) -m pytest tests/browser --tb=short --numprocesses 2 --dist loadfile
+browser: chromium build $(VENV)/installed $(BROWSER)/installed ## Every page of the console in Chromium, in two minutes after one of installing, needs Node.js: [PICTURES=docs/console]
+	BROWSER=$(BROWSER) PICTURES=$(PICTURES) $(PY) -m pytest tests/browser --tb=short
 
 # Asked before minutes of compiling.
 chromium:

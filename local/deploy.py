@@ -386,6 +386,7 @@ def permit_replays(deployment):
     """Gives the operator the permissions that docs/redrivectl.md names, and no other."""
     archive, requeue = deployment.outputs["ArchiveLocation"].removeprefix("s3://"), deployment.outputs["RequeueArn"]
     replays = f"arn:aws:s3:::{archive}-control/replays/*"
+    log = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{deployment.outputs['LogGroupName']}*"
     permissions = [
         (["s3:ListBucket"], f"arn:aws:s3:::{deployment.outputs['ArchiveBucketName']}"),
         (["s3:GetObject"], f"arn:aws:s3:::{archive}/*"),
@@ -399,6 +400,10 @@ def permit_replays(deployment):
             ["states:GetExecutionHistory"],
             f"arn:aws:states:{REGION}:{ACCOUNT}:execution:{deployment.name}-replay:*",
         ),
+        # What the pages of `redrivectl serve` read besides.
+        (["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"], "*"),
+        (["logs:StartQuery"], log),
+        (["logs:GetQueryResults"], "*"),
     ]
     statements = [{"Effect": "Allow", "Action": actions, "Resource": on} for actions, on in permissions]
     deployment.stack.client("iam").put_user_policy(

@@ -74,19 +74,23 @@ def test_policy_of_the_pages_is_in_force(tab, served):
     page.complaints.clear()
 
 
-def test_page_of_a_stranger_can_neither_frame_nor_read_nor_post(tab, served, web):
-    """A page of another origin, in the same browser."""
+def test_page_of_a_stranger_can_neither_read_nor_post(tab, operated, scenario):
+    """A page of another origin, in the same browser, that even knows the address."""
     page = tab()
     page.goto("data:text/html,<p>elsewhere")
     page.complaints.clear()
-    read = page.evaluate("url => fetch(url).then(() => 'read', error => String(error))", served.url)
+    read = page.evaluate("url => fetch(url).then(() => 'read', error => String(error))", operated.url)
     assert "TypeError" in read
+    # The form of a hold, as the console itself has it.
     page.evaluate(
-        """url => {
-          const form = Object.assign(document.createElement('form'), { method: 'post', action: url + 'act?do=hold' });
+        """([url, fields]) => {
+          const form = Object.assign(document.createElement('form'), { method: 'post', action: url + 'act' });
+          for (const [name, value] of Object.entries(fields)) {
+            form.append(Object.assign(document.createElement('input'), { name, value }));
+          }
           document.body.append(form);
         }""",
-        served.url,
+        [operated.url, {"do": "hold", "topic": scenario.topics["parcels"], "why": "forged", "for": "", "match": ""}],
     )
     with page.expect_navigation() as posted:
         page.evaluate("() => document.forms[0].submit()")
