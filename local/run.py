@@ -11,11 +11,13 @@ import time
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from local.archived import bury
+from local.console import Served
 from local.demo import Screen
 from local.deploy import deploy
 from local.letters import sentence, sort_of
 from local.sns import dead_letter, envelope
-from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals
+from local.stack import ACCOUNT, REGION, ROOT_KEYS, Stack, StackError, stop_on_signals
 from local.subscribers import subscribe
 
 # Retries at 0, 2, 4, 8, 16 and 32 seconds after the arrival.
@@ -50,7 +52,9 @@ def main():
     stop_on_signals()
     try:
         with Stack() as stack:
-            Running(stack, Screen()).until_stopped()
+            running = Running(stack, Screen())
+            with Served(running.deployment, "--operate", keys=ROOT_KEYS) as console:
+                running.until_stopped(console.url)
     except KeyboardInterrupt:
         pass
     except (StackError, TimeoutError, OSError, BotoCoreError, ClientError) as error:
@@ -75,12 +79,20 @@ class Running:
             RedrivePolicy=POLICY,
         )
         self.billing = subscribe(stack, "billing", self.topic, self.deployment.queue_arn)
+        self.remember()
         self.told = 0
         self.states = dict.fromkeys(self.deployment.meter.read(), "OK")
         self.commands = queue.SimpleQueue()
 
-    def until_stopped(self):
-        self.introduce()
+    def remember(self):
+        """Archives letters as if earlier, so that the console has something to show."""
+        gone = {"code": "AWS.SimpleQueueService.NonExistentQueue", "class": "action_required"}
+        slow = {"code": "AWS.SimpleQueueService.RequestThrottled", "class": "throttling"}
+        for hours, letters, error in ((1, 34, gone), (2, 12, gone), (26, 7, slow), (50, 3, slow)):
+            bury(self.deployment, self.billing, letters, hours=hours, error=error, targetArn=self.billing.queue_arn)
+
+    def until_stopped(self, console):
+        self.introduce(console)
         threading.Thread(target=self.read_commands, daemon=True).start()
         while True:
             while not self.commands.empty():
@@ -92,13 +104,16 @@ class Running:
             self.tell_alarms(self.deployment.meter.read())
             time.sleep(0.5)
 
-    def introduce(self):
+    def introduce(self, console):
         outputs, operator = self.deployment.outputs, self.deployment.operator
         self.screen.say("template.yaml is deployed, with its alarms")
         self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five of them")
         self.screen.more("what AWS would measure is fed to them")
         print(
             f"""
+  Console             {console}
+                      in the browser: some letters failed in the last days
+
   Dead-letter queue   {self.deployment.queue_url}
   Requeue             {outputs["RequeueArn"]}
   Archive             {outputs["ArchiveLocation"]}
