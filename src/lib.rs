@@ -31,7 +31,7 @@
 //! |---|---|
 //! | [`function`] | an event in, an answer out: joins the parts |
 //! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
-//! | [`start`] | what both functions begin with: settings, clients, the log |
+//! | [`start`] | what all functions begin with: settings, clients, the log |
 //! | [`redrive`] | drives the batch machine and carries out what it asks for |
 //! | [`telemetry`] | reports become log lines and metrics |
 //! | [`replay`] | from the archive back into delivery |
