@@ -196,9 +196,9 @@ async fn keys_of(
 ) -> Result<(Vec<(String, u64)>, bool), Failure> {
     let hidden = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
     let first = now.saturating_sub(hidden).unwrap_or(Timestamp::MIN);
-    let list = || control.s3.list_objects_v2().bucket(&control.bucket);
     let after = format!("{queue}{}", waiting_hour(first));
-    let mut pages = list().prefix(queue).start_after(after).into_paginator().send();
+    let list = control.s3.list_objects_v2().bucket(&control.bucket).prefix(queue);
+    let mut pages = list.start_after(after).into_paginator().send();
     let mut keys = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| failure_of_call(&error))?;
@@ -211,7 +211,8 @@ async fn keys_of(
         let mut hour = now;
         while hour > first && keys.len() < most {
             let prefix = format!("{queue}{}/", waiting_hour(hour));
-            let mut pages = list().prefix(prefix).into_paginator().send();
+            let list = control.s3.list_objects_v2().bucket(&control.bucket);
+            let mut pages = list.prefix(prefix).into_paginator().send();
             while let Some(page) = pages.next().await {
                 let page = page.map_err(|error| failure_of_call(&error))?;
                 keys.extend(page.contents().iter().filter_map(listed));
