@@ -87,6 +87,13 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
     for (one, other) in page.elements.iter().zip(&expected.elements) {
         assert_eq!(ours(&one.attributes), ours(&other.attributes), "{name}: <{}>", one.name);
     }
+    // A line more would be one more command. A letter's body has lines of its own.
+    let lines = |page: &Parsed| -> Vec<usize> {
+        let is_body = |pre: &Element| pre.attributes.get("class").is_some_and(|class| class == "said");
+        let pairs = page.elements.windows(2).filter(|pair| pair[1].name == "code" && !is_body(&pair[0]));
+        pairs.map(|pair| pair[1].text.lines().count()).collect()
+    };
+    assert_eq!(lines(page), lines(expected), "{name}: lines of commands");
     for element in &page.elements {
         assert!(
             !matches!(&*element.name, "script" | "iframe" | "object" | "embed" | "form" | "img"),

@@ -46,6 +46,8 @@ pub enum On {
         of: Filter,
         /// Archived at this time or later; only for archived letters.
         since: Option<Timestamp>,
+        /// Archived before this time; only for archived letters.
+        until: Option<Timestamp>,
     },
     /// One archived letter.
     Letter {
@@ -108,9 +110,10 @@ impl Act {
     pub fn to_address(&self) -> String {
         let mut pairs = vec![("do", self.doing.name().to_owned())];
         match &self.on {
-            On::Letters { of, since } => {
+            On::Letters { of, since, until } => {
                 pairs.extend(of.iter().map(|(field, value)| (field.name(), value.to_owned())));
                 pairs.extend(since.map(|since| ("since", since.to_string())));
+                pairs.extend(until.map(|until| ("until", until.to_string())));
             }
             On::Letter { id } | On::Replay(id) => pairs.push(("id", id.clone())),
             On::Order(id) => pairs.push(("order", id.clone())),
@@ -122,7 +125,7 @@ impl Act {
     ///
     /// # Errors
     ///
-    /// [`BadQuery`].
+    /// [`BadQuery`]; also where no command names these letters, as [`Act::names_its_letters`] says.
     pub fn from_address(query: &str) -> Result<Self, BadQuery> {
         let pairs = form_urlencoded::parse(query.as_bytes());
         let mut left = Left::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
@@ -130,13 +133,17 @@ impl Act {
         let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
         let mut id = |name| left.take(name).filter(|id| !id.is_empty()).ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive => On::Letters { of: left.filter(), since: None },
+            Doing::Hold | Doing::Retry | Doing::Archive => {
+                On::Letters { of: left.filter(), since: None, until: None }
+            }
             Doing::Replay => {
                 if let Ok(id) = id("id") {
                     On::Letter { id }
                 } else {
-                    let since = left.take("since").map(|at| at.parse().map_err(|_| BadQuery::Range));
-                    On::Letters { since: since.transpose()?, of: left.filter() }
+                    let mut moment =
+                        |name| left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose();
+                    let (since, until) = (moment("since")?, moment("until")?);
+                    On::Letters { of: left.filter(), since, until }
                 }
             }
             Doing::Edit => On::Letter { id: id("id")? },
@@ -144,7 +151,16 @@ impl Act {
             Doing::Stop | Doing::Resume => On::Replay(id("id")?),
         };
         left.end()?;
-        Ok(Self { doing, on })
+        let act = Self { doing, on };
+        if act.names_its_letters() { Ok(act) } else { Err(BadQuery::TooWide) }
+    }
+
+    /// Whether its command names some of the fields of its letters, or they are all letters. Without a field that it can
+    /// name, the command would touch every letter there is.
+    #[must_use]
+    pub fn names_its_letters(&self) -> bool {
+        let On::Letters { of, .. } = &self.on else { return true };
+        of.is_empty() || !self.options(of).is_empty()
     }
 
     /// Returns the words of the command line behind `redrivectl`, without the stack and the reason. A letter is named to
@@ -153,13 +169,20 @@ impl Act {
     pub fn words(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match (self.doing, &self.on) {
-            (Doing::Hold | Doing::Retry | Doing::Archive, On::Letters { of, .. }) => {
-                [words(&[self.doing.name()]), order_options(of)].concat()
+            (doing, On::Letters { of, since, until }) => {
+                let mut line = words(&[doing.name()]);
+                line.extend(self.options(of));
+                let times = [("--since", since), ("--until", until)];
+                let times = times.into_iter().filter_map(|(name, at)| Some((name, at.as_ref()?)));
+                line.extend(times.flat_map(|(name, at)| [name.to_owned(), at.to_string()]));
+                // What a time range names is not the whole archive.
+                if of.is_empty() && line.len() == 1 {
+                    line.push("--all".to_owned());
+                }
+                line
             }
-            (_, On::Letters { of, since }) => {
-                let since = since.map(|since| vec!["--since".to_owned(), since.to_string()]);
-                [words(&["replay"]), archive_options(of), since.unwrap_or_default()].concat()
-            }
+            // An id that begins with a dash is no option.
+            (_, On::Letter { id }) if id.starts_with('-') => words(&["archive", "show", "--json", "--", id]),
             (_, On::Letter { id }) => words(&["archive", "show", "--json", id]),
             (_, On::Order(id)) => words(&["release", id]),
             (Doing::Resume, On::Replay(id)) => words(&["replay", "--resume", id]),
@@ -175,46 +198,72 @@ impl Act {
             Doing::Replay => {
                 &[Field::Topic, Field::Subscription, Field::Target, Field::Error, Field::Reason, Field::Queue]
             }
-            _ => &[Field::Topic, Field::Subscription, Field::Queue],
+            _ => &ORDERS,
         };
         let is_unknown = |(field, value): &(Field, &str)| {
-            let needs_value = matches!(field, Field::Target | Field::Error | Field::Reason);
+            let needs_value = !matches!(field, Field::Topic | Field::Subscription);
             !known.contains(field) || (needs_value && value.is_empty())
         };
         of.iter().filter(is_unknown).map(|(field, _)| field).collect()
     }
 
+    /// Returns the options that name its letters.
+    fn options(&self, of: &Filter) -> Vec<String> {
+        options(of, if self.doing == Doing::Replay { &REPLAYS } else { &ORDERS })
+    }
+
     /// Returns the command as a line that can be pasted into a shell.
     #[must_use]
     pub fn command(&self, stack: Option<&str>) -> String {
-        let stack = stack.map(|stack| format!(" --stack {}", word(stack))).unwrap_or_default();
-        let words: Vec<_> = self.words().iter().map(|text| word(text)).collect();
-        let line = format!("redrivectl {}{stack}", words.join(" "));
-        let line = match self.on {
-            On::Letter { .. } if self.doing == Doing::Edit => {
+        self.lines(stack, false)
+    }
+
+    /// Returns the command as a line that changes nothing by itself: a replay that would begin at once only counts. Orders
+    /// ask before they do anything.
+    #[must_use]
+    pub fn trial(&self, stack: Option<&str>) -> String {
+        self.lines(stack, true)
+    }
+
+    /// Returns the command that finds a letter in the whole archive.
+    #[must_use]
+    pub(crate) fn find(id: &str, stack: Option<&str>) -> String {
+        Self { doing: Doing::Replay, on: On::Letter { id: id.to_owned() } }.line(stack)
+    }
+
+    /// The first command. Each word is made harmless by itself: a line break in a value must not look like one more command.
+    fn line(&self, stack: Option<&str>) -> String {
+        let mut words = self.words();
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        words.splice(end..end, stack.into_iter().flat_map(|stack| ["--stack".to_owned(), stack.to_owned()]));
+        let words: Vec<_> = words.iter().map(|text| word(&harmless(text))).collect();
+        format!("redrivectl {}", words.join(" "))
+    }
+
+    fn lines(&self, stack: Option<&str>, is_trial: bool) -> String {
+        let line = self.line(stack);
+        let stack = stack.map(|stack| format!(" --stack {}", word(&harmless(stack)))).unwrap_or_default();
+        let trial = if is_trial { " --dry-run" } else { "" };
+        match (self.doing, &self.on) {
+            (Doing::Edit, _) => {
                 format!(
-                    "{line} > letter.jsonl\n$EDITOR letter.jsonl\nredrivectl replay --from letter.jsonl{stack}"
+                    "{line} > letter.jsonl\n$EDITOR letter.jsonl\nredrivectl replay --from letter.jsonl{stack}{trial}"
                 )
             }
-            On::Letter { .. } => format!("{line} | redrivectl replay --from -{stack}"),
-            On::Replay(_) if self.doing == Doing::Resume => line,
+            (_, On::Letter { .. }) => format!("{line} | redrivectl replay --from -{stack}{trial}"),
+            // It keeps the reason that it began with.
+            (Doing::Resume, _) => line,
+            (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),
             _ => format!("{line} --why 'WHY'"),
-        };
-        line.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+        }
     }
 }
 
-/// The options by which orders name letters.
-fn order_options(of: &Filter) -> Vec<String> {
-    let options = options(of, &[Field::Topic, Field::Subscription, Field::Queue]);
-    if options.is_empty() { vec!["--all".to_owned()] } else { options }
-}
+/// The fields that orders have an option for.
+const ORDERS: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
 
-/// The options by which archived letters are named.
-fn archive_options(of: &Filter) -> Vec<String> {
-    let options = options(of, &[Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue]);
-    if options.is_empty() { vec!["--all".to_owned()] } else { options }
-}
+/// The fields that replays have an option for.
+const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
 
 /// The options that are named as their fields are, and a pattern for what no option can say.
 fn options(of: &Filter, named: &[Field]) -> Vec<String> {
@@ -231,7 +280,13 @@ fn options(of: &Filter, named: &[Field]) -> Vec<String> {
             }
             _ if value.is_empty() => {}
             _ if named.contains(&field) => {
-                options.extend([format!("--{}", field.name()), value.to_owned()]);
+                let name = format!("--{}", field.name());
+                if value.starts_with('-') {
+                    // By itself it would be an option.
+                    options.push(format!("{name}={value}"));
+                } else {
+                    options.extend([name, value.to_owned()]);
+                }
             }
             Some(path) => {
                 pattern.insert(path.to_owned(), json!([value]));

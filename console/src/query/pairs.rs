@@ -41,6 +41,11 @@ pub enum BadQuery {
     /// A parameter is missing.
     #[error("the page needs the parameter {0:?}")]
     Missing(&'static str),
+    /// No command names the letters of an action.
+    #[error(
+        "no command names these letters alone, it would be for every letter: narrow the group down, by subscription or topic"
+    )]
+    TooWide,
 }
 
 /// The name of a page and its parameters.

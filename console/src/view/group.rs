@@ -3,13 +3,12 @@
 use maud::{Markup, PreEscaped, html};
 use sns_redrive::policy::{Policy, Rule};
 
+use super::acts::{actions as acts, commands_only};
 use super::groups::{filter, how_counted};
-use super::link::action;
 use super::log_query;
 use super::parts::{View, distance, filter_text, letters, moment, seen, spark, value};
 use crate::act::{Act, Doing, On};
-use crate::door::Door;
-use crate::query::{Field, OneLetter, Page};
+use crate::query::{OneLetter, Page, Range};
 use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
 use crate::schedule::{Now, Timetable, draw};
 use crate::text::{brief, clock, count, harmless, thousands};
@@ -75,27 +74,23 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
 
 /// Shows what can be done about the group.
 fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
-    let letters = |since| On::Letters { of: group.of.clone(), since };
-    let orders = [Doing::Hold, Doing::Retry, Doing::Archive].map(|doing| Act { doing, on: letters(None) });
-    let replay = Act { doing: Doing::Replay, on: letters(Some(group.span.from)) };
-    let note = |act: &Act| {
-        let beyond: Vec<_> = act.beyond().into_iter().map(Field::name).collect();
-        (!beyond.is_empty()).then(|| beyond.join(" and "))
+    let letters = |since, until| On::Letters { of: group.of.clone(), since, until };
+    let orders = [Doing::Hold, Doing::Retry, Doing::Archive];
+    let orders = orders.map(|doing| Act { doing, on: letters(None, None) });
+    // A range up to the present has no end: what is archived while somebody reads the page belongs to it.
+    let until = match view.query.range {
+        Range::Between(_, to) if to < view.now => Some(to),
+        _ => None,
     };
+    let replay = Act { doing: Doing::Replay, on: letters(Some(group.span.from), until) };
     html! {
         section aria-labelledby="actions" {
             h2 id="actions" { "What you can do" }
-            p { "For letters that wait: " @for act in &orders { (action(act, view.account, view.door)) " " } }
-            @if let Some(beyond) = note(&orders[0]) {
-                p class="note warning" { "An order cannot name the " (beyond) ": it is for all letters of the other fields." }
-            }
-            p { "For letters that were archived: " (action(&replay, view.account, view.door)) }
-            @if let Some(beyond) = note(&replay) {
-                p class="note warning" { "A replay cannot name the " (beyond) ": it is for all letters of the other fields." }
-            }
-            @if !matches!(view.door, Door::Local(local) if local.operates) {
-                p class="note" { "This page changes nothing: these are the commands to type. Each first shows what it would do." }
-            }
+            p { "For letters that wait:" }
+            (acts(&orders, "An order", view))
+            p { "For letters that were archived in this time:" }
+            (acts(&[replay], "A replay", view))
+            (commands_only(view))
         }
     }
 }

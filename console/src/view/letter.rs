@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::link::action;
+use super::acts::{actions as acts, commands_only};
 use super::log_query;
 use super::parts::{View, moment};
 use crate::act::{Act, Doing, On};
@@ -37,7 +37,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
                 "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
                 "Choose a longer time, or look for it in the whole archive with the command."
             }
-            pre { code { (find(&one.id, view)) } }
+            pre { code { (Act::find(&one.id, view.account.stack.as_deref())) } }
         }
         section aria-labelledby="life" {
             h2 id="life" { "Its life" }
@@ -50,21 +50,12 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             }
             (log(&letter.log, one, view))
         }
-        @if archived.is_some() { (actions(one, view)) }
+        @if let Some(archived) = archived { (actions(archived, view)) }
         @if let Some((_, Some(said))) = &letter.archived {
             section aria-labelledby="says" { h2 id="says" { "What it says" } (super::said::said(said)) }
         }
         (log_query::show(&letter_query(&one.id), view))
     }
-}
-
-fn find(id: &str, view: &View<'_>) -> String {
-    Act { doing: Doing::Replay, on: On::Letter { id: id.to_owned() } }
-        .command(view.account.stack.as_deref())
-        .split(" | ")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
 
 fn values(fields: &Fields, view: &View<'_>) -> Markup {
@@ -82,14 +73,17 @@ fn values(fields: &Fields, view: &View<'_>) -> Markup {
     }
 }
 
-fn actions(one: &OneLetter, view: &View<'_>) -> Markup {
-    let on = || On::Letter { id: one.id.clone() };
+/// Shows what can be done about an archived letter. It is named by SQS's message id: whoever sends a message writes the
+/// letter's own id into it, and may repeat another's.
+fn actions(archived: &ArchivedLetter, view: &View<'_>) -> Markup {
+    let on = || On::Letter { id: archived.message_id.clone() };
     let replay = Act { doing: Doing::Replay, on: on() };
     let edit = Act { doing: Doing::Edit, on: on() };
     html! {
         section aria-labelledby="actions" {
             h2 id="actions" { "What you can do" }
-            p { (action(&replay, view.account, view.door)) " " (action(&edit, view.account, view.door)) }
+            (acts(&[replay, edit], "A replay", view))
+            (commands_only(view))
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn action(act: &Act, account: &Account, door: &Door) -> Markup {
     html! {
         details class="act" {
             summary { (act.doing.title()) }
-            pre { code { (act.command(account.stack.as_deref())) } }
+            pre { code { (act.trial(account.stack.as_deref())) } }
         }
     }
 }

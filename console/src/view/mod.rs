@@ -3,6 +3,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `frame` | what stands around every page |
+//! | `acts` | what can be done about letters |
 //! | `now` | what happens now |
 //! | `waiting` | the letters that wait hidden |
 //! | `letter` | one letter |
@@ -13,6 +14,7 @@
 //! | `link` | links and actions, as the door has them |
 //! | `style` | the style |
 
+mod acts;
 mod frame;
 mod group;
 mod groups;

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::acts::{actions, commands_only};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing};
-use super::link::action;
 use super::parts::{View, filter_text, letters, moment, value};
 use crate::act::{Act, Doing, On};
 use crate::query::{Field, Page};
@@ -20,7 +20,7 @@ const FIELDS: [Field; 6] =
 pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
     let Waiting { by, of, letters: all, more, rows, further, next, .. } = waiting;
     let page = |by| Page::Waiting { by, of: of.clone() };
-    let on = || On::Letters { of: of.clone(), since: None };
+    let on = || On::Letters { of: of.clone(), since: None, until: None };
     let acts = [Doing::Retry, Doing::Hold, Doing::Archive].map(|doing| Act { doing, on: on() });
     html! {
         (view.fields(*by, &FIELDS, page))
@@ -57,13 +57,8 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
             section aria-labelledby="actions" {
                 h2 id="actions" { "What you can do" }
-                p { @for act in &acts { (action(act, view.account, view.door)) " " } }
-                @let beyond: Vec<_> = acts[0].beyond().into_iter().map(Field::name).collect();
-                @if !beyond.is_empty() {
-                    p class="note warning" {
-                        "An order cannot name the " (beyond.join(" and ")) ": it is for all letters of the other fields."
-                    }
-                }
+                (actions(&acts, "An order", view))
+                (commands_only(view))
             }
             (letters_one_by_one(next, view))
         }

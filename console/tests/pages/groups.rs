@@ -101,13 +101,31 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
         text.contains(&format!("redrivectl hold --topic {TOPIC} --stack orders-redrive --why 'WHY'")),
         "{text}"
     );
-    assert!(
-        text.contains(&format!("redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z"))
+    let replay = format!(
+        "redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z --stack orders-redrive --why 'WHY' --dry-run"
     );
+    assert!(text.contains(&replay), "{text}");
+    assert!(!text.contains("--until"), "{text}");
     assert!(text.contains("An order cannot name the error: it is for all letters of the other fields."));
     assert!(text.contains("| filter `error.code` = \"503\""));
     assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe"), "a secret");
     assert!(!text.contains("message of a"), "a body is shown without a setting");
+}
+
+#[tokio::test]
+async fn no_order_is_offered_that_would_be_for_every_letter() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let address = group(&[(Field::Target, WORKER)]);
+    for address in [&*address, &format!("waiting?by=error&target={WORKER}")] {
+        let (_, _, text) = page(&account, address).await;
+        assert!(text.contains("An order cannot name these letters"), "{text}");
+        assert!(!text.contains("redrivectl hold") && !text.contains("--all"), "{text}");
+    }
+    let ended = "from=2026-11-01T09:00:00Z&to=2026-11-01T11:00:00Z";
+    let (_, _, text) = page(&account, &format!("group?target={WORKER}&{ended}")).await;
+    let times = "--since 2026-11-01T09:00:00Z --until 2026-11-01T11:00:00Z";
+    assert!(text.contains(&format!("redrivectl replay --target {WORKER} {times} ")), "{text}");
 }
 
 #[tokio::test]

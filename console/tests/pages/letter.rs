@@ -76,6 +76,10 @@ async fn a_life_is_put_together_from_archive_and_log() {
         assert!(text.contains(&says), "{says}: {text}");
     }
     assert_eq!(text.matches("archived: exhausted").count(), 1, "the log tells of it already");
+    // By SQS's id: a stranger may repeat the letter's own.
+    let replay = "redrivectl archive show --json a --stack orders-redrive | redrivectl replay --from - \
+                  --stack orders-redrive --dry-run";
+    assert!(text.contains(replay), "{text}");
     let started = asked.lock().unwrap().iter().find(|asked| asked.operation == "StartQuery").unwrap().clone();
     let started: Value = serde_json::from_slice(&started.body).unwrap();
     assert_eq!(started["logGroupName"], "/sns-redrive/orders-redrive");

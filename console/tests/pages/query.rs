@@ -1,7 +1,7 @@
 //! Addresses and parameters.
 
 use proptest::prelude::*;
-use redrive_console::{Act, Doing, Field, Filter, On, OneLetter, Page, Query, Range};
+use redrive_console::{Act, BadQuery, Doing, Field, Filter, On, OneLetter, Page, Query, Range};
 
 fn filters() -> impl Strategy<Value = Filter> {
     let pairs = prop::collection::vec((prop::sample::select(&Field::ALL[..]), any::<String>()), 0..4);
@@ -46,15 +46,21 @@ proptest! {
 
     #[test]
     fn an_action_is_read_as_it_was_written(of in filters(), id in ".{1,30}", doing in prop::sample::select(&Doing::ALL[..])) {
+        let at = (doing == Doing::Replay).then(|| "2026-11-01T12:00:00Z".parse().unwrap());
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive | Doing::Replay => On::Letters { of, since: None },
+            Doing::Hold | Doing::Retry | Doing::Archive | Doing::Replay => On::Letters { of, since: at, until: at },
             Doing::Edit => On::Letter { id },
             Doing::Release => On::Order(id),
             Doing::Stop | Doing::Resume => On::Replay(id),
         };
         let act = Act { doing, on };
         let address = act.to_address();
-        prop_assert_eq!(Act::from_address(address.strip_prefix("act?").unwrap()), Ok(act));
+        let read = Act::from_address(address.strip_prefix("act?").unwrap());
+        if act.names_its_letters() {
+            prop_assert_eq!(read, Ok(act));
+        } else {
+            prop_assert_eq!(read, Err(BadQuery::TooWide));
+        }
     }
 }
 
@@ -94,7 +100,7 @@ fn a_command_names_what_it_can_and_tells_the_rest() {
         .with(Field::Topic, "arn:aws:sns:eu-central-1:1:it's")
         .with(Field::Subscription, "s")
         .with(Field::Rule, "r");
-    let on = || On::Letters { of: of.clone(), since: None };
+    let on = || On::Letters { of: of.clone(), since: None, until: None };
     let hold = Act { doing: Doing::Hold, on: on() };
     assert_eq!(
         hold.command(Some("main")),
@@ -106,6 +112,50 @@ fn a_command_names_what_it_can_and_tells_the_rest() {
         replay.command(None),
         r#"redrivectl replay --topic 'arn:aws:sns:eu-central-1:1:it'\''s' --match '{"subscriptionArn":["s"]}' --why 'WHY'"#
     );
-    let all = Act { doing: Doing::Archive, on: On::Letters { of: Filter::default(), since: None } };
+    let all =
+        Act { doing: Doing::Archive, on: On::Letters { of: Filter::default(), since: None, until: None } };
     assert_eq!(all.words(), ["archive", "--all"]);
+}
+
+#[test]
+fn what_a_command_cannot_name_never_becomes_every_letter() {
+    let fields = [Field::Target, Field::Error, Field::Rule, Field::Reason];
+    let since = "2026-11-01T09:00:00Z".parse().ok();
+    for doing in [Doing::Hold, Doing::Retry, Doing::Archive, Doing::Replay] {
+        for value in ["x", ""] {
+            for field in Field::ALL {
+                let is_named = match doing {
+                    Doing::Replay => field != Field::Rule,
+                    _ => !fields.contains(&field),
+                } && (!value.is_empty()
+                    || matches!(field, Field::Topic | Field::Subscription));
+                let since = since.filter(|_| doing == Doing::Replay);
+                let of = Filter::default().with(field, value);
+                let act = Act { doing, on: On::Letters { of, since, until: None } };
+                assert_eq!(act.names_its_letters(), is_named, "{act:?}");
+                assert!(!act.words().contains(&"--all".to_owned()), "{:?}", act.words());
+                let read = Act::from_address(act.to_address().strip_prefix("act?").unwrap());
+                assert_eq!(read.is_ok(), is_named, "{read:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_value_adds_a_line_or_an_option_to_a_command() {
+    let of = Filter::default().with(Field::Target, "-x").with(Field::Error, "a\nredrivectl hold --all # | b");
+    let (since, until) = ("2026-11-01T09:00:00Z".parse().ok(), "2026-11-01T10:00:00Z".parse().ok());
+    let replay = Act { doing: Doing::Replay, on: On::Letters { of, since, until } };
+    assert_eq!(
+        replay.trial(Some("s")),
+        "redrivectl replay --target=-x --error 'a\u{fffd}redrivectl hold --all # | b' --since 2026-11-01T09:00:00Z \
+         --until 2026-11-01T10:00:00Z --stack s --why 'WHY' --dry-run"
+    );
+    let one = |doing, id: &str| Act { doing, on: On::Letter { id: id.to_owned() } };
+    assert_eq!(
+        one(Doing::Replay, "-i\n").trial(Some("s")),
+        "redrivectl archive show --json --stack s -- '-i\u{fffd}' | redrivectl replay --from - --stack s --dry-run"
+    );
+    assert_eq!(one(Doing::Edit, "a\nb").trial(None).lines().count(), 3);
+    assert!(!one(Doing::Replay, "i").command(None).contains("--dry-run"));
 }

@@ -51,7 +51,7 @@ fn text_field(field: &Field) -> Markup {
 pub(super) fn subject(act: &Act) -> Markup {
     let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
     let list = match &act.on {
-        On::Letters { of, since } => {
+        On::Letters { of, since, until } => {
             let fields = of.iter().map(|(field, value)| {
                 (field.name(), if value.is_empty() { "(none)".to_owned() } else { harmless(value) })
             });
@@ -60,6 +60,7 @@ pub(super) fn subject(act: &Act) -> Markup {
                 list.push(("letters", "all of them".to_owned()));
             }
             list.extend(since.map(|since| ("archived since", since.to_string())));
+            list.extend(until.map(|until| ("archived before", until.to_string())));
             list
         }
         On::Letter { id } => one("letter", id),

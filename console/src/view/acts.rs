@@ -1,0 +1,43 @@
+//! What can be done about letters.
+
+use maud::{Markup, html};
+
+use super::link::action;
+use super::parts::View;
+use crate::act::Act;
+use crate::door::Door;
+use crate::query::Field;
+
+/// Says how to use the commands, where the door does not act.
+pub(super) fn commands_only(view: &View<'_>) -> Markup {
+    html! {
+        @if !matches!(view.door, Door::Local(local) if local.operates) {
+            p class="note" {
+                "This page changes nothing: these are the commands to type. An order shows its letters and asks first. "
+                "A replay with --dry-run counts what it would send; run it again without --dry-run to send."
+            }
+        }
+    }
+}
+
+/// Shows what can be done about letters; says what an action is for that cannot name all that the letters have in common.
+pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
+    let Some(first) = acts.first() else { return html! {} };
+    if !first.names_its_letters() {
+        return html! {
+            p class="note warning" {
+                (what) " cannot name these letters, and would be for every letter there is. Narrow the group down first, by "
+                "subscription, topic or queue."
+            }
+        };
+    }
+    let beyond: Vec<_> = first.beyond().into_iter().map(Field::name).collect();
+    html! {
+        p { @for act in acts { (action(act, view.account, view.door)) " " } }
+        @if !beyond.is_empty() {
+            p class="note warning" {
+                (what) " cannot name the " (beyond.join(" and ")) ": it is for all letters of the other fields."
+            }
+        }
+    }
+}
