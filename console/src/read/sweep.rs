@@ -160,11 +160,14 @@ impl Part {
             let (first, end) = (number == 0, number + 1 == parts);
             let from = border(number);
             let to = if end { self.to } else { border(number + 1) };
-            let after = if first { self.after.clone() } else { key_at(&self.folder, from) };
+            // A page may end at a key that somebody else has named, behind the keys of its day that begin with a time: these
+            // were listed already.
+            let begin = || key_at(&self.folder, from).max(self.after.clone());
+            let after = if first { self.after.clone() } else { begin() };
             let before = if end { self.before.clone() } else { key_at(&self.folder, to) };
             Self { folder: Arc::clone(&self.folder), after, before, from, to }
         };
-        (0..parts).map(part).collect()
+        (0..parts).map(part).filter(|part| part.after < part.before).collect()
     }
 }
 

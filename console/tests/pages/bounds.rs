@@ -87,3 +87,27 @@ async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
     assert!(text.contains("the listing of the archive: not read in time"), "{text}");
     assert_eq!(answer.unread.len(), 1);
 }
+
+/// A page of the listing that ends at a key without a time does not have the keys of its day counted again.
+#[tokio::test]
+async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
+    let cloud = Account::new();
+    cloud.pages_of(10);
+    cloud.aws.act("test", |it, cx| {
+        let mut place =
+            |key: String| it.s3.place((BUCKET, &format!("{PREFIX}/queue=orders-dlq/{key}")), b"", cx.now);
+        for number in 0..9 {
+            let time =
+                format!("20261030T{:02}0000.000Z-{number}.2-n100-r0.exhausted.HBaK2wDS.100", number + 10);
+            place(format!("date=2026-10-30/{time}.jsonl"));
+        }
+        place("date=2026-10-30/zzz.jsonl".to_owned());
+        for number in 0..10 {
+            let time =
+                format!("20261031T{:02}0000.000Z-{number}.2-n100-r0.exhausted.HBaK2wDS.100", number + 10);
+            place(format!("date=2026-10-31/{time}.jsonl"));
+        }
+    });
+    let (_, parsed, text) = page(&shown(&cloud), "groups?by=reason&range=3d").await;
+    assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "1,900"], "{text}");
+}
