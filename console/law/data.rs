@@ -113,7 +113,16 @@ fn count() -> Count {
 }
 
 fn counted() -> Counted {
-    Counted { letters: 7, more: true, read: 3, is_sample: true, untold: 1, blind: 1 }
+    Counted {
+        letters: 7,
+        more: true,
+        read: 3,
+        matching: 2,
+        is_narrower: true,
+        is_sample: true,
+        untold: 1,
+        blind: 1,
+    }
 }
 
 fn line(text: &str, outcome: &str) -> Line {
@@ -136,7 +145,8 @@ fn line(text: &str, outcome: &str) -> Line {
 pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     let account = account(text);
     let of = filter(text);
-    let values = || vec![Value::Known(text.to_owned()), Value::Hash(text.to_owned()), Value::None];
+    let values =
+        || vec![Value::Known(text.to_owned()), Value::Hash(text.to_owned()), Value::None, Value::Others];
     let groups = Groups {
         by: Field::Error,
         of: of.without(Field::Error),

@@ -12,7 +12,7 @@ use sns_redrive::policy::Orders;
 use sns_redrive::waiting::{WaitingLetter, orders_key};
 use tokio::time::{Instant, timeout_at};
 
-use super::index::Index;
+use super::index::{Index, told};
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
 use super::sweep::{Sweep, Swept};
@@ -51,7 +51,9 @@ pub(crate) struct Collected {
     pub(crate) index: Index,
     /// Whether there may be more than they tell.
     pub(crate) more: bool,
-    /// Letters that were read, the newest first.
+    /// Letters that were read and have what the keys tell of the filter, whatever the rest of it says.
+    pub(crate) read: u64,
+    /// The letters of the filter among them, the newest first.
     pub(crate) archived: Vec<ArchivedLetter>,
     /// What the first of them say.
     pub(crate) said: Vec<Option<Said>>,
@@ -101,8 +103,16 @@ pub(crate) async fn collect(
     });
     let waiting = list.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
     let waiting = waiting.collect();
-    let mut collected =
-        Collected { index, more, archived: Vec::new(), said: Vec::new(), waiting, more_waiting, unread };
+    let mut collected = Collected {
+        index,
+        more,
+        read: 0,
+        archived: Vec::new(),
+        said: Vec::new(),
+        waiting,
+        more_waiting,
+        unread,
+    };
     if let Some(archive) = &account.archive {
         let is_in_time = timeout_at(times.end, collected.read(archive, account, clients, of, span)).await;
         if is_in_time.is_err() {
@@ -146,14 +156,19 @@ impl Collected {
         let objects = self.index.to_read(OBJECTS, BYTES);
         let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
+        let told = told(of);
         let mut failed = 0_u64;
         while let Some(found) = walk.next().await {
             match found {
                 Found::Letter(found) => {
                     let letter = ArchivedLetter::from(&*found);
                     let is_in_range = (span.from..span.to).contains(&letter.archived);
-                    let counts = is_in_range && of.takes(|field| letter.fields.get(field));
-                    if counts && known.insert(found.record.identity()) {
+                    let is_told = is_in_range && told.takes(|field| letter.fields.get(field));
+                    if !is_told || !known.insert(found.record.identity()) {
+                        continue;
+                    }
+                    self.read += 1;
+                    if of.takes(|field| letter.fields.get(field)) {
                         if self.said.len() < EXAMPLES {
                             self.said.push(Said::of(&found.record, &account.bodies));
                         }

@@ -6,7 +6,7 @@ use sns_redrive::archive::topic_hash;
 use sns_redrive::arn::Arn;
 
 use super::collect::{Collected, EXAMPLES};
-use super::index::KNOWN;
+use super::index::{KNOWN, Topic};
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
 use super::tally::{Count, Span};
@@ -42,13 +42,17 @@ pub struct Groups {
 /// How archived letters were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Archived letters of the filter; by the keys of the archive, which know of topic, reason and queue alone.
+    /// Archived letters by the keys of the archive, which know of the filter's topic, reason and queue alone.
     pub letters: u64,
     /// Whether there may be more.
     pub more: bool,
-    /// Letters whose records were read, the newest.
+    /// How many of them were read, the newest.
     pub read: u64,
-    /// Whether groups are counted among these alone.
+    /// How many of these belong to the filter.
+    pub matching: u64,
+    /// Whether the filter has fields that keys do not know.
+    pub is_narrower: bool,
+    /// Whether groups are counted among the letters that were read alone.
     pub is_sample: bool,
     /// Letters of which the keys do not tell the topic and the reason.
     pub untold: u64,
@@ -76,6 +80,8 @@ pub enum Value {
     None,
     /// A topic of which only the hash is known: none of its letters was read.
     Hash(String),
+    /// Topics beyond those that are told apart.
+    Others,
 }
 
 /// A value that letters of a group have in common.
@@ -98,7 +104,7 @@ pub struct OneGroup {
     pub span: Span,
     /// How the archived letters were counted.
     pub counted: Counted,
-    /// Archived letters; those that were read, where the keys do not know the filter's fields.
+    /// Archived letters; those among the letters that were read, where the keys do not know the filter's fields.
     pub archived: Count,
     /// Letters that wait.
     pub waiting: u64,
@@ -128,16 +134,25 @@ fn is_told(of: &Filter) -> bool {
 }
 
 impl Counted {
-    fn of(collected: &Collected, is_sample: bool) -> Self {
-        let Collected { index, more, archived, .. } = collected;
+    fn of(collected: &Collected, of: &Filter, is_sample: bool) -> Self {
+        let Collected { index, more, read, archived, .. } = collected;
+        let hides_some = of.get(Field::Topic).or(of.get(Field::Reason)).is_some() && index.untold > 0;
         Self {
             letters: index.letters,
-            more: *more || index.blind > 0,
-            read: archived.len() as u64,
+            more: *more || index.blind > 0 || hides_some,
+            read: *read,
+            matching: archived.len() as u64,
+            is_narrower: !is_told(of),
             is_sample,
             untold: index.untold,
             blind: index.blind,
         }
+    }
+
+    /// Whether letters that were not read may belong to the groups.
+    #[must_use]
+    pub fn more_than_read(&self) -> bool {
+        self.more || self.read < self.letters
     }
 }
 
@@ -157,8 +172,9 @@ impl Groups {
                 let value = match (by, &key.topic) {
                     (Field::Queue, _) => Value::Known(key.queue.clone()),
                     (Field::Reason, _) => Value::Known(key.reason.clone()),
-                    (_, None) => Value::None,
-                    (_, Some(hash)) => names
+                    (_, Topic::None) => Value::None,
+                    (_, Topic::Other) => Value::Others,
+                    (_, Topic::Hash(hash)) => names
                         .get(hash)
                         .map_or_else(|| Value::Hash(hash.clone()), |it| Value::Known(it.clone())),
                 };
@@ -179,7 +195,7 @@ impl Groups {
             by,
             of: of.clone(),
             span,
-            counted: Counted::of(collected, is_sample),
+            counted: Counted::of(collected, of, is_sample),
             rows,
             further,
             waiting: collected.waiting.len() as u64,
@@ -205,7 +221,7 @@ impl OneGroup {
         Self {
             of: of.clone(),
             span,
-            counted: Counted::of(collected, is_sample),
+            counted: Counted::of(collected, of, is_sample),
             archived,
             waiting: collected.waiting.len() as u64,
             more_waiting: collected.more_waiting,

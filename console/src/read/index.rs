@@ -17,12 +17,17 @@ pub(crate) const KNOWN: [Field; 3] = [Field::Topic, Field::Reason, Field::Queue]
 /// Topics of which an object is kept, so that their names can be read.
 const TOPICS: usize = 48;
 
+/// Queues, reasons and topics that are told apart. Whoever writes letters may name ever more topics: those beyond are counted
+/// together.
+const GROUPS: usize = 2_000;
+
 /// Letters in objects, by what their keys tell.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// Objects that may hold letters of the filter.
     pub(crate) objects: u64,
-    /// Letters of the filter, as far as keys tell.
+    /// Letters of the filter, as far as keys tell. Those of which they do not are among them only where the filter names
+    /// neither topic nor reason.
     pub(crate) letters: u64,
     /// Letters of which the keys do not tell the topic and the reason.
     pub(crate) untold: u64,
@@ -41,8 +46,18 @@ pub(crate) struct Index {
 pub(crate) struct Key {
     pub(crate) queue: String,
     pub(crate) reason: String,
-    /// The topic's hash; none of letters without a topic.
-    pub(crate) topic: Option<String>,
+    pub(crate) topic: Topic,
+}
+
+/// What a key tells of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    /// The hash of its name.
+    Hash(String),
+    /// The letters have no topic.
+    None,
+    /// One of more topics than are told apart.
+    Other,
 }
 
 /// An object, in the order of time.
@@ -76,9 +91,10 @@ impl Index {
             self.blind += 1;
             return self.keep(newest(), most);
         };
+        let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
         let Some(groups) = &index.groups else {
             self.objects += 1;
-            self.letters += index.letters;
+            self.letters += if is_narrow { 0 } else { index.letters };
             self.untold += index.letters;
             return self.keep(newest(), most);
         };
@@ -93,9 +109,13 @@ impl Index {
             }
             counts = true;
             self.letters += group.letters;
-            let (reason, hash) = (group.reason.clone(), group.topic.clone());
-            let key = Key { queue: queue.to_owned(), reason, topic: hash };
-            self.groups.entry(key).or_default().add(group.letters, object.time(), span);
+            let hash = group.topic.clone().map_or(Topic::None, Topic::Hash);
+            let key = |topic| Key { queue: queue.to_owned(), reason: group.reason.clone(), topic };
+            let mut own = key(hash);
+            if self.groups.len() >= GROUPS && !self.groups.contains_key(&own) {
+                own = key(Topic::Other);
+            }
+            self.groups.entry(own).or_default().add(group.letters, object.time(), span);
             let Some(hash) = &group.topic else { continue };
             let is_full = self.of_topics.len() >= TOPICS;
             match self.of_topics.entry(hash.clone()) {
@@ -137,6 +157,13 @@ impl Index {
         };
         all.filter(fits).map(Newest::object).collect()
     }
+}
+
+/// Returns what keys tell of a filter.
+pub(crate) fn told(of: &Filter) -> Filter {
+    of.iter()
+        .filter(|(field, _)| KNOWN.contains(field))
+        .fold(Filter::default(), |told, (field, value)| told.with(field, value))
 }
 
 /// Returns the hash of a topic by its ARN or name; none of letters without a topic.

@@ -26,7 +26,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         section aria-labelledby="counts" {
             h2 id="counts" { "Letters" }
             dl class="facts" {
-                div { dt { "archived" } dd { (letters(group.archived.letters, group.counted.more)) } }
+                @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
+                div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
                 div { dt { "waiting" } dd { (letters(group.waiting, group.more_waiting)) } }
                 div { dt { "first archived (UTC)" } dd { (first) } }
                 div { dt { "last archived (UTC)" } dd { (last) } }
@@ -38,7 +39,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         section aria-labelledby="fields" {
             h2 id="fields" { "What they have in common" }
             p class="note" {
-                "Counted among the newest " (count(group.counted.read, "archived letter")) " that were read, and "
+                "Counted among the newest " (count(group.counted.matching, "archived letter")) " of them that were read, and "
                 (count(group.waiting, "waiting letter")) "."
             }
             div class="columns" {

@@ -17,7 +17,12 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
         (view.fields(*by, &Field::ALL, page))
         (filter(of, view, |of| Page::Groups { by: *by, of }))
         p class="facts" {
-            strong { (letters(counted.letters, counted.more)) } " archived in this time; "
+            @if counted.is_narrower {
+                strong { (letters(counted.matching, counted.more_than_read())) }
+            } @else {
+                strong { (letters(counted.letters, counted.more)) }
+            }
+            " archived in this time; "
             strong { (letters(*waiting, *more_waiting)) } " wait for a retry."
         }
         (missing(view))
@@ -76,12 +81,16 @@ pub(super) fn missing(view: &View<'_>) -> Markup {
 
 /// Says how archived letters were counted.
 pub(super) fn how_counted(counted: &Counted) -> Markup {
-    let Counted { letters: all, more, read, is_sample, untold, blind } = *counted;
+    let Counted { letters: all, more, read, is_sample, is_narrower, untold, blind, .. } = *counted;
     html! {
         @if is_sample {
             p class="note" {
                 "The keys of the archive do not tell this. Archived letters are counted among the newest "
-                (count(read, "letter")) " that were read, of " (letters(all, more)) "."
+                (count(read, "letter")) " that were read, of " (letters(all, more))
+                "."
+                @if is_narrower && read < all {
+                    " The keys do not know all fields that are asked for, so letters that were not read may be among these."
+                }
             }
         }
         @if more {
@@ -89,7 +98,8 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
         }
         @if !is_sample && untold > 0 {
             p class="note" {
-                (count(untold, "letter")) " lie in objects with too many topics for their keys. They are in no row."
+                (count(untold, "letter")) " lie in objects with too many topics for their keys. They are counted in no "
+                "topic and no reason."
             }
         }
         @if blind > 0 {

@@ -50,6 +50,7 @@ pub(super) fn value(value: &Value) -> String {
         Value::Known(text) => harmless(text),
         Value::None => "(none)".to_owned(),
         Value::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
+        Value::Others => "(topics beyond the 2,000 that the page tells apart)".to_owned(),
     }
 }
 
@@ -58,7 +59,7 @@ pub(super) fn filter_text(value: &Value) -> Option<&str> {
     match value {
         Value::Known(text) => Some(text),
         Value::None => Some(""),
-        Value::Hash(_) => None,
+        Value::Hash(_) | Value::Others => None,
     }
 }
 

@@ -111,3 +111,23 @@ async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
     let (_, parsed, text) = page(&shown(&cloud), "groups?by=reason&range=3d").await;
     assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "1,900"], "{text}");
 }
+
+/// Whoever writes letters can name ever more topics.
+#[tokio::test]
+async fn topics_beyond_a_number_are_counted_together() {
+    let cloud = Account::new();
+    cloud.aws.act("test", |it, cx| {
+        for number in 0..2_100 {
+            let key =
+                format!("20261101T11{:02}00.000Z-{number}.2-n2-r0.exhausted.{number:08}.2", number % 60);
+            let key = format!("{PREFIX}/queue=orders-dlq/date=2026-11-01/{key}.jsonl");
+            it.s3.place((BUCKET, &key), b"", cx.now);
+        }
+    });
+    let (_, parsed, text) = page(&shown(&cloud), "groups?by=topic").await;
+    assert!(text.contains("4,200 archived in this time"), "{text}");
+    let found = rows(&parsed, "Letters by topic");
+    assert_eq!(found[0][..2], ["(topics beyond the 2,000 that the page tells apart)", "200"], "{text}");
+    let (_, parsed, _) = page(&shown(&cloud), "groups?by=reason").await;
+    assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "4,200"]);
+}

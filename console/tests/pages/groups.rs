@@ -180,3 +180,42 @@ async fn the_widget_calls_itself_and_has_no_address() {
     );
     assert!(answer.html.contains("redrive widget dark"));
 }
+
+#[tokio::test]
+async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
+    let cloud = Account::new();
+    let failed = |error: &'static str, id: &str| End {
+        error: Some(error),
+        target: Some(WORKER),
+        ..end(id, Exhausted)
+    };
+    // More objects than a page reads, and only some of them with this error.
+    for minute in 1..=150 {
+        let error = if minute % 10 == 0 { "503" } else { "Timeout" };
+        archive(&cloud, minute, &[failed(error, &format!("m{minute}"))]).await;
+    }
+    let account = shown(&cloud);
+    let (_, parsed, text) = page(&account, "groups?by=target&error=503").await;
+    assert!(text.contains("9 or more archived in this time"), "{text}");
+    assert!(
+        text.contains("counted among the newest 96 letters that were read, of 150. The keys do not know"),
+        "{text}"
+    );
+    assert_eq!(rows(&parsed, "Letters by target")[0][..2], [WORKER, "9"]);
+    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    assert!(text.contains("archived 9 or more waiting 0"), "{text}");
+    assert!(text.contains("Counted among the newest 9 archived letters of them that were read"), "{text}");
+}
+
+#[tokio::test]
+async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() {
+    let cloud = outage().await;
+    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
+    cloud.put(key, "");
+    let account = shown(&cloud);
+    let (_, _, text) = page(&account, "groups?by=topic").await;
+    assert!(text.contains("45 archived in this time"), "{text}");
+    let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
+    assert!(text.contains("any 2 or more archived in this time"), "{text}");
+    assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
+}
