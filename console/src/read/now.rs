@@ -16,9 +16,15 @@ use super::tally::{PARTS, Span};
 use super::times::Times;
 use crate::account::{Account, Clients, Place};
 
-/// Queues that are shown. `CloudWatch` answers 500 metrics in one call.
+/// Queues that are shown. `CloudWatch` answers 500 metrics in one call, and a queue has five over the time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html>
-const QUEUES: usize = 60;
+const QUEUES: usize = 100;
+
+/// The time before the present in which the last values of a queue are looked for, and the seconds of each. SQS tells them
+/// every minute, some minutes late.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html>
+const RECENT: SignedDuration = SignedDuration::from_mins(15);
+const RECENT_PERIOD: i32 = 60;
 
 /// Replays that are looked at.
 const REPLAYS: usize = 8;
@@ -26,9 +32,9 @@ const REPLAYS: usize = 8;
 /// Alarms that are shown.
 const ALARMS: i32 = 100;
 
-/// Requests that reading takes at most: metrics, alarms, orders, the listing of replays, their states, and some that are
-/// repeated.
-pub(crate) const REQUESTS: u32 = 4 + 8 + 4;
+/// Requests that reading takes at most: metrics twice, alarms, orders, the listing of replays, their states, and some that
+/// are repeated.
+pub(crate) const REQUESTS: u32 = 5 + 8 + 4;
 
 /// What happens now.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,7 +43,7 @@ pub struct Now {
     pub queues: Vec<QueueNow>,
     /// Queues that are not shown.
     pub further: usize,
-    /// Orders that have not ended; none where there is no place for them.
+    /// Orders that have not ended, also those that begin later; none where there is no place for them.
     pub orders: Option<Vec<Order>>,
     /// The latest replays.
     pub replays: Vec<State>,
@@ -62,9 +68,9 @@ pub struct QueueNow {
     pub waiting: Series,
     /// Letters that lie there, seen by nobody.
     pub visible: Series,
-    /// The age of the oldest letter, seconds.
+    /// The age of the oldest letter in the last minutes, seconds.
     pub oldest: Option<u64>,
-    /// The time until SQS would drop the first letter that the function has seen, seconds.
+    /// The time until SQS would drop the first letter that the function has received in the last minutes, seconds.
     pub to_expiry: Option<u64>,
 }
 
@@ -73,7 +79,7 @@ pub struct QueueNow {
 pub struct Series {
     /// The sum or the highest value of each part of the range.
     pub parts: [u64; PARTS],
-    /// The last value; none where there is none.
+    /// The value of the last minutes; none where there is none.
     pub last: Option<u64>,
 }
 
@@ -97,7 +103,7 @@ impl Series {
 }
 
 /// One metric of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Arriving,
     Delivered,
@@ -109,15 +115,12 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
-        Self::Arriving,
-        Self::Delivered,
-        Self::Archived,
-        Self::Waiting,
-        Self::Visible,
-        Self::Oldest,
-        Self::Expiry,
-    ];
+    /// Those that are shown over the time.
+    const OVER_TIME: [Self; 5] =
+        [Self::Arriving, Self::Delivered, Self::Archived, Self::Waiting, Self::Visible];
+
+    /// Those of which the last value is shown.
+    const LAST: [Self; 4] = [Self::Waiting, Self::Visible, Self::Oldest, Self::Expiry];
 
     /// The metric's name, its statistic, and whether it is of SQS.
     fn metric(self) -> (&'static str, &'static str, bool) {
@@ -155,13 +158,18 @@ pub(crate) async fn now(
     });
     let orders = keep(in_force, &mut unread).filter(|_| account.control.is_some());
     let replays = keep(replays.unwrap_or_else(|_| Err(too_late("the replays"))), &mut unread);
-    let alarms = keep(alarms.unwrap_or_else(|_| Err(too_late("the alarms"))), &mut unread);
+    let (replays, broken) = replays.unwrap_or_default();
+    unread.extend(broken);
+    let alarms = keep(alarms.unwrap_or_else(|_| Err(too_late("the alarms"))), &mut unread).flatten();
+    if alarms.as_ref().is_some_and(|(_, more)| *more) {
+        unread.push(format!("alarms beyond the first {ALARMS} of this prefix"));
+    }
     let now = Now {
         queues: queues.unwrap_or_default(),
         further: account.queues.len().saturating_sub(QUEUES),
         orders,
-        replays: replays.unwrap_or_default(),
-        alarms: alarms.flatten(),
+        replays,
+        alarms: alarms.map(|(alarms, _)| alarms),
     };
     (now, unread)
 }
@@ -175,14 +183,56 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<Ve
     if queues.is_empty() {
         return Ok(Vec::new());
     }
+    let present = account.clock.now();
+    let recent = present.saturating_sub(RECENT).unwrap_or(present);
+    let recent = Span { from: recent, to: present };
+    let (over_time, last) = tokio::join!(
+        values(account, clients, &queues, &Kind::OVER_TIME, (span, period(span))),
+        values(account, clients, &queues, &Kind::LAST, (&recent, RECENT_PERIOD)),
+    );
+    let (over_time, last) = (over_time?, last?);
+    let queue = |(place, queue): (usize, &&Arn)| {
+        let parts =
+            |kind| over_time.get(&(place, kind)).map_or([0; PARTS], |values| parts(values, kind, span));
+        let last = |kind| {
+            let values = last.get(&(place, kind))?;
+            values.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value)
+        };
+        let sum = |kind| Series { parts: parts(kind), last: None };
+        let height = |kind| Series { parts: parts(kind), last: last(kind) };
+        QueueNow {
+            name: queue.resource().to_owned(),
+            is_requeue: account.requeue.as_ref() == Some(*queue),
+            arriving: sum(Kind::Arriving),
+            delivered: sum(Kind::Delivered),
+            archived: sum(Kind::Archived),
+            waiting: height(Kind::Waiting),
+            visible: height(Kind::Visible),
+            oldest: last(Kind::Oldest),
+            to_expiry: last(Kind::Expiry),
+        }
+    };
+    Ok(queues.iter().enumerate().map(queue).collect())
+}
+
+type Values = BTreeMap<(usize, Kind), Vec<(Timestamp, u64)>>;
+
+/// Asks for metrics of all queues in one call: by the queue's place, and the metric.
+async fn values(
+    account: &Account,
+    clients: &Clients,
+    queues: &[&Arn],
+    kinds: &[Kind],
+    (span, period): (&Span, i32),
+) -> Result<Values, String> {
+    let id = |place: usize, kind: Kind| format!("m{place}_{}", kind as u8);
     let all = queues.iter().enumerate().flat_map(|(place, queue)| {
-        Kind::ALL.into_iter().enumerate().map(move |(number, kind)| {
-            query(&format!("m{place}_{number}"), kind, queue, &account.namespace, period(span))
-        })
+        kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
     });
     let call = clients.cloudwatch.get_metric_data().set_metric_data_queries(Some(all.collect()));
-    let (from, to) = (seconds(span.from), seconds(span.to));
-    let answer = call.start_time(from).end_time(to).send().await;
+    // A range within one second would end where it begins.
+    let end = span.to.as_second().max(span.from.as_second() + 1);
+    let answer = call.start_time(seconds(span.from)).end_time(DateTime::from_secs(end)).send().await;
     let answer =
         answer.map_err(|error| unread("the metrics (cloudwatch:GetMetricData)", &failure_of_call(&error)))?;
     let mut found: BTreeMap<&str, Vec<(Timestamp, u64)>> = BTreeMap::new();
@@ -191,29 +241,8 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<Ve
         let values = times.zip(result.values().iter().map(|value| whole(*value)));
         found.entry(result.id().unwrap_or_default()).or_default().extend(values);
     }
-    let is_requeue = |queue: &Arn| account.requeue.as_ref() == Some(queue);
-    let queue = |(place, queue): (usize, &&Arn)| {
-        let mut now = QueueNow {
-            name: queue.resource().to_owned(),
-            is_requeue: is_requeue(queue),
-            ..QueueNow::default()
-        };
-        for (number, kind) in Kind::ALL.into_iter().enumerate() {
-            let values = found.get(&*format!("m{place}_{number}")).map(Vec::as_slice).unwrap_or_default();
-            let series = series(values, kind, span);
-            match kind {
-                Kind::Arriving => now.arriving = series,
-                Kind::Delivered => now.delivered = series,
-                Kind::Archived => now.archived = series,
-                Kind::Waiting => now.waiting = series,
-                Kind::Visible => now.visible = series,
-                Kind::Oldest => now.oldest = series.last,
-                Kind::Expiry => now.to_expiry = series.last,
-            }
-        }
-        now
-    };
-    Ok(queues.iter().enumerate().map(queue).collect())
+    let places = (0..queues.len()).flat_map(|place| kinds.iter().map(move |kind| (place, *kind)));
+    Ok(places.filter_map(|(place, kind)| Some(((place, kind), found.remove(&*id(place, kind))?))).collect())
 }
 
 fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> MetricDataQuery {
@@ -239,15 +268,15 @@ fn period(span: &Span) -> i32 {
     i32::try_from(part).unwrap_or(i32::MAX)
 }
 
-fn series(values: &[(Timestamp, u64)], kind: Kind, span: &Span) -> Series {
-    let mut series = Series::default();
+/// Returns the sum or the highest value of each part of the range.
+fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span) -> [u64; PARTS] {
+    let mut parts = [0_u64; PARTS];
     let (_, statistic, _) = kind.metric();
     for (at, value) in values {
-        let part = &mut series.parts[span.part(*at)];
+        let part = &mut parts[span.part(*at)];
         *part = if statistic == "Sum" { part.saturating_add(*value) } else { (*part).max(*value) };
     }
-    series.last = values.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value);
-    series
+    parts
 }
 
 /// Returns a metric's value as a number of letters or seconds.
@@ -265,14 +294,23 @@ fn seconds(at: Timestamp) -> DateTime {
     DateTime::from_secs(at.as_second())
 }
 
-async fn replays(account: &Account, clients: &Clients) -> Result<Vec<State>, String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok(Vec::new()) };
+/// Returns the latest replays, and those that cannot be read, in words.
+async fn replays(account: &Account, clients: &Clients) -> Result<(Vec<State>, Vec<String>), String> {
+    let Some(Place { bucket, prefix }) = &account.control else { return Ok((Vec::new(), Vec::new())) };
     let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
     let found = replays.newest(REPLAYS).await.map_err(|error| format!("the replays: {error}"))?;
-    Ok(found.into_iter().filter_map(|(_, state)| state.ok()).collect())
+    let (mut states, mut broken) = (Vec::new(), Vec::new());
+    for (id, state) in found {
+        match state {
+            Ok(state) => states.push(state),
+            Err(error) => broken.push(format!("the replay {id}: {error}")),
+        }
+    }
+    Ok((states, broken))
 }
 
-async fn alarms(account: &Account, clients: &Clients) -> Result<Option<Vec<Alarm>>, String> {
+/// Returns the alarms of the stack that are on, and whether there may be more.
+async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alarm>, bool)>, String> {
     let Some(stack) = &account.stack else { return Ok(None) };
     let call = clients.cloudwatch.describe_alarms().alarm_name_prefix(format!("{stack}-"));
     let answer = call.state_value(StateValue::Alarm).max_records(ALARMS).send().await;
@@ -283,7 +321,21 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<Vec<Alarm
         says: alarm.alarm_description().map(str::to_owned),
         since: alarm.state_updated_timestamp().and_then(|at| Timestamp::from_second(at.secs()).ok()),
     };
-    Ok(Some(answer.metric_alarms().iter().map(alarm).collect()))
+    let own = answer.metric_alarms().iter().filter(|alarm| {
+        let rest = alarm.alarm_name().and_then(|name| name.strip_prefix(stack)?.strip_prefix('-'));
+        rest.is_some_and(|rest| is_of_stack(rest, &account.queues))
+    });
+    Ok(Some((own.map(alarm).collect(), answer.next_token().is_some())))
+}
+
+/// Whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms of a stack
+/// `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their queue.
+fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
+    let is_of_queue = |queue: &Arn| {
+        rest.strip_suffix(queue.resource())
+            .is_some_and(|it| ["silent-", "in-flight-"].into_iter().any(|kind| it.ends_with(kind)))
+    };
+    rest.split('-').next().is_some_and(|name| name.ends_with("Alarm")) || queues.iter().any(is_of_queue)
 }
 
 /// Returns the time that a part of a range takes.
@@ -312,8 +364,8 @@ mod tests {
         let span = span(24);
         let at = |minutes: i64| span.from + SignedDuration::from_mins(minutes);
         let values = [(at(70), 3), (at(65), 4), (at(300), 1)];
-        let sums = series(&values, Kind::Arriving, &span);
-        assert_eq!((sums.parts[1], sums.parts[5], sums.last, sums.sum()), (7, 1, Some(1), 8));
-        assert_eq!(series(&values, Kind::Waiting, &span).parts[1], 4);
+        let sums = parts(&values, Kind::Arriving, &span);
+        assert_eq!((sums[1], sums[5], sums.iter().sum::<u64>()), (7, 1, 8));
+        assert_eq!(parts(&values, Kind::Waiting, &span)[1], 4);
     }
 }

@@ -57,7 +57,7 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
             } @else {
                 div class="wide" tabindex="0" role="region" aria-label="Table of queues" {
                     table {
-                        caption { "Letters over the time, in 24 parts" }
+                        caption { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" }
                         thead { tr {
                             th scope="col" { "queue" }
                             th scope="col" { "arriving" }
@@ -111,7 +111,11 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                 Some([]) => p { "No order is in force." },
                 Some(orders) => div class="wide" tabindex="0" role="region" aria-label="Table of orders" {
                     table {
-                        caption { (count(orders.len() as u64, "order")) " in force" }
+                        @let later = orders.iter().filter(|order| order.at > view.now).count();
+                        caption {
+                            (count((orders.len() - later) as u64, "order")) " in force"
+                            @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
+                        }
                         thead { tr {
                             th scope="col" { "order" } th scope="col" { "does" } th scope="col" { "letters" }
                             th scope="col" { "from (UTC)" } th scope="col" { "until (UTC)" } th scope="col" { "by" }
@@ -123,7 +127,7 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                                 th scope="row" class="value" { (harmless(&order.id)) }
                                 td { (order.action.name()) }
                                 td class="value" { code { (harmless(&order.pattern.to_string())) } }
-                                td { (moment(order.at)) }
+                                td { (moment(order.at)) @if order.at > view.now { " (not yet)" } }
                                 td { @if let Some(end) = order.end() { (moment(end)) } @else { "taken back" } }
                                 td class="value" { (harmless(&order.by)) }
                                 td class="value" { (harmless(&order.why)) }

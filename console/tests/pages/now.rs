@@ -38,18 +38,35 @@ fn alarms(names: &[&str]) -> Vec<u8> {
 }
 
 fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
+    let has = |text: &[u8]| asked.body.windows(text.len()).any(|it| it == text);
     match &*asked.operation {
-        "GetMetricData" => Some((
+        // What stands over the time has older values than what is shown as the last.
+        "GetMetricData" if has(b"m0_0") => Some((
             200,
             metrics(&[
                 ("m0_0", &[(170, 4.0), (10, 3.0)]),
                 ("m0_1", &[(10, 2.0)]),
+                ("m0_3", &[(10, 1_200.0), (40, 5_000.0)]),
+                ("m0_4", &[(100, 9.0)]),
+            ]),
+        )),
+        "GetMetricData" => Some((
+            200,
+            metrics(&[
                 ("m0_3", &[(10, 1_200.0), (3, 1_100.0)]),
                 ("m0_5", &[(3, 7_200.0)]),
                 ("m0_6", &[(3, 86_400.0)]),
             ]),
         )),
-        "DescribeAlarms" => Some((200, alarms(&["orders-redrive-UndeliveredAlarm"]))),
+        "DescribeAlarms" => Some((
+            200,
+            alarms(&[
+                "orders-redrive-UndeliveredAlarm",
+                "orders-redrive-staging-UndeliveredAlarm-1ABC",
+                "orders-redrive-queues-silent-orders-dlq",
+                "orders-redrive-queues-silent-invoices-dlq",
+            ]),
+        )),
         _ => None,
     }
 }
@@ -61,7 +78,12 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         json!({ "id": id, "do": "hold", "match": { "topicArn": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "the endpoint is down" })
     };
-    let orders = [order("in-force", "2026-11-01T13:00:00Z"), order("ended", "2026-11-01T11:30:00Z")];
+    let mut orders = [
+        order("in-force", "2026-11-01T13:00:00Z"),
+        order("ended", "2026-11-01T11:30:00Z"),
+        order("later", "2026-11-01T15:00:00Z"),
+    ];
+    orders[2]["at"] = json!("2026-11-01T14:00:00Z");
     let document = json!({ "version": 1, "orders": orders }).to_string();
     cloud.put(&format!("{BUCKET}/{}", orders_key(CONTROL)), &document);
     let state = |id: &str, status: &str| {
@@ -81,7 +103,8 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     assert_eq!(answer.unread, Vec::<String>::new());
     let queues = rows(&parsed, "Letters over the time");
     assert_eq!(queues, [["orders-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
-    let orders = rows(&parsed, "1 order in force");
+    let orders = rows(&parsed, "1 order in force, 1 to begin later");
+    assert_eq!(&*orders[1][3], "2026-11-01 14:00:00 (not yet)");
     assert_eq!(orders[0][..3], ["in-force", "hold", r#"{"topicArn":["t"]}"#], "{orders:?}");
     let replays = rows(&parsed, "The latest");
     assert_eq!(replays.len(), 8, "the newest few");
@@ -96,6 +119,24 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         text.contains("orders-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"),
         "{text}"
     );
+    let found: Vec<_> = rows(&parsed, "2 alarms").into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(found, ["orders-redrive-UndeliveredAlarm", "orders-redrive-queues-silent-orders-dlq"]);
+    // The last values are those of a quarter of an hour, by the minute.
+    let last = asked
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|it| it.operation == "GetMetricData")
+        .next_back()
+        .unwrap()
+        .clone();
+    let holds = |bytes: &[u8]| last.body.windows(bytes.len()).any(|it| it == bytes);
+    let mut times = Encoder::new(Vec::new());
+    times.str("StartTime").timestamp(&DateTime::from_secs((NOW - 15 * MINUTE) / 1000));
+    assert!(holds(&times.into_writer()), "{:?}", last.body);
+    let mut period = Encoder::new(Vec::new());
+    period.str("Period").integer(60);
+    assert!(holds(&period.into_writer()) && !holds(b"m0_0"));
     let requests = asked.lock().unwrap().len() + cloud.journal().len();
     assert_eq!(answer.requests as usize, requests);
     assert!(answer.requests <= answer.limit);
@@ -131,4 +172,23 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
     assert!(text.contains("No order is in force."), "{text}");
     assert!(text.contains("None of the stack's."), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_said() {
+    let cloud = Account::new();
+    cloud.put(&format!("{BUCKET}/{CONTROL}/replays/20261101T110000Z/replay.json"), "{}");
+    let (config, _) = before(&cloud, |asked| match &*asked.operation {
+        "DescribeAlarms" => {
+            let mut cbor = Encoder::new(Vec::new());
+            cbor.map(2).str("MetricAlarms").array(0).str("NextToken").str("next");
+            Some((200, cbor.into_writer()))
+        }
+        "GetMetricData" => Some((200, metrics(&[]))),
+        _ => None,
+    });
+    let (answer, _, _) = page(&shown_by(&config), "now").await;
+    assert_eq!(answer.unread.len(), 2, "{:?}", answer.unread);
+    assert!(answer.unread[0].starts_with("the replay 20261101T110000Z: "), "{:?}", answer.unread);
+    assert_eq!(answer.unread[1], "alarms beyond the first 100 of this prefix");
 }
