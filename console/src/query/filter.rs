@@ -85,8 +85,13 @@ impl Filter {
         Self(fields)
     }
 
-    /// Whether a letter belongs to it whose values are these.
+    /// Whether a letter belongs to it whose values are these. A topic may be given by its name, as the keys of the archive and
+    /// the commands have it.
     pub fn takes<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> bool {
-        self.iter().all(|(field, wanted)| value(field).unwrap_or_default() == wanted)
+        self.iter().all(|(field, wanted)| {
+            let value = value(field).unwrap_or_default();
+            let is_named = field == Field::Topic && !wanted.is_empty() && !wanted.contains(':');
+            value == wanted || (is_named && value.rsplit(':').next() == Some(wanted))
+        })
     }
 }

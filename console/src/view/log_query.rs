@@ -25,7 +25,10 @@ pub(super) fn of_group(of: &Filter) -> String {
         };
         let compare = |name: &&str| match (field, value) {
             (_, "") => format!("not ispresent(`{name}`)"),
-            (Field::Queue, _) => format!("`{name}` like {}", literal(&format!(":{value}"))),
+            // By its name: the whole name, since that of another may begin or end with it.
+            (Field::Queue | Field::Topic, _) if is_name(value) => {
+                format!("`{name}` like /:{}$/", value.replace('.', "\\."))
+            }
             _ => format!("`{name}` = {}", literal(value)),
         };
         let joint = if value.is_empty() { " and " } else { " or " };
@@ -33,6 +36,11 @@ pub(super) fn of_group(of: &Filter) -> String {
         query.push_str(&fields.iter().map(compare).collect::<Vec<_>>().join(joint));
     }
     query + "\n| sort @timestamp desc\n| limit 1000"
+}
+
+/// Whether a text can be the name of a queue or of a topic. Nothing of it has a meaning in a regular expression but the dot.
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// Shows a query, and where to put it.
@@ -73,6 +81,10 @@ mod tests {
         let of = Filter::default().with(Field::Error, "a\" or 1 = 1 | \\\n").with(Field::Target, "");
         let query = of_group(&of);
         assert!(query.contains("`error.code` = \"a\\\" or 1 = 1 | \\\\\u{fffd}\""), "{query}");
+        let of = |value: &str| of_group(&Filter::default().with(Field::Queue, value));
+        assert!(of("orders.fifo").contains(r"| filter `queue.arn` like /:orders\.fifo$/"));
+        assert!(of("arn:aws:sqs:r:1:orders").contains("| filter `queue.arn` = \"arn:aws:sqs:r:1:orders\""));
+        assert!(of("a/ or 1 = 1").contains("| filter `queue.arn` = \"a/ or 1 = 1\""));
         assert!(query.contains("not ispresent(`target.arn`) and not ispresent(`target.url`)"), "{query}");
     }
 }
