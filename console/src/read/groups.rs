@@ -216,7 +216,10 @@ impl OneGroup {
         }
         let others = Field::ALL.into_iter().filter(|field| of.get(*field).is_none());
         let fields = others.map(|field| (field, values(collected, field)));
-        let next = collected.waiting.iter().map(|letter| letter.retry.0);
+        let rule = rule(collected, of);
+        // Letters of other rules have other schedules.
+        let same = collected.waiting.iter().filter(|letter| letter.fields.rule == rule);
+        let next = same.map(|letter| letter.retry.0);
         let examples = collected.archived.iter().zip(&collected.said);
         Self {
             of: of.clone(),
@@ -227,7 +230,7 @@ impl OneGroup {
             more_waiting: collected.more_waiting,
             next: next.clone().min().zip(next.max()),
             fields: fields.filter(|(_, values)| !values.is_empty()).collect(),
-            rule: rule(collected, of),
+            rule,
             examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),
             next_waiting: collected.waiting.iter().take(EXAMPLES).cloned().collect(),
         }

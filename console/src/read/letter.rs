@@ -212,10 +212,15 @@ async fn log(
     Ok(Log::Running(id))
 }
 
+/// Returns the moment from which the log is searched: a letter may have been attempted some time before it was archived.
+#[must_use]
+pub fn searched_from(from: Timestamp) -> Timestamp {
+    from.saturating_sub(BEFORE).unwrap_or(from)
+}
+
 /// Begins a query, and returns its id.
 async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Result<String, String> {
-    // A letter may have been attempted some time before it was archived.
-    let from = span.from.saturating_sub(BEFORE).unwrap_or(span.from).as_second();
+    let from = searched_from(span.from).as_second();
     let call = clients.logs.start_query().log_group_name(group).query_string(query(letter)).limit(LINES);
     let asked = call.start_time(from).end_time(span.to.as_second()).send().await;
     let asked = asked.map_err(|error| unread("the log (logs:StartQuery)", &failure_of_call(&error)))?;

@@ -1,10 +1,10 @@
 //! One group of letters.
 
 use maud::{Markup, PreEscaped, html};
-use sns_redrive::policy::{Policy, Rule};
+use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule};
 
 use super::acts::{actions as acts, commands_only};
-use super::groups::{filter, how_counted};
+use super::groups::{filter, how_counted, until_due};
 use super::log_query;
 use super::parts::{View, distance, filter_text, letters, moment, seen, spark, value};
 use crate::act::{Act, Doing, On};
@@ -33,13 +33,14 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                 div { dt { "last archived (UTC)" } dd { (last) } }
                 div { dt { "over time" } dd { (spark(&group.archived.parts, &group.span)) } }
             }
+            @if group.waiting > 0 { (until_due(view)) }
             (how_counted(&group.counted))
         }
         (actions(group, view))
         section aria-labelledby="fields" {
             h2 id="fields" { "What they have in common" }
             p class="note" {
-                "Counted among the newest " (count(group.counted.matching, "archived letter")) " of them that were read, and "
+                "Counted among " (count(group.counted.matching, "archived letter")) " of this group that were read, the newest, and "
                 (count(group.waiting, "waiting letter")) "."
             }
             div class="columns" {
@@ -104,7 +105,15 @@ fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
         Some(Ok(policy)) => {
             let rule = policy.all_rules().find(|rule| Some(&rule.name) == group.rule.as_ref());
             match (rule, &group.rule) {
-                (Some(rule), _) => chart(rule, group.next),
+                (Some(rule), _) => match rule.action {
+                    Action::Redrive => chart(rule, group.next),
+                    Action::Archive => {
+                        html! { p { "Rule " (harmless(&rule.name)) ": archived at once, no retry." } }
+                    }
+                    Action::Hold => html! {
+                        p { "Rule " (harmless(&rule.name)) ": hidden until shortly before the queue would drop it, no retry." }
+                    },
+                },
                 (None, Some(name)) => {
                     html! { p { "The function's policy has no rule " (harmless(name)) " any more." } }
                 }
@@ -137,6 +146,13 @@ fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
     html! {
         p { (says) }
         div class="chart" role="img" aria-label=(says) { (PreEscaped(svg)) }
+        p class="note" {
+            "It assumes that the queue keeps letters for 14 days, as that of the template does."
+            @if matches!(rule.delivery, DeliverySpec::FromSubscription) {
+                " The rule takes the retries of each subscription's own delivery policy: this is the schedule while "
+                "that is not known."
+            }
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
             strong { (letters(*waiting, *more_waiting)) } " wait for a retry."
         }
         (missing(view))
+        @if *waiting > 0 { (until_due(view)) }
         (how_counted(counted))
         @if rows.is_empty() {
             p class="none" { "No letter was archived in this time, and none is on the list of waiting letters." }
@@ -75,6 +76,18 @@ pub(super) fn missing(view: &View<'_>) -> Markup {
         }
         @if view.account.control.is_none() {
             p class="note" { "The function has no control prefix, so it lists no waiting letters." }
+        }
+    }
+}
+
+/// Says how far the list of waiting letters can be trusted.
+pub(super) fn until_due(view: &View<'_>) -> Markup {
+    html! {
+        @if view.account.control.is_some() {
+            p class="note" {
+                "A letter stays on the list of waiting letters until the time at which it was due, also where it was retried "
+                "or archived earlier."
+            }
         }
     }
 }

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::acts::{actions as acts, commands_only};
+use super::link::link;
 use super::log_query;
 use super::parts::{View, moment};
 use crate::act::{Act, Doing, On};
-use crate::query::{Field, Filter, OneLetter, Page};
-use crate::read::{ArchivedLetter, Fields, Letter, Line, Log, WaitingOne, letter_query};
+use crate::query::{Field, Filter, OneLetter, Page, Query, Range};
+use crate::read::{ArchivedLetter, Fields, Letter, Line, Log, WaitingOne, letter_query, searched_from};
 use crate::text::{count, harmless};
 
 /// A moment of a letter's life.
@@ -90,7 +91,17 @@ fn actions(archived: &ArchivedLetter, view: &View<'_>) -> Markup {
 
 /// Says how far the log was read.
 fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
+    let (from, _) = view.query.range.at(view.now);
+    let from = searched_from(from);
+    let longest = Range::OFFERED[Range::OFFERED.len() - 1];
+    let longer = Query { page: view.query.page.clone(), range: longest };
     html! {
+        @if !matches!(log, Log::None) {
+            p class="note" {
+                "Attempts before " (moment(from)) " were not searched. "
+                @if view.query.range != longest { (link("Search 14 days", &without_log(longer), view.door)) }
+            }
+        }
         @match log {
             Log::None => p class="note" { "The log was not read, so attempts are missing here." },
             Log::Running(id) => p class="note" role="status" {
@@ -103,6 +114,14 @@ fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
             },
         }
     }
+}
+
+/// A longer time is searched anew.
+fn without_log(mut query: Query) -> Query {
+    if let Page::Letter(one) = &mut query.page {
+        one.log_query = None;
+    }
+    query
 }
 
 /// Puts together what is known of a letter, in the order of time.

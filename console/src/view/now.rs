@@ -53,7 +53,9 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
         section aria-labelledby="queues" {
             h2 id="queues" { "Queues" }
             @if now.queues.is_empty() {
-                p class="note" { "No queue of the function is known, or its metrics could not be read." }
+                p class="note" {
+                    "No queue of the function is known, or its metrics could not be read."
+                }
             } @else {
                 div class="wide" tabindex="0" role="region" aria-label="Table of queues" {
                     table {
@@ -71,6 +73,9 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
                         tbody { @for queue in &now.queues { (row(queue, span, view)) } }
                     }
                 }
+            }
+            @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
+                p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
             }
             @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
         }

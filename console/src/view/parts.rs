@@ -94,6 +94,13 @@ impl View<'_> {
     /// Returns links to the same page over other times.
     pub(super) fn ranges(&self) -> Markup {
         let current = self.query.range;
+        if matches!(self.door, Door::Widget(_)) {
+            let (from, to) = current.at(self.now);
+            // The dashboard's range goes before any that a call names, so links would lead nowhere.
+            return html! {
+                p class="note" { "Time, by the dashboard: " (moment(from)) " to " (moment(to)) "." }
+            };
+        }
         html! {
             nav class="choice" aria-label="Time range" {
                 span { "Time: " }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::acts::{actions, commands_only};
 use super::group::waiting as letters_one_by_one;
-use super::groups::{filter, missing};
+use super::groups::{filter, missing, until_due};
 use super::parts::{View, filter_text, letters, moment, value};
 use crate::act::{Act, Doing, On};
 use crate::query::{Field, Page};
@@ -32,6 +32,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
         @if view.account.control.is_none() { (missing(view)) }
         @if *more { p class="note" { "The list is longer than the page reads: these are of its newest entries." } }
         @if *all > 0 {
+            (until_due(view))
             (histogram(waiting))
             div class="wide" tabindex="0" role="region" aria-label="Groups" {
                 table {

@@ -5,7 +5,8 @@ use serde_json::json;
 use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
 use support::{Account, BILLING, Fault, TOPIC, WORKER};
 
-use super::{End, archive, end, group, line, list, page, rows, shown};
+use super::desk::{Asked, before};
+use super::{End, archive, end, group, line, list, page, rows, shown, shown_by};
 
 const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 
@@ -43,6 +44,9 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
         found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(),
         [["exhausted", "3"], ["refused", "2"]]
     );
+    // A topic by its name.
+    let (_, parsed, text) = page(&account, "groups?by=error&topic=invoices").await;
+    assert_eq!(rows(&parsed, "Letters by error")[0][..2], ["(none)", "2"], "{text}");
     let (_, parsed, text) = page(&account, "groups?by=queue&range=12h&reason=exhausted").await;
     assert_eq!(
         rows(&parsed, "Letters by queue")[0][..2],
@@ -87,9 +91,8 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
 async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     let cloud = outage().await;
     cloud.function("redrive", |_| support::FunctionRan::ok("null"));
-    let account = shown(&cloud);
     let (answer, parsed, text) =
-        page(&account, &group(&[(Field::Topic, TOPIC), (Field::Error, "503")])).await;
+        page(&shown(&cloud), &group(&[(Field::Topic, TOPIC), (Field::Error, "503")])).await;
     assert_eq!(rows(&parsed, "By target")[0], [WORKER, "2", "2"]);
     assert_eq!(rows(&parsed, "By reason")[0], ["exhausted", "2", "0"]);
     let ids: Vec<_> =
@@ -173,6 +176,9 @@ async fn the_widget_calls_itself_and_has_no_address() {
     assert!(parsed.elements.iter().all(|element| !element.attributes.contains_key("href")));
     let calls: Vec<_> = parsed.elements.iter().filter(|element| element.name == "cwdb-action").collect();
     assert!(calls.iter().all(|call| call.attributes["endpoint"] == endpoint));
+    // Another time range would not be taken: the dashboard's goes first.
+    assert!(calls.iter().all(|call| call.text.contains("\"range\":\"3h\"")), "{calls:?}");
+    assert!(answer.html.contains("Time, by the dashboard: "));
     let group = calls.iter().find(|call| call.text.contains("exhausted")).unwrap();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&group.text).unwrap(),
@@ -204,7 +210,12 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     assert_eq!(rows(&parsed, "Letters by target")[0][..2], [WORKER, "9"]);
     let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
     assert!(text.contains("archived 9 or more waiting 0"), "{text}");
-    assert!(text.contains("Counted among the newest 9 archived letters of them that were read"), "{text}");
+    assert!(
+        text.contains(
+            "Counted among 9 archived letters of this group that were read, the newest, and 0 waiting letters"
+        ),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -218,4 +229,38 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
     assert!(text.contains("any 2 or more archived in this time"), "{text}");
     assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
+}
+
+#[tokio::test]
+async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
+    let cloud = outage().await;
+    list(&cloud, 20, &[line("z", &json!({ "rule": "slowly", "retry": { "number": 2, "of": 3 } }))]);
+    let policy = json!({ "rules": [
+        { "name": "slowly", "match": { "origin": ["sns"] }, "deliveryPolicy": "from-subscription" },
+        { "name": "never", "match": { "origin": ["sns"] }, "action": "archive" },
+        { "name": "held", "match": { "origin": ["sns"] }, "action": "hold" },
+    ] });
+    let (config, _) = before(&cloud, move |asked: &Asked| {
+        let variables = json!({ "REDRIVE_POLICY": policy.to_string() });
+        let answer = json!({ "Environment": { "Variables": variables } }).to_string();
+        (asked.operation == "configuration").then(|| (200, answer.into_bytes()))
+    });
+    let account = redrive_console::Account { function: Some("redrive".to_owned()), ..shown_by(&config) };
+    let of = async |rule: &str| page(&account, &group(&[(Field::Rule, rule)])).await.2;
+    let text = of("slowly").await;
+    assert!(text.contains("The letters that wait are at retry 2."), "{text}");
+    assert!(text.contains("It assumes that the queue keeps letters for 14 days"), "{text}");
+    assert!(text.contains("of each subscription's own delivery policy"), "{text}");
+    assert!(of("never").await.contains("Rule never: archived at once, no retry."));
+    assert!(
+        of("held")
+            .await
+            .contains("Rule held: hidden until shortly before the queue would drop it, no retry.")
+    );
+    // Letters of several rules: the schedule is that of most, and so is the place on it.
+    let (_, _, text) = page(&account, "group?topic=orders").await;
+    assert!(
+        text.contains("Rule default: ") && text.contains("The letters that wait are at retries 4 to 9."),
+        "{text}"
+    );
 }

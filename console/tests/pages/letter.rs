@@ -86,6 +86,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
     assert!(
         started["queryString"].as_str().unwrap().contains(&format!("`letter.id` = \"{}\"", letter_id("a")))
     );
+    assert!(text.contains("Attempts before 2026-11-01 08:00:00 were not searched. Search 14 days"), "{text}");
     // By the id of its message, too.
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
 }

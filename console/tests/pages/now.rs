@@ -122,14 +122,7 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     let found: Vec<_> = rows(&parsed, "2 alarms").into_iter().map(|row| row[0].clone()).collect();
     assert_eq!(found, ["orders-redrive-UndeliveredAlarm", "orders-redrive-queues-silent-orders-dlq"]);
     // The last values are those of a quarter of an hour, by the minute.
-    let last = asked
-        .lock()
-        .unwrap()
-        .iter()
-        .filter(|it| it.operation == "GetMetricData")
-        .next_back()
-        .unwrap()
-        .clone();
+    let last = asked.lock().unwrap().iter().rfind(|it| it.operation == "GetMetricData").unwrap().clone();
     let holds = |bytes: &[u8]| last.body.windows(bytes.len()).any(|it| it == bytes);
     let mut times = Encoder::new(Vec::new());
     times.str("StartTime").timestamp(&DateTime::from_secs((NOW - 15 * MINUTE) / 1000));
@@ -159,6 +152,14 @@ async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
     assert!(answer.html.contains("nothing reads the queue"));
     let without = show(&Query::of(Page::Now), &account, &local()).await;
     assert!(!without.html.contains("doctor"));
+    let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
+    let widget = Door::Widget(redrive_console::Widget { endpoint, theme: redrive_console::Theme::Dark });
+    let note = "names.";
+    assert!(!show(&Query::of(Page::Now), &account, &widget).await.html.contains(note));
+    let bare = redrive_console::Account { queues: Vec::new(), ..account };
+    assert!(
+        show(&Query::of(Page::Now), &bare, &widget).await.html.contains("parameter DashboardQueues names.")
+    );
 }
 
 #[tokio::test]

@@ -30,6 +30,10 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
         vec![BILLING, "1", "2026-11-01 13:00:00", "2026-11-01 13:00:00"],
     ];
     assert_eq!(rows(&parsed, "Letters that wait, by target"), expected);
+    assert!(
+        text.contains("A letter stays on the list of waiting letters until the time at which it was due"),
+        "{text}"
+    );
     // 41,400 s in 24 parts are 1,725 s each.
     let due = rows(&parsed, "Letters due in each 28.8 min");
     assert_eq!(due, [["2026-11-01 12:57:30", "2"], ["2026-11-01 16:47:30", "1"]]);
