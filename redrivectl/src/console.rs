@@ -3,13 +3,15 @@
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use indicatif::ProgressDrawTarget;
 use jiff::{SignedDuration, Timestamp};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
+use tokio::time::sleep;
 
 use crate::stack::Stack;
 use crate::text::brief;
@@ -19,6 +21,9 @@ use sns_redrive::replay::ReplayError;
 
 /// The difference between this machine's clock and a server's that is worth a line.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
+
+/// How long an interrupt can stay unnoticed while something is read.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Where Linux says which signals a process ignores. <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
 const STATUS: &str = "/proc/self/status";
@@ -105,6 +110,32 @@ impl Console {
             answer.push(byte[0]);
         }
         Ok(matches!(answer.trim_ascii().to_ascii_lowercase().as_slice(), b"y" | b"yes"))
+    }
+}
+
+/// Returns an error if somebody has interrupted, as the last thing before something is written.
+pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failed::Stopped("interrupted; nothing was written".to_owned()));
+    }
+    Ok(())
+}
+
+/// Does work that only reads, until somebody interrupts. Without a flag Ctrl-C ends the process.
+pub(crate) async fn unless_interrupted<T>(
+    stop: Option<&Arc<AtomicBool>>,
+    reads: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
+    let Some(stop) = stop else { return reads.await };
+    let interrupted = async {
+        loop {
+            check_interrupt(stop)?;
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        read = reads => read,
+        interrupted = interrupted => interrupted,
     }
 }
 

@@ -29,10 +29,10 @@ const NAP: Duration = Duration::from_millis(100);
 pub(crate) async fn begin(
     execution: &Execution,
     as_json: bool,
+    interrupted: &AtomicBool,
     console: &mut Console,
 ) -> Result<Option<State>, Failed> {
-    let interrupted = (console.interrupts)()?;
-    match follow(execution, true, as_json, &interrupted, console).await {
+    match follow(execution, true, as_json, interrupted, console).await {
         Err(Failed::Denied(why)) => {
             writeln!(console.err, "redrivectl: nobody can say here which replay it is: {}", harmless(&why))?;
             Ok(None)
@@ -49,10 +49,10 @@ pub(crate) async fn begin(
 pub(crate) async fn to_its_end(
     execution: &Execution,
     as_json: bool,
+    interrupted: &AtomicBool,
     console: &mut Console,
 ) -> Result<State, Failed> {
-    let interrupted = (console.interrupts)()?;
-    follow(execution, false, as_json, &interrupted, console).await
+    follow(execution, false, as_json, interrupted, console).await
 }
 
 /// Follows a replay, to its end or until it has an id.

@@ -1,5 +1,7 @@
 //! The state machine of `operations.yaml`, which replays what a terminal would take long for.
 
+use std::sync::atomic::AtomicBool;
+
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use aws_sdk_sfn::types::HistoryEvent;
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args;
 use crate::aws::{self, Aws};
-use crate::console::{Console, Failed};
+use crate::console::{Console, Failed, check_interrupt};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
 use sns_redrive::replay::{ErrorKind, State, Wish};
@@ -48,6 +50,7 @@ pub(crate) async fn start(
     stack: &str,
     wish: &Wish,
     connection: &args::Connection,
+    stop: Option<&AtomicBool>,
     console: &Console,
 ) -> Result<Option<Execution>, Failed> {
     let aws = Aws::connect(connection, console).await?;
@@ -59,6 +62,9 @@ pub(crate) async fn start(
     let (partition, account) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
     let machine = format!("arn:{partition}:states:{region}:{account}:stateMachine:{stack}-replay");
     let input = json!({ "replay": wish }).to_string();
+    if let Some(stop) = stop {
+        check_interrupt(stop)?;
+    }
     let started = states.start_execution().state_machine_arn(&machine).input(input).send().await;
     match started {
         Ok(started) => Ok(Some(Execution { states, arn: started.execution_arn })),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
 
@@ -37,11 +39,14 @@ pub(super) async fn run(
             "--detach needs a state machine: give --stack, and no option that has this terminal replay",
         );
     }
+    let asks = console.answers && !args.new && args.resume.is_none();
+    // Whoever is asked ends the tool by Ctrl-C.
+    let stop = if asks { None } else { Some((console.interrupts)()?) };
     let mut asked = None;
     if let Some(stack) = stack {
         let wish = asked.insert(wish_for_machine(args, console).await?);
-        if let Some(execution) = start(&stack, wish, args, console).await? {
-            return follow(&execution, args.detach, as_json, console).await;
+        if let Some(execution) = start(&stack, wish, args, stop.as_deref(), console).await? {
+            return follow(&execution, args.detach, stop, as_json, console).await;
         }
     }
     let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
@@ -96,8 +101,7 @@ pub(super) async fn run(
     {
         wish = Wish::Resume(resume);
     }
-    // Whoever is asked ends the tool by Ctrl-C.
-    let stop = (console.interrupts)()?;
+    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let watch = Watch::new(console, as_json, stop);
     let ended = tokio::select! {
         ended = replay.run(&wish, &source, policy, &watch) => ended,
@@ -137,9 +141,10 @@ async fn start(
     stack: &str,
     wish: &Wish,
     args: &args::Replay,
+    stop: Option<&AtomicBool>,
     console: &mut Console,
 ) -> Result<Option<Execution>, Failed> {
-    let execution = machine::start(stack, wish, &args.connection, console).await?;
+    let execution = machine::start(stack, wish, &args.connection, stop, console).await?;
     if execution.is_none() {
         let none = format!("there is no state machine {stack}-replay");
         if args.detach {
@@ -154,13 +159,15 @@ async fn start(
 async fn follow(
     execution: &Execution,
     detach: bool,
+    stop: Option<Arc<AtomicBool>>,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let state = if detach {
-        follow::begin(execution, as_json, console).await?
+        follow::begin(execution, as_json, &stop, console).await?
     } else {
-        Some(follow::to_its_end(execution, as_json, console).await?)
+        Some(follow::to_its_end(execution, as_json, &stop, console).await?)
     };
     told(state.as_ref(), &execution.arn, detach, as_json, console)
 }

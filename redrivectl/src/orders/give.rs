@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::picks::{every, pattern};
 use super::preview::Preview;
 use super::wake::{BEGINS, Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed};
+use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start};
 use crate::args;
-use crate::console::{Console, Failed, Finished};
+use crate::console::{Console, Failed, Finished, check_interrupt, unless_interrupted};
 use crate::control::Change;
 use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
 
@@ -72,6 +72,7 @@ impl Request<'_> {
         };
         // Whether its end has come is not known before S3 has told the time.
         check(&Order { until: None, ..self.order(pattern.clone(), console) })?;
+        let stop = watch_from_the_start(&self.give.sign, console)?;
         let Connected { control, sqs, sts } =
             connect(&self.give.place, &self.give.connection, console).await?;
         let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
@@ -79,7 +80,7 @@ impl Request<'_> {
         let draft = Order { by, ..self.order(pattern, console) };
         let reach = self.check(&draft)?;
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
-        waker.read(console).await?;
+        unless_interrupted(stop.as_ref(), waker.read(console)).await?;
 
         let draft = self.begun(draft, console);
         let preview = Preview {
@@ -111,10 +112,11 @@ impl Request<'_> {
         }
         confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
 
-        let stop = (console.interrupts)()?;
+        let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
         let order = self.begun(draft, console);
         // Its end may have come while somebody thought about it.
         self.check(&order)?;
+        check_interrupt(&stop)?;
         control.change(&Change::Give(&order)).await?;
         let written = Instant::now();
         if !as_json {

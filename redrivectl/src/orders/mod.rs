@@ -15,6 +15,9 @@ pub(crate) use preview::ends;
 pub(crate) use release::run as release;
 pub(crate) use show::run as list;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::args;
 use crate::aws::{self, Aws};
 use crate::console::{Console, Failed};
@@ -58,6 +61,13 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
     let failed = |why: &str| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME"));
     let by = by.map_err(|failure| failed(&failure.code))?;
     Ok(Signed { by, checked: true })
+}
+
+/// Begins to watch for Ctrl-C before anything is read, where nothing will be asked. A command that asks is ended by Ctrl-C, and
+/// so is one that only shows.
+fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
+    let watches = args.yes && !args.dry_run;
+    Ok(watches.then(|| (console.interrupts)()).transpose()?)
 }
 
 /// Asks whether to go on, unless the command line has answered already.

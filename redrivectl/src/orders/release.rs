@@ -10,9 +10,9 @@ use super::picks::pattern;
 use super::preview::{signature, waking};
 use super::show::row;
 use super::wake::{Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed};
+use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start};
 use crate::args;
-use crate::console::{Console, Failed, Finished};
+use crate::console::{Console, Failed, Finished, check_interrupt, unless_interrupted};
 use crate::control::{Change, Release};
 use crate::text::{count, harmless, quoted, table};
 use sns_redrive::policy::{Order, OrderAction, Reach};
@@ -23,6 +23,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let picked = pattern(&args.picks)?;
+    let stop = watch_from_the_start(&args.sign, console)?;
     let Connected { control, sqs, sts } = connect(&args.place, &args.connection, console).await?;
     let Signed { by, checked } = signed(&args.sign, &sts).await?;
     let orders = control.orders(console).await?;
@@ -56,7 +57,7 @@ pub(crate) async fn run(
         Waker::new(&control, &sqs, reaches.iter().map(|(reach, at)| (reach, Some(*at))).collect())
             .but_not(stay);
     if !reaches.is_empty() {
-        waker.read(console).await?;
+        unless_interrupted(stop.as_ref(), waker.read(console)).await?;
     }
     let touched = waker.touched(now);
     let preview = {
@@ -92,9 +93,10 @@ pub(crate) async fn run(
     }
     confirm(&args.sign, "Release?", console)?;
 
-    let stop = (console.interrupts)()?;
+    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let at = console.clock.now();
     let release = Release { at, by, why: args.why.clone() };
+    check_interrupt(&stop)?;
     control.change(&Change::Release(&ids, &release)).await?;
     let written = Instant::now();
     if !as_json {

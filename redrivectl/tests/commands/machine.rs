@@ -197,6 +197,17 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ctrl_c_before_it_is_started_starts_nothing() {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let (config, looked, input) = desk(&archive(), vec![history(&[entered()])]);
+    let world = World { interrupted: Arc::clone(&interrupted), config: Some(config), ..World::default() };
+    interrupted.store(true, Ordering::Relaxed);
+    let ran = redrivectl_in(world, &["replay", "--all", "--stack", "orders"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (4, "redrivectl: interrupted; nothing was written\n"));
+    assert_eq!((&*input.lock().unwrap(), looked.load(Ordering::Relaxed)), (&Value::Null, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_detaches_is_told_the_id_and_goes() {
     let looks = || {
         vec![

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ids, order, orders, put_orders, run, run_in, shown};
+use super::{ids, interrupted_at, order, orders, put_orders, retry_topic, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
 use crate::{World, redrivectl_in};
 use support::{Account, CALLER, DLQ, Fault, TOPIC};
@@ -84,6 +84,23 @@ async fn nothing_is_written_without_a_yes() {
     let told = run(&cloud, &[&args[..], &["--dry-run"]].concat()).await.text();
     assert!(told.ends_with("\nA dry run: nothing was written.\n"), "{told}");
     assert_eq!(cloud.calls("PutObject").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_interrupts_before_it_is_written_has_nothing_written() {
+    let cloud = Account::new();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
+    put_orders(&cloud, &[order("h1", "hold", None)]);
+    cloud.forget();
+    let retry = retry_topic();
+    for args in [&retry[..], &["hold", "--all", "--why", "w", "--yes"], &["release", "h1", "--yes"]] {
+        let told = run_in(interrupted_at(&cloud, "list-type=2"), args).await;
+        assert_eq!(told.code, 4, "{args:?}: {told:?}");
+        assert!(told.err.ends_with("redrivectl: interrupted; nothing was written\n"), "{told:?}");
+        assert_eq!(cloud.calls("PutObject").len(), 0, "{args:?}");
+        assert!(!cloud.calls("ListObjectsV2").is_empty(), "{args:?}: it was interrupted late");
+        cloud.forget();
+    }
 }
 
 #[tokio::test]

@@ -6,8 +6,12 @@ mod release;
 mod show;
 mod wake;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
+use super::desk::{self, Asked};
 use super::{Ran, World, redrivectl_in};
 use support::{Account, TOPIC};
 
@@ -71,6 +75,19 @@ fn shown(cloud: &Account) -> Vec<String> {
         .collect();
     handles.sort();
     handles
+}
+
+/// A world in which somebody interrupts as soon as a request is made that has this in its address.
+fn interrupted_at(cloud: &Account, request: &'static str) -> World {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let presses = Arc::clone(&interrupted);
+    let config = desk::before(cloud, move |asked: &Asked<'_>| {
+        if asked.uri.contains(request) {
+            presses.store(true, Ordering::Relaxed);
+        }
+        None
+    });
+    World { config: Some(config), interrupted, ..World::default() }
 }
 
 fn retry_topic() -> [&'static str; 6] {
