@@ -92,9 +92,30 @@ pub fn literal(text: &str) -> String {
     format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Characters that turn the direction of what follows, or that cannot be seen.
+/// Characters that turn the direction of what follows, or that cannot be seen: `Default_Ignorable_Code_Point` and `Bidi_Control`,
+/// <https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt>, further the ends of lines and paragraphs and what
+/// brackets annotations.
 fn is_format(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 #[cfg(test)]
@@ -129,5 +150,24 @@ mod tests {
     #[test]
     fn what_strangers_wrote_cannot_command_the_terminal() {
         assert_eq!(harmless("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        for hidden in [
+            '\u{ad}',
+            '\u{61c}',
+            '\u{1160}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{2029}',
+            '\u{2066}',
+            '\u{206a}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{fff9}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(harmless(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");
+        }
+        assert_eq!(harmless("ä € 😀 한 ✓ \u{fffd}"), "ä € 😀 한 ✓ \u{fffd}");
     }
 }
