@@ -36,7 +36,7 @@ pub use letters::{ArchivedLetter, Fields, WaitingOne};
 pub use now::{Alarm, Now, QueueNow, Series, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
-pub use said::Said;
+pub use said::{Mask, Said};
 pub use tally::{Count, PARTS, Span};
 pub(crate) use times::Times;
 pub use waiting::{Waiting, WaitingGroup};

@@ -1,5 +1,7 @@
 //! What a letter says: its body and its attributes, as far as they may be shown.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sns_redrive::archive::Record;
 
@@ -7,6 +9,15 @@ use crate::account::Bodies;
 
 /// The most of a body that is shown, characters.
 const MOST: usize = 4_000;
+
+/// The link by which anybody can unsubscribe a subscriber. A Lambda event of SNS writes its end otherwise.
+const UNSUBSCRIBE: &str = "UnsubscribeURL";
+
+/// The attributes of a message: in an envelope and in a Lambda event.
+const ATTRIBUTES: &str = "MessageAttributes";
+
+/// The type of an attribute: in an envelope and in a Lambda event.
+const TYPES: [&str; 2] = ["Type", "dataType"];
 
 /// Put in the place of a value that is not shown.
 const MASKED: &str = "(masked)";
@@ -27,53 +38,154 @@ impl Said {
     /// subscriber is never shown.
     pub(crate) fn of(record: &Record, bodies: &Bodies) -> Option<Self> {
         let Bodies::Shown { masked } = bodies else { return None };
-        let is_masked = |name: &str| masked.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let whole = without_secrets(&record.message.body, &is_masked);
+        let mask = Mask::new(masked);
+        let whole = mask.text(&record.message.body);
         let body: String = whole.chars().take(MOST).collect();
         let is_cut = body.len() < whole.len();
         let attributes = record.message.message_attributes.iter().map(|(name, attribute)| {
             let text = || attribute.string_value.clone().or(attribute.binary_value.clone());
-            let value = if is_masked(name) { MASKED.to_owned() } else { text().unwrap_or_default() };
+            let value = if mask.hides(name) { MASKED.into() } else { mask.text(&text().unwrap_or_default()) };
             (name.clone(), value.chars().take(MOST).collect())
         });
         Some(Self { body, is_cut, attributes: attributes.collect() })
     }
 }
 
-/// A body without the link to unsubscribe, and without the attributes of an envelope that are masked.
-fn without_secrets(body: &str, is_masked: &impl Fn(&str) -> bool) -> String {
-    let Ok(Value::Object(mut fields)) = serde_json::from_str::<Value>(body) else { return body.to_owned() };
-    let mut changed = false;
-    for (name, value) in &mut fields {
-        if name.eq_ignore_ascii_case("UnsubscribeURL") {
-            *value = MASKED.into();
-            changed = true;
-        }
-        let Value::Object(attributes) = value else { continue };
-        if name != "MessageAttributes" {
-            continue;
-        }
-        for (_, attribute) in attributes.iter_mut().filter(|(name, _)| is_masked(name)) {
-            *attribute = MASKED.into();
-            changed = true;
+/// The values that nobody is shown: those of attributes of some names, and links to unsubscribe, however deep they lie. A Lambda
+/// event has its envelopes in a list, and the message of an envelope may be a text with JSON in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Mask<'a> {
+    names: &'a [String],
+}
+
+impl<'a> Mask<'a> {
+    /// A mask of the attributes of these names, whatever their case.
+    #[must_use]
+    pub fn new(names: &'a [String]) -> Self {
+        Self { names }
+    }
+
+    /// Whether the values of attributes of this name are hidden.
+    #[must_use]
+    pub fn hides(&self, name: &str) -> bool {
+        self.names.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns a text without what is hidden. Where it has nothing of that, it stays byte for byte.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        let Some(mut value) = opened(text) else { return text.to_owned() };
+        if self.value(&mut value) { value.to_string() } else { text.to_owned() }
+    }
+
+    /// Takes from a value what is hidden, and returns whether it had any of that.
+    pub fn value(&self, value: &mut Value) -> bool {
+        self.visit(value, false, &mut |hidden| *hidden = MASKED.into())
+    }
+
+    /// Returns the texts that are hidden in a value.
+    #[must_use]
+    pub fn secrets(&self, value: &Value) -> BTreeSet<String> {
+        let mut secrets = BTreeSet::new();
+        self.visit(&mut value.clone(), false, &mut |hidden| leaves(hidden, &mut secrets));
+        secrets
+    }
+
+    /// Does something with each value that is hidden, and returns whether there is one.
+    fn visit(&self, value: &mut Value, of_attributes: bool, hide: &mut impl FnMut(&mut Value)) -> bool {
+        match value {
+            Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
+                let is_hidden = name.eq_ignore_ascii_case(UNSUBSCRIBE) || of_attributes && self.hides(name);
+                if is_hidden {
+                    hide(value);
+                }
+                let of_attributes = name.eq_ignore_ascii_case(ATTRIBUTES);
+                let found = found | is_hidden;
+                found | (!is_hidden && self.visit(value, of_attributes, hide))
+            }),
+            Value::Array(values) => {
+                values.iter_mut().fold(false, |found, value| self.visit(value, of_attributes, hide) | found)
+            }
+            Value::String(text) => {
+                let Some(mut inner) = opened(text) else { return false };
+                let found = self.visit(&mut inner, of_attributes, hide);
+                if found {
+                    *text = inner.to_string();
+                }
+                found
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    if changed { Value::Object(fields).to_string() } else { body.to_owned() }
+}
+
+/// Returns the JSON of a text; none where it is neither an object nor a list.
+fn opened(text: &str) -> Option<Value> {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    is_json.then(|| serde_json::from_str(text).ok())?
+}
+
+/// Collects the texts of a value, but for the name of a type.
+fn leaves(value: &Value, texts: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => {
+            texts.insert(text.clone());
+        }
+        Value::Array(values) => values.iter().for_each(|value| leaves(value, texts)),
+        Value::Object(fields) => {
+            let is_type = |name: &str| TYPES.iter().any(|it| it.eq_ignore_ascii_case(name));
+            fields.iter().filter(|(name, _)| !is_type(name)).for_each(|(_, value)| leaves(value, texts));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// An envelope with a link and an attribute that are not for everybody.
+    fn envelope() -> Value {
+        json!({
+            "Message": "m", "UnsubscribeURL": "https://x/?Action=Unsubscribe",
+            "MessageAttributes": {
+                "Token": { "Type": "String", "Value": "S3CR3T" }, "kind": { "Type": "String", "Value": "a" },
+            },
+        })
+    }
 
     #[test]
     fn an_envelope_loses_its_link_and_what_is_masked_and_nothing_else() {
-        let is_masked = |name: &str| name == "token";
-        let body = r#"{"Message":"m","UnsubscribeURL":"https://x/?Action=Unsubscribe","MessageAttributes":{"token":{"Type":"String","Value":"S3CR3T"},"kind":{"Type":"String","Value":"a"}}}"#;
-        let shown = without_secrets(body, &is_masked);
-        assert!(!shown.contains("Action=Unsubscribe") && !shown.contains("S3CR3T"), "{shown}");
-        assert!(shown.contains(r#""Message":"m""#) && shown.contains(r#""Value":"a""#), "{shown}");
-        for other in ["no JSON", r#"{ "b": 1,  "a": 2 }"#, "[1]"] {
-            assert_eq!(without_secrets(other, &is_masked), other);
+        let names = ["token".to_owned()];
+        let mask = Mask::new(&names);
+        let sns = json!({ "Records": [{ "Sns": {
+            "UnsubscribeUrl": "https://x/?Action=Unsubscribe", "Message": "m",
+            "MessageAttributes": envelope()["MessageAttributes"],
+        } }] });
+        let sqs = json!({ "Records": [{
+            "body": envelope().to_string(),
+            "messageAttributes": { "token": { "stringValue": "S3CR3T", "dataType": "String" }, "kind": { "stringValue": "a" } },
+        }] });
+        for body in [
+            envelope(),
+            sns.clone(),
+            json!({ "requestPayload": sns }),
+            json!({ "requestPayload": sqs }),
+            json!([[envelope()]]),
+            json!({ "Message": json!({ "Message": envelope().to_string() }).to_string() }),
+        ] {
+            let shown = mask.text(&body.to_string());
+            assert!(!shown.contains("Action=Unsubscribe") && !shown.contains("S3CR3T"), "{shown}");
+            assert!(shown.contains("(masked)") && shown.contains('m') && shown.contains("kind"), "{shown}");
+            let secrets = mask.secrets(&body);
+            assert!(secrets.contains("S3CR3T") && secrets.contains("https://x/?Action=Unsubscribe"));
+            assert_eq!(secrets.len(), 2, "{secrets:?}");
+        }
+        // A name counts among attributes only.
+        for other in ["no JSON", r#"{ "b": 1,  "a": 2 }"#, "[1]", r#"{"token":  "t"}"#, "{", r#""x""#] {
+            assert_eq!(mask.text(other), other);
         }
     }
 }
