@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::picks::{every, pattern};
 use super::preview::Preview;
 use super::wake::{BEGINS, Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start};
+use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start, write};
 use crate::args;
-use crate::console::{Console, Failed, Finished, check_interrupt, unless_interrupted};
+use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::Change;
 use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
 
@@ -112,12 +112,10 @@ impl Request<'_> {
         }
         confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
 
-        let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
         let order = self.begun(draft, console);
         // Its end may have come while somebody thought about it.
         self.check(&order)?;
-        check_interrupt(&stop)?;
-        control.change(&Change::Give(&order)).await?;
+        let stop = write(&control, &Change::Give(&order), stop, console).await?;
         let written = Instant::now();
         if !as_json {
             writeln!(console.out, "\nOrder {} is given; the function obeys within 15 seconds.", order.id)?;

@@ -20,8 +20,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::args;
 use crate::aws::{self, Aws};
-use crate::console::{Console, Failed};
-use crate::control::Control;
+use crate::console::{Console, Failed, check_interrupt};
+use crate::control::{Change, Control};
 use crate::place;
 
 /// Letters with a retry that is due so soon wake by themselves, seconds.
@@ -68,6 +68,19 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
 fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
     let watches = args.yes && !args.dry_run;
     Ok(watches.then(|| (console.interrupts)()).transpose()?)
+}
+
+/// Writes a change, unless somebody has interrupted. Returns the flag by which the rest of the command is interrupted.
+async fn write(
+    control: &Control,
+    change: &Change<'_>,
+    stop: Option<Arc<AtomicBool>>,
+    console: &Console,
+) -> Result<Arc<AtomicBool>, Failed> {
+    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
+    check_interrupt(&stop)?;
+    control.change(change).await?;
+    Ok(stop)
 }
 
 /// Asks whether to go on, unless the command line has answered already.

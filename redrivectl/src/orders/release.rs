@@ -10,9 +10,9 @@ use super::picks::pattern;
 use super::preview::{signature, waking};
 use super::show::row;
 use super::wake::{Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start};
+use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start, write};
 use crate::args;
-use crate::console::{Console, Failed, Finished, check_interrupt, unless_interrupted};
+use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::{Change, Release};
 use crate::text::{count, harmless, quoted, table};
 use sns_redrive::policy::{Order, OrderAction, Reach};
@@ -93,11 +93,9 @@ pub(crate) async fn run(
     }
     confirm(&args.sign, "Release?", console)?;
 
-    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let at = console.clock.now();
     let release = Release { at, by, why: args.why.clone() };
-    check_interrupt(&stop)?;
-    control.change(&Change::Release(&ids, &release)).await?;
+    let stop = write(&control, &Change::Release(&ids, &release), stop, console).await?;
     let written = Instant::now();
     if !as_json {
         writeln!(
