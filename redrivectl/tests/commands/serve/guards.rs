@@ -45,9 +45,12 @@ async fn a_page_that_has_its_name_point_here_gets_nothing() {
             let reply = client.send("GET", "/TOKEN/", &[("Host", host)], "").await;
             assert_eq!(reply.status, 421, "{host}");
             let origin = format!("http://{host}");
-            let reply = client.send("POST", "/TOKEN/act", &[("Host", host), ("Origin", &origin)], "").await;
+            let page = "/TOKEN/act?do=hold&topic=orders";
+            let reply = client.send("POST", page, &[("Host", host), ("Origin", &origin)], "why=down").await;
             assert_eq!(reply.status, 421, "{host}");
         }
+        // Nothing was even looked at, by which it could be confirmed.
+        assert!(client.get("jobs").await.text().contains("Nothing was done in this session."));
         let local = format!("localhost:{}", client.port);
         assert_eq!(client.send("GET", "/TOKEN/", &[("Host", &local)], "").await.status, 200);
     })

@@ -18,8 +18,10 @@ async fn heads_and_forms_have_a_size() {
         assert_eq!(reply.status, 431);
         let many: Vec<_> = (0..70).map(|_| ("X", "y")).chain([("Host", host.as_str())]).collect();
         assert_eq!(client.send("GET", "/TOKEN/", &many, "").await.status, 431);
-        let form = format!("do=hold&why={}", "x".repeat(5 << 20));
-        let reply = client.send("POST", "/TOKEN/act", &[("Host", &host), ("Origin", &origin)], &form).await;
+        let form = format!("why=w&rate={}", "x".repeat(5 << 20));
+        let reply = client
+            .send("POST", "/TOKEN/act?do=hold&topic=orders", &[("Host", &host), ("Origin", &origin)], &form)
+            .await;
         // It is refused while it is being sent, so the answer may be lost; what is asked for is not done.
         assert!(matches!(reply.status, 413 | 0), "{}", reply.status);
         assert!(client.get("jobs").await.text().contains("Nothing was done in this session."));
