@@ -12,16 +12,10 @@ use crate::text::harmless;
 pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
     let fields = fields(act);
     let is_edit = act.doing == Doing::Edit;
-    let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::Field::name).collect();
     let content = html! {
         p { (does(act.doing)) }
         (subject(act))
-        @if !beyond.is_empty() {
-            p class="warning" role="note" {
-                strong { "More letters than the group: " }
-                "the command cannot name " (beyond.join(", ")) ". It touches letters with any value of that."
-            }
-        }
+        (beyond(act))
         form method="post" action=(act.to_address()) {
             @if has_reason(act) && !is_edit { (reason()) }
             @for field in fields { (text_field(field)) }
@@ -43,6 +37,19 @@ fn text_field(field: &Field) -> Markup {
             label for=(field.name) { (field.label) }
             input id=(field.name) name=(field.name) type="text" autocomplete="off" aria-describedby=(hint);
             span id=(hint) class="hint" { (field.hint) }
+        }
+    }
+}
+
+/// Warns where an action touches more letters than the group that it was asked for.
+pub(super) fn beyond(act: &Act) -> Markup {
+    let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::Field::name).collect();
+    html! {
+        @if !beyond.is_empty() {
+            p class="warning" role="note" {
+                strong { "More letters than the group: " }
+                "the command cannot name " (beyond.join(", ")) ". It touches letters with any value of that."
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redrive_console::{Account, Bodies};
 
-use super::form::subject;
+use super::form::{beyond, subject};
 use super::parts::{command, framed, printed, reason, rows};
 use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
@@ -139,6 +139,7 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
                 ul { @for change in changed { li { (harmless(change)) } } }
             }
         }
+        (beyond(&job.action.act))
         (shown(preview))
         form method="post" action="job" {
             input type="hidden" name="id" value=(id);

@@ -75,6 +75,21 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
 }
 
 #[tokio::test]
+async fn whoever_confirms_is_told_that_the_command_touches_more_than_the_group() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let says = "More letters than the group: the command cannot name error.";
+        let form = client.get("act?do=hold&topic=orders&error=503").await;
+        assert!(form.text().contains(says), "{}", form.text());
+        let (_, asks) = client.begin(&[&HOLD[..], &[("error", "503")]].concat()).await;
+        assert!(asks.hidden("nonce").is_some() && asks.text().contains(says), "{}", asks.text());
+        let (_, asks) = client.begin(&HOLD).await;
+        assert!(!asks.text().contains("More letters"), "{}", asks.text());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_reason_is_required() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
