@@ -5,7 +5,7 @@ use serde_json::Value;
 use sns_redrive::replay::State;
 
 use super::action::Action;
-use crate::console::Failed;
+use crate::console::{Failed, Finished};
 use crate::text::{count, harmless, thousands, utc};
 use crate::tool::{Line, Printed, Tool};
 
@@ -64,9 +64,7 @@ pub(super) async fn look(action: &mut Action, tool: &Tool) -> Result<Preview, Fa
         (Doing::Replay | Doing::Edit, _) => replay(action, tool).await?,
         _ => order(action, tool).await?,
     };
-    let ids: Vec<_> = orders.iter().map(|[id, ..]| id.as_str()).collect();
-    let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
-    preview.facts.push(("Orders in force", ids));
+    preview.facts.push(("Orders in force", listed(orders.iter().map(|[id, ..]| id.clone()))));
     preview.orders = orders;
     Ok(preview)
 }
@@ -171,8 +169,17 @@ async fn replay(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
         "steps",
         format!("{}, {} letters a second", steps.join(", "), thousands(state.request.rate.into())),
     ));
-    let others = if notes.is_empty() { "nothing" } else { "see the notes" };
-    let facts = vec![("Besides", others.to_owned())];
+    let left_out = counts
+        .not_replayable
+        .iter()
+        .map(|(why, number)| format!("{}: {}", thousands(*number), harmless(why)));
+    let besides = if notes.is_empty() { "nothing" } else { "see the notes" };
+    let facts = vec![
+        ("Replays of the same letters that are not at their end", listed(unfinished(&notes))),
+        ("Unreadable", thousands(counts.unreadable)),
+        ("Left out", listed(left_out)),
+        ("Besides", besides.to_owned()),
+    ];
     Ok(Preview { letters: counts.sent, rows, orders: Vec::new(), difference, notes, facts })
 }
 
@@ -202,10 +209,28 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
 pub(super) async fn record(id: &str, tool: &Tool) -> Result<String, Failed> {
     let words = ["archive", "show", "--json", id];
     let (out, err) = (Printed::default(), Printed::default());
-    tool.print(Line { words: &words, input: "", out: out.clone(), err }).await?;
-    // A letter that was archived twice has two records; the last is that of its latest end.
-    let record = out.text().lines().last().map(str::to_owned);
-    record.ok_or_else(|| Failed::Work("the archive has no such letter".to_owned()))
+    let finished = tool.print(Line { words: &words, input: "", out: out.clone(), err: err.clone() }).await?;
+    if finished != Finished::Whole {
+        let why = format!("a part of the archive could not be read: {}", err.text().trim());
+        return Err(Failed::Work(why));
+    }
+    one(&out.text())
+}
+
+/// Returns the one record among those of an id, which a stranger's letter may repeat. A letter that was archived twice has two;
+/// the last is that of its latest end.
+fn one(records: &str) -> Result<String, Failed> {
+    let letter = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap_or_default();
+        (record["queueArn"].clone(), record["message"]["messageId"].clone())
+    };
+    let last = records.lines().last().ok_or("the archive has no such letter");
+    let last = last.map_err(|why| Failed::Work(why.to_owned()))?;
+    if records.lines().any(|line| letter(line) != letter(last)) {
+        let why = "several letters have this id: open one by the id of its SQS message, as its page shows it";
+        return Err(Failed::Work(why.to_owned()));
+    }
+    Ok(last.to_owned())
 }
 
 /// Returns what was edited, as `archive diff` shows it.
@@ -220,6 +245,20 @@ impl Preview {
         let facts = vec![("Parts of the list that could not be read", thousands(unread))];
         Self { letters, rows, orders: Vec::new(), difference: None, notes, facts }
     }
+}
+
+/// Returns the replays that the notes of a dry run name.
+fn unfinished(notes: &str) -> impl Iterator<Item = String> {
+    let named = |line: &str| {
+        let (id, _) = line.strip_prefix("redrivectl: replay ")?.split_once(" of the same letters ")?;
+        Some(id.to_owned())
+    };
+    notes.lines().filter_map(named)
+}
+
+fn listed(texts: impl Iterator<Item = String>) -> String {
+    let texts: Vec<_> = texts.collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
 fn letters(waiting: &Value) -> u64 {
@@ -286,6 +325,21 @@ mod tests {
             notes: String::new(),
             facts,
         }
+    }
+
+    #[test]
+    fn an_id_that_several_letters_have_names_none_of_them() {
+        let record = |queue: &str, id: &str, end: u8| {
+            serde_json::json!({ "queueArn": queue, "message": { "messageId": id }, "line": end }).to_string()
+        };
+        let (first, last) = (record("q", "m", 1), record("q", "m", 2));
+        assert_eq!(one(&format!("{first}\n{last}\n")).unwrap(), last, "archived twice");
+        for other in [record("other", "m", 1), record("q", "other", 1)] {
+            for records in [format!("{other}\n{last}\n"), format!("{last}\n{other}\n{last}\n")] {
+                assert!(one(&records).unwrap_err().to_string().starts_with("several letters"), "{records}");
+            }
+        }
+        assert!(one("").unwrap_err().to_string().contains("no such letter"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn turn(status: &str, counts: &Value) -> Value {
     exited("Task", &json!({ "next": "send", "id": ID, "replay": state(status, counts) }))
 }
 
-fn state(status: &str, counts: &Value) -> Value {
+pub(crate) fn state(status: &str, counts: &Value) -> Value {
     let at = "2026-11-01T12:00:00Z";
     let mut state = json!({
         "version": 1, "id": ID, "request": { "all": true }, "by": ARN, "began": at, "takenUp": at, "holder": "h",

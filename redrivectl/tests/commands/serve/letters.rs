@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::serving;
+use crate::machine::state;
 use crate::replay::{graveyard, sent};
+use sns_redrive::replay::Request;
 use support::{Account, Post};
 
 fn ten() -> Account {
@@ -136,4 +138,30 @@ async fn one_letter_is_replayed_as_it_is() {
     })
     .await;
     assert_eq!(sent(&cloud).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change() {
+    let cloud = ten();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "replay"), ("why", "up again"), ("settle", "1")]).await;
+        let put = |id: &str| {
+            let mut other = state("stopped", &json!({ "sent": 1 }));
+            other["id"] = id.into();
+            other["request"] =
+                serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+            cloud
+                .put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &other.to_string());
+        };
+        put("20261031T120000Z-0d0e0f");
+        let (_, changed) = client.confirm(&asks).await;
+        let says = "not at their end: 20261031T120000Z-0d0e0f; it was: none.";
+        assert!(changed.text().contains(says), "{}", changed.text());
+        // Another one, where there was one before.
+        put("20261031T130000Z-0d0e0f");
+        let (_, changed) = client.confirm(&changed).await;
+        assert!(changed.text().contains("Nothing was done."), "{}", changed.text());
+    })
+    .await;
+    assert_eq!(sent(&cloud), []);
 }
