@@ -65,6 +65,12 @@ impl<'a> Mask<'a> {
         Self { names }
     }
 
+    /// The names of the attributes.
+    #[must_use]
+    pub fn names(&self) -> &'a [String] {
+        self.names
+    }
+
     /// Whether the values of attributes of this name are hidden.
     #[must_use]
     pub fn hides(&self, name: &str) -> bool {

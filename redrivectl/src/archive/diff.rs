@@ -10,6 +10,8 @@ use similar::TextDiff;
 use super::replayed::Replayed;
 use super::shown::read;
 use super::walk::walk;
+use redrive_console::read::Mask;
+
 use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished, read_file};
@@ -64,15 +66,20 @@ pub(super) async fn run(
             )?;
             continue;
         };
-        let Some((old, new)) = forms(original, record)? else {
+        let Some((mut old, mut new)) = forms(original, record)? else {
             same += 1;
             continue;
         };
+        let mut paths = Vec::new();
+        differences(String::new(), &old, &new, &mut paths);
+        if !args.mask.is_empty() {
+            let mask = Mask::new(&args.mask);
+            mask.value(&mut old);
+            mask.value(&mut new);
+        }
         if !as_json {
             show(place, record, (&old, &new), console)?;
         }
-        let mut paths = Vec::new();
-        differences(String::new(), &old, &new, &mut paths);
         let (key, line) = place;
         let ids = (&record.letter_id, &record.message.message_id);
         changed.push(

@@ -59,6 +59,9 @@ pub(crate) enum By {
 pub(crate) struct ArchiveDiff {
     /// Records of `archive show --json`, one a line, edited; - for standard input
     pub(crate) file: PathBuf,
+    /// Hide links to unsubscribe, and the values of attributes of this name. May be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mask: Vec<String>,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

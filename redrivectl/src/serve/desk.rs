@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use jiff::{SignedDuration, Timestamp};
+use redrive_console::read::Mask;
 use redrive_console::{Account, Bodies, Doctor, Door, Finding, Local};
 use serde_json::Value;
 
@@ -44,6 +45,14 @@ impl Desk {
     /// Does something with a job; none where there is no such job.
     pub(super) fn job<T>(&self, id: u64, what: impl FnOnce(&mut Job) -> T) -> Option<T> {
         self.jobs.borrow_mut().get_mut(id).map(what)
+    }
+
+    /// The values that nobody is shown.
+    pub(super) fn mask(&self) -> Mask<'_> {
+        match &self.account.bodies {
+            Bodies::Shown { masked } => Mask::new(masked),
+            Bodies::Hidden => Mask::new(&[]),
+        }
     }
 
     /// Whether pages show what letters say.

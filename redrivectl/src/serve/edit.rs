@@ -1,5 +1,6 @@
-//! Editing: a letter's record in a form, and back.
+//! Editing: a letter's record in a form, and back. What nobody is shown is hidden there, and comes back where it was.
 
+use redrive_console::read::Mask;
 use serde_json::Value;
 
 use super::fields::Fields;
@@ -21,12 +22,12 @@ pub(super) fn field_of(attribute: &str) -> String {
     format!("attribute:{attribute}")
 }
 
-/// Takes from a record what may be edited; `masked` are names of attributes whose values nobody is shown.
+/// Takes from a record what may be edited, without what nobody is shown.
 ///
 /// # Errors
 ///
-/// A form would change the body by itself.
-pub(super) fn editable(record: &str, masked: &[String]) -> Result<Editable, &'static str> {
+/// A form would change the body by itself, or what is hidden in it cannot be told apart.
+pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'static str> {
     let record: Value = serde_json::from_str(record).map_err(|_| "The record cannot be read.")?;
     let message = &record["message"];
     let body = message["body"].as_str().unwrap_or_default();
@@ -35,28 +36,29 @@ pub(super) fn editable(record: &str, masked: &[String]) -> Result<Editable, &'st
             "The body has characters that a form of a browser would change or hide. Edit it in a file: the command is below.",
         );
     }
-    let is_masked = |name: &str| masked.iter().any(|masked| masked.eq_ignore_ascii_case(name));
+    let Hidden { text: body, .. } = hidden(body, mask)?;
     let attributes = message["messageAttributes"].as_object().into_iter().flatten();
     let attributes = attributes.filter_map(|(name, attribute)| {
         let value = attribute["stringValue"].as_str()?;
         let kind = attribute["dataType"].as_str().unwrap_or("String");
-        let is_shown = is_plain(name) && is_plain(value) && !is_masked(name);
+        let is_shown = is_plain(name) && is_plain(value) && !mask.hides(name) && mask.text(value) == value;
         is_shown.then(|| (name.clone(), kind.to_owned(), value.to_owned()))
     });
-    Ok(Editable { body: body.to_owned(), attributes: attributes.collect() })
+    Ok(Editable { body, attributes: attributes.collect() })
 }
 
-/// Returns the record with what the form says. What the form does not name stays.
+/// Returns the record with what the form says. What the form does not name stays, and so does what it does not show.
 ///
 /// # Errors
 ///
 /// In words.
-pub(super) fn edited(record: &str, form: &mut Fields) -> Result<String, String> {
+pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<String, String> {
     let mut value: Value =
         serde_json::from_str(record).map_err(|_| "the record cannot be read".to_owned())?;
     let message = &mut value["message"];
     if let Some(body) = form.take_whole(BODY) {
-        replace(&mut message["body"], &body);
+        let Hidden { literals, .. } = hidden(message["body"].as_str().unwrap_or_default(), mask)?;
+        replace(&mut message["body"], &restored(&body, &literals));
     }
     for (name, attribute) in message["messageAttributes"].as_object_mut().into_iter().flatten() {
         if let Some(text) = form.take_whole(&field_of(name)) {
@@ -67,6 +69,85 @@ pub(super) fn edited(record: &str, form: &mut Fields) -> Result<String, String> 
         }
     }
     Ok(value.to_string())
+}
+
+/// A body as a form shows it.
+struct Hidden {
+    text: String,
+    /// The JSON texts, with their quotes, in whose places numbered ones stand.
+    literals: Vec<String>,
+}
+
+/// Returns what stands in the place of a hidden text.
+fn placeholder(number: usize) -> String {
+    format!("\"(masked {number})\"")
+}
+
+/// Hides in a body what nobody is shown. The rest stays byte for byte.
+///
+/// # Errors
+///
+/// What is hidden cannot be told apart from the rest.
+fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
+    let plain = || Hidden { text: body.to_owned(), literals: Vec::new() };
+    if mask.text(body) == body {
+        return Ok(plain());
+    }
+    let value: Value = serde_json::from_str(body).map_err(|_| AMBIGUOUS)?;
+    let secrets = mask.secrets(&value);
+    let (mut text, mut literals, mut all) = (String::new(), Vec::new(), 0);
+    for part in parts(body) {
+        let said = part.starts_with('"').then(|| serde_json::from_str::<String>(part).ok()).flatten();
+        all += usize::from(said.is_some());
+        if said.is_some_and(|said| secrets.contains(&said)) {
+            literals.push(part.to_owned());
+            text.push_str(&placeholder(literals.len()));
+        } else {
+            text.push_str(part);
+        }
+    }
+    // Of two fields of one name a JSON value has one; the other would be shown. A text in a text has its own quotes.
+    let left: Value = serde_json::from_str(&text).map_err(|_| AMBIGUOUS)?;
+    let is_hidden = mask.secrets(&left).iter().all(|secret| !secrets.contains(secret));
+    if all == texts(&value) && is_hidden && !body.contains("(masked ") {
+        return Ok(Hidden { text, literals });
+    }
+    Err(AMBIGUOUS)
+}
+
+const AMBIGUOUS: &str = "The body has values that are not shown, in places that a form cannot hide. Edit it in a file: the command is below.";
+
+/// Puts back what was hidden.
+fn restored(body: &str, literals: &[String]) -> String {
+    let numbered = literals.iter().enumerate();
+    numbered.fold(body.to_owned(), |body, (index, literal)| body.replace(&placeholder(index + 1), literal))
+}
+
+/// Parts JSON into its texts, with their quotes, and what stands between them.
+fn parts(json: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut within, mut escaped) = (Vec::new(), 0, false, false);
+    for (at, c) in json.char_indices() {
+        let is_quote = c == '"' && !escaped;
+        escaped = within && c == '\\' && !escaped;
+        if !is_quote {
+            continue;
+        }
+        let end = if within { at + 1 } else { at };
+        parts.push(&json[from..end]);
+        (from, within) = (end, !within);
+    }
+    parts.push(&json[from..]);
+    parts
+}
+
+/// Counts the texts of a value, its names among them.
+fn texts(value: &Value) -> usize {
+    match value {
+        Value::String(_) => 1,
+        Value::Array(values) => values.iter().map(texts).sum(),
+        Value::Object(fields) => fields.values().map(|value| 1 + texts(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
 }
 
 /// Sets a text that came from a form, where every line ends with CR LF, whatever stood there before.
@@ -113,34 +194,72 @@ mod tests {
     fn what_a_form_does_not_change_stays_byte_for_byte() {
         for body in ["x", "", "a\nb\n", "a\r\nb", "{\n\t\"a\": \"ä€😀\"\n}", "\n first line"] {
             let before = record(body);
-            let shown = editable(&before, &[]).unwrap();
+            let shown = editable(&before, Mask::new(&[])).unwrap();
             let attributes = shown.attributes.iter().map(|(name, _, value)| (field_of(name), value.as_str()));
             let attributes: Vec<_> = attributes.collect();
             let mut pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
             let shown_body = shown.body.replace("\r\n", "\n");
             pairs.push((BODY, &shown_body));
-            assert_eq!(edited(&before, &mut sent(&pairs)).unwrap(), before, "{body:?}");
+            assert_eq!(edited(&before, Mask::new(&[]), &mut sent(&pairs)).unwrap(), before, "{body:?}");
         }
     }
 
     #[test]
     fn an_edit_changes_what_it_names_and_masked_values_are_not_shown() {
         let before = record("a\nb");
-        let shown = editable(&before, &["KEY".to_owned()]).unwrap();
+        let names = ["KEY".to_owned()];
+        let mask = Mask::new(&names);
+        let shown = editable(&before, mask).unwrap();
         assert_eq!(shown.attributes, [("tenant".to_owned(), "String".to_owned(), "gold".to_owned())]);
         let mut form = sent(&[(BODY, "a\nc"), ("attribute:tenant", "silver"), ("attribute:other", "x")]);
-        let after: Value = serde_json::from_str(&edited(&before, &mut form).unwrap()).unwrap();
+        let after: Value = serde_json::from_str(&edited(&before, mask, &mut form).unwrap()).unwrap();
         let mut expected: Value = serde_json::from_str(&before).unwrap();
         expected["message"]["body"] = "a\nc".into();
         expected["message"]["messageAttributes"]["tenant"]["stringValue"] = "silver".into();
         assert_eq!(after, expected);
-        assert!(edited(&before, &mut sent(&[("attribute:tenant", "")])).is_err());
+        assert!(edited(&before, mask, &mut sent(&[("attribute:tenant", "")])).is_err());
     }
 
     #[test]
     fn a_body_that_a_form_would_change_is_not_edited_there() {
         for body in ["a\r\nb\nc", "a\rb", "a\u{202e}b", "a\u{0}b", "a\u{7f}b"] {
-            assert!(editable(&record(body), &[]).is_err(), "{body:?}");
+            assert!(editable(&record(body), Mask::new(&[])).is_err(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_in_a_body_comes_back_byte_for_byte() {
+        let names = ["token".to_owned()];
+        let mask = Mask::new(&names);
+        let link = r#""https:\/\/x\/?Action=Unsubscribe""#;
+        let body = format!(
+            r#"{{ "Message":  "a \"b\" \\", "UnsubscribeURL": {link}, "MessageAttributes": {{"token": {{"Type":"String","Value":"S3CR3T"}}}} }}"#
+        );
+        let before = record(&body);
+        let shown = editable(&before, mask).unwrap().body;
+        assert!(
+            !shown.contains("Unsubscribe\"}") && !shown.contains("S3CR3T") && !shown.contains("Action"),
+            "{shown}"
+        );
+        assert!(shown.contains(r#""UnsubscribeURL": "(masked 1)""#), "{shown}");
+        assert_eq!(edited(&before, mask, &mut sent(&[(BODY, &shown)])).unwrap(), before);
+        let mended = shown.replace("a \\\"b", "c");
+        assert_ne!(mended, shown);
+        let after: Value =
+            serde_json::from_str(&edited(&before, mask, &mut sent(&[(BODY, &mended)])).unwrap()).unwrap();
+        assert_eq!(after["message"]["body"], body.replace("a \\\"b", "c"));
+    }
+
+    #[test]
+    fn a_body_whose_hidden_values_cannot_be_told_apart_is_not_edited_there() {
+        let inner = json!({ "UnsubscribeURL": "https://x/" }).to_string();
+        for body in [
+            json!({ "Message": inner }).to_string(),
+            r#"{"UnsubscribeURL": "https://first/", "UnsubscribeURL": "https://x/"}"#.to_owned(),
+            r#"{"UnsubscribeURL": "https://x/", "Message": "(masked 1)"}"#.to_owned(),
+        ] {
+            let refused = editable(&record(&body), Mask::new(&[]));
+            assert!(refused.is_err_and(|why| why.contains("Edit it in a file")), "{body}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Previews: what an action would do, by its own command, before anybody confirms it.
 
+use redrive_console::read::Mask;
 use redrive_console::{Doing, On};
 use serde_json::Value;
 use sns_redrive::replay::State;
@@ -56,12 +57,12 @@ impl Preview {
 /// # Errors
 ///
 /// The command failed: the action cannot be done.
-pub(super) async fn look(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+pub(super) async fn look(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
     let orders = orders(tool).await?;
     let mut preview = match (action.act.doing, &action.act.on) {
         (Doing::Stop | Doing::Resume, On::Replay(id)) => replay_there(id, action.act.doing, tool).await?,
         (Doing::Release, _) => release(action, tool).await?,
-        (Doing::Replay | Doing::Edit, _) => replay(action, tool).await?,
+        (Doing::Replay | Doing::Edit, _) => replay(action, mask, tool).await?,
         _ => order(action, tool).await?,
     };
     preview.facts.push(("Orders in force", listed(orders.iter().map(|[id, ..]| id.clone()))));
@@ -127,14 +128,14 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
     Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
 }
 
-async fn replay(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
     if action.record.is_none()
         && let On::Letter { id } = &action.act.on
     {
         action.record = Some(record(id, tool).await?);
     }
     let difference = match (&action.record, action.act.doing) {
-        (Some(record), Doing::Edit) => Some(difference(record, tool).await?),
+        (Some(record), Doing::Edit) => Some(difference(record, mask, tool).await?),
         _ => None,
     };
     let (said, notes) = dry_run(action, tool).await?;
@@ -234,9 +235,13 @@ fn one(records: &str) -> Result<String, Failed> {
 }
 
 /// Returns what was edited, as `archive diff` shows it.
-async fn difference(record: &str, tool: &Tool) -> Result<String, Failed> {
+async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String, Failed> {
     let (out, err) = (Printed::default(), Printed::default());
-    tool.print(Line { words: &["archive", "diff", "-"], input: record, out: out.clone(), err }).await?;
+    let masked = mask.names().iter().map(String::as_str).chain(["UnsubscribeURL"]);
+    let masked: Vec<_> = masked.map(|name| format!("--mask={name}")).collect();
+    let words: Vec<_> =
+        ["archive", "diff", "-"].into_iter().chain(masked.iter().map(String::as_str)).collect();
+    tool.print(Line { words: &words, input: record, out: out.clone(), err }).await?;
     Ok(out.text())
 }
 

@@ -140,7 +140,7 @@ async fn decide(desk: &Rc<Desk>, mut form: Fields) -> Answer {
         }
         Some("edit") => {
             let Phase::Edits(record) = &job.phase else { return Err("It was edited already.".to_owned()) };
-            let edited = edit::edited(record, &mut form)?;
+            let edited = edit::edited(record, desk.mask(), &mut form)?;
             let why = form.take("why");
             job.action.reason(why)?;
             job.action.record = Some(edited);

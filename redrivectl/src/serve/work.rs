@@ -36,7 +36,7 @@ async fn looks(desk: Rc<Desk>, id: u64) {
         });
         return;
     }
-    let preview = look(&mut action, &tool).await;
+    let preview = look(&mut action, desk.mask(), &tool).await;
     desk.job(id, |job| job.action = action);
     asks(&desk, id, preview, Vec::new());
 }
@@ -59,7 +59,7 @@ async fn checks(desk: Rc<Desk>, id: u64) {
         _ => None,
     });
     let Some(Some((mut action, shown, tool))) = shown else { return };
-    let preview = look(&mut action, &tool).await;
+    let preview = look(&mut action, desk.mask(), &tool).await;
     let changed = preview.as_ref().map(|now| now.changed_since(&shown)).unwrap_or_default();
     if preview.is_err() || !changed.is_empty() {
         return asks(&desk, id, preview, changed);

@@ -1,7 +1,6 @@
 //! How far an action is.
 
 use maud::{Markup, html};
-use redrive_console::{Account, Bodies};
 
 use super::form::{beyond, subject};
 use super::parts::{command, framed, printed, reason, rows};
@@ -22,7 +21,7 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
                 (waits(id, stays))
                 (stop(id, "Stop looking"))
             }
-            Phase::Edits(record) => (edits(id, record, &desk.account)),
+            Phase::Edits(record) => (edits(id, record, desk)),
             Phase::Asks(asked) => (asks(id, job, asked)),
             Phase::Checks(_) => {
                 p role="status" { "Looking whether something has changed since it was shown." }
@@ -180,13 +179,12 @@ fn shown(preview: &Preview) -> Markup {
 }
 
 /// The form in which a letter is edited.
-fn edits(id: u64, record: &str, account: &Account) -> Markup {
-    let masked = match &account.bodies {
-        Bodies::Shown { masked } => masked.as_slice(),
-        // Such a job is not begun.
-        Bodies::Hidden => return html! { p { "Bodies are hidden." } },
-    };
-    let Editable { body, attributes } = match edit::editable(record, masked) {
+fn edits(id: u64, record: &str, desk: &Desk) -> Markup {
+    // Such a job is not begun.
+    if !desk.shows_bodies() {
+        return html! { p { "Bodies are hidden." } };
+    }
+    let Editable { body, attributes } = match edit::editable(record, desk.mask()) {
         Ok(editable) => editable,
         Err(why) => return html! { p class="warning" { (why) } },
     };
@@ -202,7 +200,7 @@ fn edits(id: u64, record: &str, account: &Account) -> Markup {
             }
             @for (index, (name, kind, value)) in attributes.iter().enumerate() {
                 p class="field" {
-                    label for={ "attribute-" (index) } { "Attribute " (name) " (" (kind) ")" }
+                    label for={ "attribute-" (index) } { "Attribute " (name) " (" (harmless(kind)) ")" }
                     textarea id={ "attribute-" (index) } name=(edit::field_of(name)) rows="1" spellcheck="false" {
                         "\n" (value)
                     }

@@ -165,3 +165,43 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
     .await;
     assert_eq!(sent(&cloud), []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_in_its_field() {
+    let evil = "</textarea><script>alert(1)</script>";
+    let post = Post::envelope("3").subject(evil).sns_attribute("Token", "String", "S3CR3T");
+    let post = post.attribute("other", "String", evil);
+    let whole = post.body();
+    // The second change has the link beside it.
+    let mended = |body: &str| {
+        body.replace(evil, "mended").replace("\"Notification\"", "\"Notification\", \"U\": \"new\"")
+    };
+    assert!(whole.contains("Action=Unsubscribe"), "{whole}");
+    let cloud = graveyard(&[post]);
+    serving(&cloud, &["--operate", "--bodies", "--mask", "token"], async |client| {
+        let id = support::letter(&Post::envelope("3")).sqs.message_id;
+        let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
+        let (_, body) = page.body.split_once("spellcheck=\"false\">\n").unwrap();
+        let body = body.split_once("</textarea>").unwrap().0;
+        let body =
+            body.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        let edited = mended(&body);
+        assert!(edited != body && body.contains("(masked 1)"), "{body}");
+        let job = page.hidden("id").unwrap();
+        let form = [("id", job.as_str()), ("do", "edit"), ("body", &edited), ("why", "typo")];
+        let reply = client.post("job", &form).await;
+        let (_, asks) = client.follow(reply).await;
+        assert!(asks.text().contains("mended") && asks.text().contains("(masked)"), "{}", asks.text());
+        let letter = client.get(&format!("letter?id={id}")).await;
+        for page in [&page, &asks, &letter] {
+            for hidden in ["S3CR3T", "Action=Unsubscribe", "<script"] {
+                assert!(!page.body.contains(hidden), "{hidden}: {}", page.body);
+            }
+        }
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("sent 1 letter"), "{}", done.text());
+    })
+    .await;
+    let body = cloud.entries("SendMessageBatch").remove(0).body;
+    assert_eq!(body, mended(&whole));
+}
