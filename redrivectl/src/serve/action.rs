@@ -94,8 +94,14 @@ impl Action {
         for Field { name, .. } in fields(&action.act) {
             let Some(text) = form.take(name) else { continue };
             if *name == "match" {
-                let pattern = serde_json::from_str(&text)
+                let pattern: Map<String, Value> = serde_json::from_str(&text)
                     .map_err(|error| format!("{} must be a pattern, a JSON object: {error}", MATCH.label))?;
+                let given = action.act.words();
+                let given = given.iter().filter_map(|word| serde_json::from_str::<Map<_, Value>>(word).ok());
+                let mut names = given.flat_map(|given| given.into_iter().map(|(name, _)| name));
+                if let Some(name) = names.find(|name| pattern.contains_key(name)) {
+                    return Err(format!("{}: the group names {name} already", MATCH.label));
+                }
                 action.pattern = Some(pattern);
             } else {
                 action.options.push(format!("--{name}={}", text.trim()));
@@ -141,7 +147,6 @@ impl Action {
         if let Some(pattern) = &self.pattern {
             let place = words.iter().position(|word| word == "--match").map(|place| place + 1);
             if let Some(given) = place.and_then(|place| words.get_mut(place)) {
-                // What the address says of the letters stays.
                 let mut all = pattern.clone();
                 all.extend(serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default());
                 *given = Value::Object(all).to_string();
@@ -225,6 +230,11 @@ mod tests {
         assert_eq!(
             words("do=replay&topic=a&why=x&ramp=50,100&for=1h"),
             "replay --topic a --ramp=50,100 --why=x"
+        );
+        let twice = "do=replay&subscription=arn:s&why=x&match=%7B%22subscriptionArn%22%3A%5B%22t%22%5D%7D";
+        assert_eq!(
+            read(twice).unwrap_err(),
+            "Only letters that match: the group names subscriptionArn already"
         );
         assert_eq!(words("do=release&order=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
         assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");

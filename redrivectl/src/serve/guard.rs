@@ -91,8 +91,14 @@ impl Guard {
         Ok(admitted)
     }
 
-    fn hosts(&self) -> [String; 2] {
-        ["127.0.0.1", "localhost"].map(|host| format!("{host}:{}", self.port))
+    fn hosts(&self) -> Vec<String> {
+        let names = ["127.0.0.1", "localhost"];
+        let mut hosts = names.map(|host| format!("{host}:{}", self.port)).to_vec();
+        if self.port == 80 {
+            // Browsers leave the port of HTTP out.
+            hosts.extend(names.map(str::to_owned));
+        }
+        hosts
     }
 }
 
@@ -175,6 +181,20 @@ mod tests {
         }
         assert!(!host(&[HOST, HOST]), "two of them");
         assert_eq!(admits(&guard, "GET", "http://evil.example/TOKEN/", &[HOST]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn the_port_of_http_is_left_out_by_browsers() {
+        let guard = Guard::new(80, Secret::new().unwrap());
+        let origin = ("origin", "http://127.0.0.1");
+        for (host, admitted) in
+            [("127.0.0.1", true), ("127.0.0.1:80", false), ("localhost", false), ("evil", false)]
+        {
+            let asked = admits(&guard, "POST", "/TOKEN/act", &[("host", host), origin]);
+            assert_eq!(asked.is_ok(), admitted, "{host}");
+            let read = admits(&guard, "GET", "/TOKEN/", &[("host", host)]);
+            assert_eq!(read.is_ok(), host != "evil", "{host}");
+        }
     }
 
     #[test]
