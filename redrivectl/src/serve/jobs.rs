@@ -148,9 +148,10 @@ impl Jobs {
         }
     }
 
-    /// Stops all; how many actions were under way.
-    pub(super) fn stop_all(&mut self) -> usize {
-        let running = self.all.values().filter(|job| matches!(job.phase, Phase::Runs)).count();
+    /// Stops all; the actions that were under way.
+    pub(super) fn stop_all(&mut self) -> Vec<u64> {
+        let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs));
+        let running = running.map(|(id, _)| *id).collect();
         self.all.values_mut().for_each(Job::stop);
         running
     }

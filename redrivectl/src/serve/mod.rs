@@ -40,11 +40,11 @@ use tokio::task::LocalSet;
 use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
-use crate::text::count;
+use crate::text::{count, harmless};
 use crate::tool::{CarryOut, Tool};
 use desk::{Desk, Examined};
 use guard::Guard;
-use jobs::Jobs;
+use jobs::{Jobs, Phase};
 use secret::Secret;
 
 pub(super) async fn run(
@@ -69,13 +69,13 @@ pub(super) async fn run(
     });
     let stop = (console.interrupts)()?;
     greet(&desk, as_json, console)?;
-    let mut stopped = 0;
+    let mut stopped = Vec::new();
     let local = LocalSet::new();
     let served = local.run_until(async {
         server::serve(listener, &desk, &stop).await;
         stopped = desk.jobs.borrow_mut().stop_all();
-        if stopped > 0 {
-            let under_way = count(stopped as u64, "action");
+        if !stopped.is_empty() {
+            let under_way = count(stopped.len() as u64, "action");
             // They stop, whoever reads of it.
             let _ =
                 writeln!(console.err, "redrivectl: {under_way} under way: waiting until they have stopped");
@@ -84,7 +84,31 @@ pub(super) async fn run(
         while tasks.join_next().await.is_some() {}
     });
     served.await;
-    Ok(if stopped > 0 { Finished::Stopped } else { Finished::Whole })
+    for id in &stopped {
+        // The pages that would tell of it are gone.
+        tell(&desk, *id, console)?;
+    }
+    Ok(if stopped.is_empty() { Finished::Whole } else { Finished::Stopped })
+}
+
+/// Says how an action has ended, what it said last, and which command it was.
+fn tell(desk: &Desk, id: u64, console: &mut Console) -> Result<(), Failed> {
+    let jobs = desk.jobs.borrow();
+    let Some(job) = jobs.get(id) else { return Ok(()) };
+    let title = job.action.act.doing.title();
+    match &job.phase {
+        Phase::Ended(ending) => {
+            for line in ending.says.lines() {
+                writeln!(console.err, "redrivectl: {title}: {}", harmless(line))?;
+            }
+        }
+        _ => writeln!(console.err, "redrivectl: {title}: nobody knows how it ended")?,
+    }
+    for line in job.out.text().lines() {
+        writeln!(console.err, "  {}", harmless(line))?;
+    }
+    let command = job.action.command(&desk.further);
+    Ok(writeln!(console.err, "redrivectl: {title}: its command was: {}", harmless(&command))?)
 }
 
 fn greet(desk: &Desk, as_json: bool, console: &mut Console) -> Result<(), Failed> {

@@ -228,7 +228,13 @@ async fn ctrl_c_stops_what_is_under_way() {
     })
     .await;
     assert_eq!(ran.code, 4);
-    assert_eq!(ran.err, "redrivectl: 1 action under way: waiting until they have stopped\n");
+    let lines: Vec<_> = ran.err.lines().collect();
+    assert_eq!(lines[0], "redrivectl: 1 action under way: waiting until they have stopped");
+    assert!(lines[1].starts_with("redrivectl: Retry now: Something failed, was interrupted"), "{}", ran.err);
+    assert!(ran.err.contains("\n  0 letters asked to wake; interrupted, 2 left asleep.\n"), "{}", ran.err);
+    let command =
+        "redrivectl: Retry now: its command was: redrivectl retry --topic orders --why=mended --stack orders";
+    assert_eq!(lines.last(), Some(&command));
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 0);
 }
 
