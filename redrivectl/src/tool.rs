@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::args::{self, Cli};
 use crate::console::{Console, Failed, Finished};
 use crate::stack::Stack;
+use crate::text::count;
 use sns_redrive::clock::Clock;
 
 /// Carries out the command of a command line. Whoever runs further commands is handed it, so that no command knows the one
@@ -46,9 +47,23 @@ pub(crate) struct Line<'a> {
     pub(crate) err: Printed,
 }
 
+/// The most that is kept of the beginning of a bounded text, and of its end, bytes.
+const KEPT: usize = 64 << 10;
+
 /// The text that a command has printed until now.
 #[derive(Clone, Default)]
-pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Printed(Arc<Mutex<Text>>);
+
+#[derive(Default)]
+struct Text {
+    bounded: bool,
+    /// All of it; of a bounded text its beginning.
+    head: Vec<u8>,
+    /// The end of a bounded text.
+    tail: Vec<u8>,
+    /// Lines between the two that are not kept.
+    left_out: usize,
+}
 
 impl Tool {
     pub(crate) fn new(carry_out: CarryOut, connection: &args::Connection, console: &Console) -> Self {
@@ -135,19 +150,74 @@ impl Tool {
 }
 
 impl Printed {
+    /// A text of which the beginning and the end are kept: a line for each of millions of letters is too much for a page.
+    pub(crate) fn bounded() -> Self {
+        Self(Arc::new(Mutex::new(Text { bounded: true, ..Text::default() })))
+    }
+
     pub(crate) fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (head, tail) = (String::from_utf8_lossy(&text.head), String::from_utf8_lossy(&text.tail));
+        match text.left_out {
+            0 => format!("{head}{tail}"),
+            left_out => format!("{head}\n({} left out here)\n{tail}", count(left_out as u64, "line")),
+        }
+    }
+}
+
+impl Text {
+    fn push(&mut self, bytes: &[u8]) {
+        if !self.bounded {
+            return self.head.extend_from_slice(bytes);
+        }
+        let (head, tail) = bytes.split_at(KEPT.saturating_sub(self.head.len()).min(bytes.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend_from_slice(tail);
+        if self.tail.len() > 2 * KEPT {
+            // From the beginning of a line on.
+            let from = self.tail.len() - KEPT;
+            let line =
+                self.tail[from..].iter().position(|byte| *byte == b'\n').map_or(from, |at| from + at + 1);
+            self.left_out += self.tail.drain(..line).filter(|byte| *byte == b'\n').count().max(1);
+        }
     }
 }
 
 impl Write for Printed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_and_the_end_are_kept_and_the_rest_is_counted() {
+        let (mut whole, mut bounded) = (Printed::default(), Printed::bounded());
+        for number in 0..100_000 {
+            for printed in [&mut whole, &mut bounded] {
+                writeln!(printed, "line {number}").unwrap();
+            }
+        }
+        assert_eq!(whole.text().lines().count(), 100_000);
+        let text = bounded.text();
+        assert!(text.starts_with("line 0\n") && text.ends_with("\nline 99999\n"));
+        assert!(text.len() < 4 * KEPT, "{}", text.len());
+        let (_, left_out) = text.split_once("\n(").unwrap();
+        let left_out: usize =
+            left_out.split_once(" lines left out").unwrap().0.replace(',', "").parse().unwrap();
+        // The line that was cut is there in part.
+        let kept = text.lines().filter(|line| line.starts_with("line ")).count();
+        assert!((99_999..=100_001).contains(&(kept + left_out)), "{kept} and {left_out}");
+        let mut short = Printed::bounded();
+        writeln!(short, "one").unwrap();
+        assert_eq!(short.text(), "one\n");
     }
 }

@@ -116,8 +116,8 @@ impl Jobs {
             phase: Phase::Looks,
             began: now,
             stop: Arc::default(),
-            out: Printed::default(),
-            err: Printed::default(),
+            out: Printed::bounded(),
+            err: Printed::bounded(),
             moves: Rc::default(),
             task: None,
         };

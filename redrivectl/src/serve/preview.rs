@@ -81,7 +81,7 @@ async fn orders(tool: &Tool) -> Result<Vec<[String; 4]>, Failed> {
 /// Has a command say in JSON what it would do. Parts that it could not read are part of the answer.
 async fn json(tool: &Tool, words: &[String], input: &str) -> Result<(Value, String), Failed> {
     let words: Vec<_> = words.iter().map(String::as_str).chain(["--json"]).collect();
-    let (out, err) = (Printed::default(), Printed::default());
+    let (out, err) = (Printed::default(), Printed::bounded());
     tool.print(Line { words: &words, input, out: out.clone(), err: err.clone() }).await?;
     let said = out.text();
     let first = said.lines().next().unwrap_or_default();
@@ -209,7 +209,7 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
 /// There is none, or it cannot be read.
 pub(super) async fn record(id: &str, tool: &Tool) -> Result<String, Failed> {
     let words = ["archive", "show", "--json", id];
-    let (out, err) = (Printed::default(), Printed::default());
+    let (out, err) = (Printed::default(), Printed::bounded());
     let finished = tool.print(Line { words: &words, input: "", out: out.clone(), err: err.clone() }).await?;
     if finished != Finished::Whole {
         let why = format!("a part of the archive could not be read: {}", err.text().trim());
@@ -236,7 +236,7 @@ fn one(records: &str) -> Result<String, Failed> {
 
 /// Returns what was edited, as `archive diff` shows it.
 async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String, Failed> {
-    let (out, err) = (Printed::default(), Printed::default());
+    let (out, err) = (Printed::bounded(), Printed::bounded());
     let masked = mask.names().iter().map(String::as_str).chain(["UnsubscribeURL"]);
     let masked: Vec<_> = masked.map(|name| format!("--mask={name}")).collect();
     let words: Vec<_> =
