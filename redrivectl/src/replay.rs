@@ -40,8 +40,8 @@ pub(super) async fn run(
         );
     }
     let asks = console.answers && !args.new && args.resume.is_none();
-    // Whoever is asked ends the tool by Ctrl-C.
-    let stop = if asks { None } else { Some((console.interrupts)()?) };
+    // Whoever is asked, or types the input, ends the tool by Ctrl-C.
+    let stop = if asks || stack.is_none() { None } else { Some((console.interrupts)()?) };
     let mut asked = None;
     if let Some(stack) = stack {
         let wish = asked.insert(wish_for_machine(args, console).await?);
