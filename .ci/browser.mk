@@ -1,8 +1,8 @@
-# The console in a real browser: docs/console.md. Needs Node.js, and 600 MB where there is no Chromium yet.
+# The console in a real browser: docs/guide/console.md. Needs Node.js, and 600 MB where there is no Chromium yet.
 BROWSER := target/browser
 .PHONY: browser chromium
 
-browser: chromium build $(VENV)/installed $(BROWSER)/installed ## Every page of the console in Chromium, in two minutes after one of installing, needs Node.js: [PICTURES=docs/console]
+browser: chromium build $(VENV)/installed $(BROWSER)/installed ## Every page of the console in Chromium, in two minutes after one of installing, needs Node.js: [PICTURES=docs/guide/console]
 	BROWSER=$(BROWSER) PICTURES=$(PICTURES) $(PY) -m pytest tests/browser --tb=short
 
 # Asked before minutes of compiling.

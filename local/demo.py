@@ -84,7 +84,7 @@ def main():
         print(f"make demo: {error}", file=sys.stderr)
         return 1
     screen.say("The local stack is stopped; nothing is left running.")
-    screen.more("the console shows all this in the browser: make local prints its address (docs/console.md)")
+    screen.more("the console shows all this in the browser: make local prints its address (docs/guide/console.md)")
     return 0 if sound else 1
 
 

@@ -383,7 +383,7 @@ def session_of(role_arn):
 
 
 def permit_replays(deployment):
-    """Gives the operator the permissions that docs/redrivectl.md names, and no other."""
+    """Gives the operator the permissions that docs/reference/redrivectl.md names, and no other."""
     archive, requeue = deployment.outputs["ArchiveLocation"].removeprefix("s3://"), deployment.outputs["RequeueArn"]
     replays = f"arn:aws:s3:::{archive}-control/replays/*"
     log = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{deployment.outputs['LogGroupName']}*"

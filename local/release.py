@@ -147,7 +147,7 @@ def tool_archive(tool, folder, pages):
     files = {
         f"bin/{TOOL}": (tool, 0o755),
         f"share/doc/{TOOL}/LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
-        f"share/doc/{TOOL}/{TOOL}.md": ((ROOT / "docs" / f"{TOOL}.md").read_bytes(), 0o644),
+        f"share/doc/{TOOL}/{TOOL}.md": ((ROOT / "docs" / "reference" / f"{TOOL}.md").read_bytes(), 0o644),
     }
     files |= {name: (content, 0o644) for name, content in pages.items()}
     with (

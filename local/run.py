@@ -123,7 +123,7 @@ class Running:
   AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} \\
     aws --endpoint-url {self.stack.endpoint} cloudwatch describe-alarms
 
-  With the operator's tool (see docs/redrivectl.md):
+  With the operator's tool (see docs/reference/redrivectl.md):
   export AWS_ACCESS_KEY_ID={operator.id} AWS_SECRET_ACCESS_KEY={operator.secret} \\
     AWS_REGION={REGION} AWS_ENDPOINT_URL={self.stack.endpoint} \\
     ARCHIVE={outputs["ArchiveLocation"]} REQUEUE_ARN={outputs["RequeueArn"]} \\

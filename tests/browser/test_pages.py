@@ -78,5 +78,5 @@ def test_pages_say_what_they_cost_and_nothing_that_letters_say(addresses, tab):
         page.goto(address)
         assert "request" in page.locator("footer").inner_text(), address
         assert SECRET not in page.content(), address
-        # The operator of the local stack may do what docs/redrivectl.md says, and no more.
+        # The operator of the local stack may do what docs/reference/redrivectl.md says, and no more.
         assert page.locator(".unread").count() == 0, (address, page.locator(".unread").inner_text())

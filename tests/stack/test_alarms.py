@@ -1,7 +1,7 @@
 """Every alarm of template.yaml goes off when it should, and is OK again when that is over.
 
 What AWS would measure is measured by local/metrics.py; what the local stack cannot show of it is said there and in
-docs/runbook.md. The periods of all alarms are shortened.
+docs/guide/runbook.md. The periods of all alarms are shortened.
 """
 
 import collections

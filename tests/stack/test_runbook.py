@@ -16,7 +16,7 @@ from local.archived import record
 from local.stack import REGION, ROOT, ROOT_KEYS
 from local.tool import command
 
-RUNBOOK = ROOT / "docs" / "runbook.md"
+RUNBOOK = ROOT / "docs" / "guide" / "runbook.md"
 TOOLS = ("aws", "jq")
 PERSON, CUSTOMER = "ada@example.com", "4711"
 

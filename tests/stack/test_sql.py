@@ -1,4 +1,4 @@
-"""The queries of docs/sql.md, over letters that the function archived: in DuckDB, as they are and translated."""
+"""The queries of docs/guide/sql.md, over letters that the function archived: in DuckDB, as they are and translated."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from world import outcome, policy
 from local.sns import dead_letter, envelope
 from local.stack import ROOT
 
-PAGE = (ROOT / "docs" / "sql.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "sql.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.*?)\n.*?^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 TABLE, VIEW = SECTIONS.pop("The table"), SECTIONS.pop("DuckDB")
 

@@ -255,7 +255,7 @@ async fn the_manual_shows_what_is_found() {
     let ran = doctor(&cloud, deployment, &["--stack", "orders"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
     assert!(manual.contains(&format!("```text\n{}```\n", ran.out)), "it prints:\n{}", ran.out);
 }
 
@@ -320,7 +320,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     ];
     assert_eq!(permissions, BTreeSet::from(expected.map(str::to_owned)));
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
     let chapter = manual.split("### Permissions of the doctor").nth(1).unwrap();
     for permission in permissions {
         assert!(chapter.contains(&format!("`{permission}`")), "{permission}");

@@ -171,10 +171,10 @@ fn a_digest_tells_an_edited_message_from_the_original() {
     assert_ne!(message.digest().unwrap(), body.digest().unwrap());
 }
 
-/// The table of docs/sql.md has a column for each field of a record, by name and type.
+/// The table of docs/guide/sql.md has a column for each field of a record, by name and type.
 #[test]
 fn the_table_of_the_page_on_sql_has_the_fields_of_a_record() {
-    let page = include_str!("../../../docs/sql.md");
+    let page = include_str!("../../../docs/guide/sql.md");
     let (_, table) = page.split_once("CREATE EXTERNAL TABLE dead_letters (").unwrap();
     let (columns, _) = table.split_once("\n)\n").unwrap();
     let columns: String = columns.replace('`', "").split_whitespace().collect::<Vec<_>>().join(" ");

@@ -263,7 +263,7 @@ async fn it_listens_on_loopback_only() {
 #[tokio::test]
 async fn the_manual_names_every_option_and_exit_code() {
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
     let section = manual.split_once("\n## serve\n").unwrap().1.split_once("\n## ").unwrap().0;
     let help = redrivectl(&["serve", "--help"]).await.text();
     let (options, codes) = help.split_once("Exit codes:\n").unwrap();

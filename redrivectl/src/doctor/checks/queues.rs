@@ -47,13 +47,13 @@ fn left_behind(setup: &Setup, findings: &mut Findings) {
         if letters == 0 {
             let finding = "The stack left it behind, and it seems empty. No mapping feeds a function from it: what still comes \
                            there expires.";
-            findings.add(Severity::Note, CHECK, name, finding, "docs/runbook.md#take-the-stack-down");
+            findings.add(Severity::Note, CHECK, name, finding, "docs/guide/runbook.md#take-the-stack-down");
         } else {
             let finding = format!(
                 "The stack left it behind with about {}, and no mapping feeds a function from it: they wait until they expire.",
                 count(letters, "letter")
             );
-            let mend = "docs/runbook.md#change-requeue-or-existingdeadletterqueuearn";
+            let mend = "docs/guide/runbook.md#change-requeue-or-existingdeadletterqueuearn";
             findings.add(Severity::Error, CHECK, name, finding, mend);
         }
     }
@@ -80,7 +80,7 @@ fn undrained(setup: &Setup, findings: &mut Findings) {
             count(number, "subscription"),
             if number == 1 { "names" } else { "name" },
         );
-        let mend = "docs/runbook.md#take-a-queue-off-queuesyaml";
+        let mend = "docs/guide/runbook.md#take-a-queue-off-queuesyaml";
         findings.add(Severity::Warning, CHECK, queue.arn.resource(), finding, mend);
     }
 }

@@ -197,7 +197,7 @@ fn denied<T>(call: &'static str) -> Told<T> {
 fn found(change: impl FnOnce(&mut Setup)) -> Vec<(Severity, &'static str)> {
     let mut setup = healthy();
     change(&mut setup);
-    let manual = include_str!("../../../../docs/redrivectl.md");
+    let manual = include_str!("../../../../docs/reference/redrivectl.md");
     check(&setup)
         .iter()
         .inspect(|finding| {
