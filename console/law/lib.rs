@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 
 pub use data::{account, pages};
 pub use parse::{Element, Parsed, parse};
+use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 use redrive_console::{Act, Door, Local, Query, Theme, Widget};
 
 /// Every door that a page can look different through.
@@ -125,7 +126,15 @@ fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
     }
 }
 
+/// The characters that nobody sees, by Unicode's own tables.
+static HIDDEN: LazyLock<ClassUnicode> = LazyLock::new(|| {
+    let class = r"[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]";
+    match regex_syntax::parse(class).unwrap().into_kind() {
+        HirKind::Class(Class::Unicode(class)) => class,
+        other => panic!("{other:?}"),
+    }
+});
+
 fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    HIDDEN.iter().any(|range| (range.start()..=range.end()).contains(&c))
 }

@@ -194,22 +194,21 @@ impl Act {
     #[must_use]
     pub fn beyond(&self) -> Vec<Field> {
         let On::Letters { of, .. } = &self.on else { return Vec::new() };
-        let known: &[Field] = match self.doing {
-            Doing::Replay => {
-                &[Field::Topic, Field::Subscription, Field::Target, Field::Error, Field::Reason, Field::Queue]
-            }
-            _ => &ORDERS,
-        };
+        // An option cannot ask for letters without a value, a pattern can.
         let is_unknown = |(field, value): &(Field, &str)| {
-            let needs_value = !matches!(field, Field::Topic | Field::Subscription);
-            !known.contains(field) || (needs_value && value.is_empty())
+            path_in_patterns(*field).is_none() && (value.is_empty() || !self.named().contains(field))
         };
         of.iter().filter(is_unknown).map(|(field, _)| field).collect()
     }
 
+    /// Returns the fields that its command has an option for.
+    fn named(&self) -> &'static [Field] {
+        if self.doing == Doing::Replay { &REPLAYS } else { &ORDERS }
+    }
+
     /// Returns the options that name its letters.
     fn options(&self, of: &Filter) -> Vec<String> {
-        options(of, if self.doing == Doing::Replay { &REPLAYS } else { &ORDERS })
+        options(of, self.named())
     }
 
     /// Returns the command as a line that can be pasted into a shell.
@@ -265,16 +264,20 @@ const ORDERS: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
 /// The fields that replays have an option for.
 const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
 
+/// Returns where the value of a field stands in the view that patterns have of a letter; none where patterns do not see it.
+fn path_in_patterns(field: Field) -> Option<&'static str> {
+    match field {
+        Field::Topic => Some("topicArn"),
+        Field::Subscription => Some("subscriptionArn"),
+        _ => None,
+    }
+}
+
 /// The options that are named as their fields are, and a pattern for what no option can say.
 fn options(of: &Filter, named: &[Field]) -> Vec<String> {
     let (mut options, mut pattern) = (Vec::new(), Map::new());
     for (field, value) in of.iter() {
-        let path = match field {
-            Field::Topic => Some("topicArn"),
-            Field::Subscription => Some("subscriptionArn"),
-            _ => None,
-        };
-        match path {
+        match path_in_patterns(field) {
             Some(path) if value.is_empty() => {
                 pattern.insert(path.to_owned(), json!([{ "exists": false }]));
             }

@@ -42,13 +42,14 @@
 //! | `ramp` | the arithmetic of steps |
 //! | `letters`, `letter` | which records become letters |
 //! | `requeue` | sends them |
-//! | `redriver` | the function that redrives them then: whether it is at work, and by which policy |
+//! | `deployed`, `redriver` | the function that redrives them then: its settings, whether it is at work, and by which policy |
 //! | `state`, `store`, `version` | what is kept |
 //! | `control`, `error` | who watches, and why it cannot go on |
 
 mod bench;
 mod control;
 mod cut;
+mod deployed;
 mod division;
 mod drive;
 mod dry_run;
@@ -87,6 +88,7 @@ pub use lane::{Lane, LaneDone};
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
 pub use parts::{Parts, Replay};
+pub use deployed::Deployed;
 pub use redriver::{Redriver, Redriving};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};

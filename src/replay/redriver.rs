@@ -8,21 +8,17 @@ use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurat
 use aws_sdk_lambda::types::State;
 use jiff::{SignedDuration, Timestamp};
 
+use super::deployed::Deployed;
 use super::error::ReplayError;
 use crate::arn::Arn;
 use crate::batch::Mode;
 use crate::clients::failure_of_call;
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
 use crate::policy::Policy;
-use crate::settings::Settings;
 
 /// How long an answer counts. Lambda answers 15 questions of this kind a second, of the whole account.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html#api-requests>
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
-
-/// The variable that only the function itself can follow.
-const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
 
 /// The function that redrives what a replay sends.
 #[derive(Debug)]
@@ -84,36 +80,28 @@ impl Redriver {
     }
 
     /// Understands Lambda's answer.
-    /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
     fn read(&self, answer: &GetFunctionConfigurationOutput, requeue: &Arn) -> Result<Redriving, ReplayError> {
         let function = &self.function;
-        let environment = answer.environment();
         // Who asks must be allowed to use the key of the variables, or gets this in their place.
-        if let Some(error) = environment.and_then(|environment| environment.error()) {
+        let deployed = Deployed::read(answer).map_err(|failure| {
             let key = answer.kms_key_arn().unwrap_or("its key");
-            let what = format!("reading the variables of {function} (kms:Decrypt on {key})");
-            let failure = Failure {
-                message: error.message().map(str::to_owned),
-                ..Failure::ours(FailureClass::ActionRequired, error.error_code().unwrap_or("Unreadable"))
-            };
-            return Err(ReplayError::failed(what, failure));
-        }
-        let variables = environment.and_then(|environment| environment.variables());
-        let variable = |name: &str| variables.and_then(|all| all.get(name)).cloned();
-        let settings = Settings::read(|name| variable(name).filter(|_| name != POLICY_FILE));
+            ReplayError::failed(
+                format!("reading the variables of {function} (kms:Decrypt on {key})"),
+                failure,
+            )
+        })?;
         let wrong = |why: String| ReplayError::Request(vec![why]);
-        let settings = settings.map_err(|bad| wrong(format!("{function} cannot work: {bad}")))?;
+        let settings = deployed.settings.map_err(|bad| wrong(format!("{function} cannot work: {bad}")))?;
         if settings.requeue.as_ref() != Some(requeue) {
             let other = settings.requeue.as_ref().map_or("none", Arn::as_str);
             let why = format!("{function} does not work on {requeue}: its REQUEUE_ARN is {other}");
             return Err(wrong(why));
         }
-        let is_in_file = variable(POLICY_FILE).is_some_and(|file| !file.is_empty());
-        let document = variable("REDRIVE_POLICY").filter(|json| !json.is_empty());
         Ok(Redriving {
             idle: self.idle(settings.mode, answer),
-            policy: (!is_in_file).then_some(settings.policy),
-            document: (!is_in_file).then(|| document.unwrap_or_else(|| "{}".to_owned())),
+            policy: (!deployed.has_policy_file).then_some(settings.policy),
+            document: (!deployed.has_policy_file)
+                .then(|| deployed.policy.unwrap_or_else(|| "{}".to_owned())),
         })
     }
 

@@ -15,6 +15,7 @@
 )]
 
 mod account;
+pub mod desk;
 mod http;
 mod wire;
 mod world;

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use sns_redrive::archive::{Found, Selection, Walk};
-use sns_redrive::clients::failure_of_call;
+use sns_redrive::batch::OrdersRead;
 use sns_redrive::control::{Control, WaitingList};
 use sns_redrive::failure::Failure;
 use sns_redrive::policy::Orders;
-use sns_redrive::waiting::{WaitingLetter, orders_key};
+use sns_redrive::waiting::WaitingLetter;
 use tokio::time::{Instant, timeout_at};
 
 use super::index::{Index, told};
@@ -25,21 +25,21 @@ use crate::query::{Field, Filter};
 const PAGES: u32 = 200;
 
 /// Objects of the archive that are read, and their bytes.
-pub(super) const OBJECTS: usize = 96;
+pub(super) const OBJECTS: u32 = 96;
 pub(super) const BYTES: u64 = 12 * 1024 * 1024;
 
 /// Letters that are read from them.
 const LETTERS: usize = 10_000;
 
 /// Objects of the list of waiting letters that are read, and their bytes.
-const LISTS: usize = 96;
+const LISTS: u32 = 96;
 const LIST_BYTES: u64 = 12 * 1024 * 1024;
 
 /// Requests that collecting takes at most. Beside the above: a listing of queues for both, and 16 pages of the list.
-pub(crate) const REQUESTS: u32 = PAGES + 1 + 96 + LIST_REQUESTS;
+pub(crate) const REQUESTS: u32 = PAGES + 1 + OBJECTS + LIST_REQUESTS;
 
 /// Requests that the list of waiting letters takes at most.
-pub(crate) const LIST_REQUESTS: u32 = 96 + 17;
+pub(crate) const LIST_REQUESTS: u32 = LISTS + 17;
 
 /// Letters whose words are kept, where they may be shown.
 pub(crate) const EXAMPLES: usize = 12;
@@ -137,7 +137,7 @@ pub(super) async fn sweep(
     let queue = of.get(Field::Queue);
     let range = (span.from, span.to);
     let sweep = Sweep { s3: &clients.s3, archive, queue, range, pages: PAGES };
-    let swept = timeout_at(until, sweep.run(|object| index.add(&object, of, span, OBJECTS))).await;
+    let swept = timeout_at(until, sweep.run(|object| index.add(&object, of, span, OBJECTS as usize))).await;
     let what = "the listing of the archive";
     swept.map_err(|_| too_late(what))?.map_err(|failure| unread(what, &failure))
 }
@@ -153,7 +153,7 @@ impl Collected {
         span: &Span,
     ) {
         let selection = Selection::default();
-        let objects = self.index.to_read(OBJECTS, BYTES);
+        let objects = self.index.to_read(OBJECTS as usize, BYTES);
         let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
         let told = told(of);
@@ -195,16 +195,11 @@ pub(crate) async fn read_waiting(
     now: Timestamp,
     until: Instant,
 ) -> Result<(Vec<WaitingOne>, bool), String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok((Vec::new(), false)) };
-    let control = Control {
-        s3: clients.s3.clone(),
-        bucket: bucket.clone(),
-        prefix: prefix.trim_matches('/').to_owned(),
-    };
+    let Some(control) = control(account, clients) else { return Ok((Vec::new(), false)) };
     let what = "the list of waiting letters";
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
-    let read = timeout_at(until, list.read_newest(&control, now, (LISTS, LIST_BYTES), keep)).await;
+    let read = timeout_at(until, list.read_newest(&control, now, (LISTS as usize, LIST_BYTES), keep)).await;
     let more = match read {
         Ok(Ok(())) => list.left_out() > 0 || list.unread() > 0,
         Ok(Err(failure)) => return Err(unread(what, &failure)),
@@ -222,21 +217,17 @@ pub(crate) async fn read_orders(
     clients: &Clients,
     until: Instant,
 ) -> Result<Orders, String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok(Orders::default()) };
+    let Some(control) = control(account, clients) else { return Ok(Orders::default()) };
     let what = "the orders";
-    let get = async {
-        match clients.s3.get_object().bucket(bucket).key(orders_key(prefix)).send().await {
-            Ok(answer) => {
-                let body = answer.body.collect().await.map_err(|_| too_late(what))?;
-                Orders::parse(&body.to_vec()).map_err(|bad| format!("{what}: {bad}"))
-            }
-            Err(error) if error.as_service_error().is_some_and(is_no_such_key) => Ok(Orders::default()),
-            Err(error) => Err(unread(what, &failure_of_call(&error))),
-        }
-    };
-    timeout_at(until, get).await.map_err(|_| too_late(what))?
+    match control.read_orders(None, until).await.map_err(|failure| unread(what, &failure))? {
+        OrdersRead::Document { json, .. } => Orders::parse(&json).map_err(|bad| format!("{what}: {bad}")),
+        OrdersRead::None | OrdersRead::NotModified => Ok(Orders::default()),
+    }
 }
 
-fn is_no_such_key(error: &aws_sdk_s3::operation::get_object::GetObjectError) -> bool {
-    error.is_no_such_key()
+/// Returns the place of orders and of the list of waiting letters.
+fn control(account: &Account, clients: &Clients) -> Option<Control> {
+    let Place { bucket, prefix } = account.control.as_ref()?;
+    let prefix = prefix.trim_matches('/').to_owned();
+    Some(Control { s3: clients.s3.clone(), bucket: bucket.clone(), prefix })
 }

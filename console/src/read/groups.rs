@@ -9,11 +9,8 @@ use super::collect::{Collected, EXAMPLES};
 use super::index::{KNOWN, Topic};
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
-use super::tally::{Count, Span};
+use super::tally::{Count, ROWS, Span, largest};
 use crate::query::{Field, Filter};
-
-/// Groups that are shown.
-const ROWS: usize = 100;
 
 /// Values of a field that a group's page shows.
 const VALUES: usize = 12;
@@ -187,10 +184,7 @@ impl Groups {
         }
         let groups =
             groups.into_iter().map(|(value, (archived, waiting))| Group { value, archived, waiting });
-        let mut rows: Vec<_> = groups.collect();
-        rows.sort_by_key(|group| std::cmp::Reverse(group.archived.letters + group.waiting));
-        let further = rows.len().saturating_sub(ROWS) as u64;
-        rows.truncate(ROWS);
+        let (rows, further) = largest(groups, ROWS, |group| group.archived.letters + group.waiting);
         Self {
             by,
             of: of.clone(),
@@ -259,10 +253,7 @@ fn values(collected: &Collected, field: Field) -> Vec<Common> {
         counts.entry(Value::of(letter.fields.get(field))).or_default().1 += 1;
     }
     let common = |(value, (archived, waiting))| Common { value, archived, waiting };
-    let mut values: Vec<_> = counts.into_iter().map(common).collect();
-    values.sort_by_key(|common| std::cmp::Reverse(common.archived + common.waiting));
-    values.truncate(VALUES);
-    values
+    largest(counts.into_iter().map(common), VALUES, |common| common.archived + common.waiting).0
 }
 
 /// The topics whose letters were read or wait, by their hashes.

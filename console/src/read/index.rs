@@ -19,7 +19,7 @@ const TOPICS: usize = 48;
 
 /// Queues, reasons and topics that are told apart. Whoever writes letters may name ever more topics: those beyond are counted
 /// together.
-const GROUPS: usize = 2_000;
+pub(crate) const GROUPS: u32 = 2_000;
 
 /// Letters in objects, by what their keys tell.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl Index {
             let hash = group.topic.clone().map_or(Topic::None, Topic::Hash);
             let key = |topic| Key { queue: queue.to_owned(), reason: group.reason.clone(), topic };
             let mut own = key(hash);
-            if self.groups.len() >= GROUPS && !self.groups.contains_key(&own) {
+            if self.groups.len() >= GROUPS as usize && !self.groups.contains_key(&own) {
                 own = key(Topic::Other);
             }
             self.groups.entry(own).or_default().add(group.letters, object.time(), span);

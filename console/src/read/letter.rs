@@ -132,7 +132,7 @@ async fn archived(
         None => {
             let mut index = Index::default();
             sweep(account, clients, &Filter::default(), span, times.listed, &mut index).await?;
-            index.to_read(OBJECTS, BYTES)
+            index.to_read(OBJECTS as usize, BYTES)
         }
     };
     let selection = Selection::default();

@@ -30,6 +30,7 @@ mod waiting;
 
 pub(crate) use collect::{LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, collect, read_waiting};
 pub use groups::{Common, Counted, Group, Groups, OneGroup, Value};
+pub(crate) use index::GROUPS;
 pub(crate) use letter::{LOOKS, letter};
 pub use letter::{Letter, Line, Log, query as letter_query, searched_from};
 pub use letters::{ArchivedLetter, Fields, WaitingOne};

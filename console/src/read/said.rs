@@ -80,8 +80,11 @@ impl<'a> Mask<'a> {
     /// Returns a text without what is hidden. Where it has nothing of that, it stays byte for byte.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let Some(mut value) = opened(text) else { return text.to_owned() };
-        if self.value(&mut value) { value.to_string() } else { text.to_owned() }
+        match Opened::of(text) {
+            Opened::Json(mut value) if self.value(&mut value) => value.to_string(),
+            Opened::TooDeep => MASKED.to_owned(),
+            Opened::Json(_) | Opened::Text => text.to_owned(),
+        }
     }
 
     /// Takes from a value what is hidden, and returns whether it had any of that.
@@ -112,23 +115,46 @@ impl<'a> Mask<'a> {
             Value::Array(values) => {
                 values.iter_mut().fold(false, |found, value| self.visit(value, of_attributes, hide) | found)
             }
-            Value::String(text) => {
-                let Some(mut inner) = opened(text) else { return false };
-                let found = self.visit(&mut inner, of_attributes, hide);
-                if found {
-                    *text = inner.to_string();
+            Value::String(text) => match Opened::of(text) {
+                Opened::Json(mut inner) => {
+                    let found = self.visit(&mut inner, of_attributes, hide);
+                    if found {
+                        *text = inner.to_string();
+                    }
+                    found
                 }
-                found
-            }
+                Opened::TooDeep => {
+                    hide(value);
+                    true
+                }
+                Opened::Text => false,
+            },
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 }
 
-/// Returns the JSON of a text; none where it is neither an object nor a list.
-fn opened(text: &str) -> Option<Value> {
-    let is_json = text.trim_start().starts_with(['{', '[']);
-    is_json.then(|| serde_json::from_str(text).ok())?
+/// A text that may have JSON in it.
+enum Opened {
+    /// An object or a list.
+    Json(Value),
+    /// JSON that is nested deeper than serde_json reads, so nobody knows what is in it.
+    TooDeep,
+    /// Something else.
+    Text,
+}
+
+impl Opened {
+    fn of(text: &str) -> Self {
+        if !text.trim_start().starts_with(['{', '[']) {
+            return Self::Text;
+        }
+        match serde_json::from_str(text) {
+            Ok(value) => Self::Json(value),
+            Err(error) if error.to_string().contains("recursion limit exceeded") => Self::TooDeep,
+            Err(_) => Self::Text,
+        }
+    }
 }
 
 /// Collects the texts of a value, but for the name of a type.
@@ -193,5 +219,15 @@ mod tests {
         for other in ["no JSON", r#"{ "b": 1,  "a": 2 }"#, "[1]", r#"{"token":  "t"}"#, "{", r#""x""#] {
             assert_eq!(mask.text(other), other);
         }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_to_be_looked_through_is_masked_whole() {
+        let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(200), "]".repeat(200));
+        let mask = Mask::new(&[]);
+        let hidden = deep(r#"{"UnsubscribeURL":"https://x/?Action=Unsubscribe"}"#);
+        assert_eq!(mask.text(&hidden), "(masked)");
+        let shown = mask.text(&json!({ "Message": hidden, "Subject": "s" }).to_string());
+        assert!(!shown.contains("Action=Unsubscribe") && shown.contains("\"Subject\":\"s\""), "{shown}");
     }
 }

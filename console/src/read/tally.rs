@@ -5,6 +5,9 @@ use jiff::Timestamp;
 /// The parts of a time range in which letters are counted.
 pub const PARTS: usize = 24;
 
+/// Groups that a page shows.
+pub(super) const ROWS: usize = 100;
+
 /// A time range in equal parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -23,6 +26,19 @@ pub struct Count {
     pub seen: Option<(Timestamp, Timestamp)>,
     /// How many in each part of the range.
     pub parts: [u64; PARTS],
+}
+
+/// Returns the largest groups, so many at most, and how many there are beside them.
+pub(super) fn largest<T>(
+    groups: impl Iterator<Item = T>,
+    most: usize,
+    letters: impl Fn(&T) -> u64,
+) -> (Vec<T>, u64) {
+    let mut groups: Vec<_> = groups.collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(letters(group)));
+    let further = groups.len().saturating_sub(most) as u64;
+    groups.truncate(most);
+    (groups, further)
 }
 
 impl Span {

@@ -7,11 +7,8 @@ use sns_redrive::policy::VISIBILITY_CEILING;
 
 use super::groups::Value;
 use super::letters::WaitingOne;
-use super::tally::{PARTS, Span};
+use super::tally::{PARTS, ROWS, Span, largest};
 use crate::query::{Field, Filter};
-
-/// Groups that are shown.
-const ROWS: usize = 100;
 
 /// Letters that are shown one by one.
 const EXAMPLES: usize = 20;
@@ -67,10 +64,7 @@ impl Waiting {
             group.letters += 1;
             group.due = (group.due.0.min(letter.due), group.due.1.max(letter.due));
         }
-        let mut rows: Vec<_> = groups.into_values().collect();
-        rows.sort_by_key(|group| std::cmp::Reverse(group.letters));
-        let further = rows.len().saturating_sub(ROWS) as u64;
-        rows.truncate(ROWS);
+        let (rows, further) = largest(groups.into_values(), ROWS, |group| group.letters);
         let count = letters.len() as u64;
         let next = letters.into_iter().take(EXAMPLES).collect();
         Self { by, of: of.clone(), letters: count, more, span, due, rows, further, next }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{View, filter_text, letters, seen, spark, value};
+use super::parts::{View, column, filter_text, letters, number, seen, spark, table, value};
 use crate::query::{Field, Filter, Page};
 use crate::read::{Counted, Groups};
 use crate::text::{count, harmless, thousands};
@@ -31,38 +31,37 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
         @if rows.is_empty() {
             p class="none" { "No letter was archived in this time, and none is on the list of waiting letters." }
         } @else {
-            div class="wide" tabindex="0" role="region" aria-label="Groups" {
-                table {
-                    caption { "Letters by " (by.name()) }
-                    thead { tr {
-                        th scope="col" { (by.name()) }
-                        th scope="col" class="number" { "archived" @if counted.is_sample { ", of those read" } }
-                        th scope="col" class="number" { "waiting" }
-                        th scope="col" { "first archived (UTC)" }
-                        th scope="col" { "last archived (UTC)" }
-                        th scope="col" { "archived over time" }
-                    } }
-                    tbody {
-                        @for row in rows {
-                            @let (first, last) = seen(&row.archived);
-                            tr {
-                                th scope="row" class="value" {
-                                    @if let Some(text) = filter_text(&row.value) {
-                                        (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
-                                    } @else { (value(&row.value)) }
-                                }
-                                td class="number" { (thousands(row.archived.letters)) }
-                                td class="number" {
-                                    @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
-                                }
-                                td { (first) }
-                                td { (last) }
-                                td { (spark(&row.archived.parts, span)) }
+            (table(
+                "Groups",
+                html! { "Letters by " (by.name()) },
+                html! {
+                    (column(by.name()))
+                    (number(if counted.is_sample { "archived, of those read" } else { "archived" }))
+                    (number("waiting"))
+                    (column("first archived (UTC)"))
+                    (column("last archived (UTC)"))
+                    (column("archived over time"))
+                },
+                html! {
+                    @for row in rows {
+                        @let (first, last) = seen(&row.archived);
+                        tr {
+                            th scope="row" class="value" {
+                                @if let Some(text) = filter_text(&row.value) {
+                                    (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
+                                } @else { (value(&row.value)) }
                             }
+                            td class="number" { (thousands(row.archived.letters)) }
+                            td class="number" {
+                                @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
+                            }
+                            td { (first) }
+                            td { (last) }
+                            td { (spark(&row.archived.parts, span)) }
                         }
                     }
-                }
-            }
+                },
+            ))
         }
         @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
     }

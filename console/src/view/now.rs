@@ -5,7 +5,7 @@ use sns_redrive::policy::Order;
 use sns_redrive::replay::{State, Status};
 
 use super::link::action;
-use super::parts::{View, moment, spark};
+use super::parts::{View, column, moment, number, section, spark, table};
 use crate::act::{Act, Doing, On};
 use crate::door::{Doctor, Door, Local};
 use crate::query::{Field, Filter, Page};
@@ -26,60 +26,56 @@ pub fn now(now: &Now, span: &Span, view: &View<'_>) -> Markup {
 }
 
 fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
-    html! {
-        section aria-labelledby="alarms" {
-            h2 id="alarms" { "Alarms that are on" }
-            @match alarms {
-                None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
-                Some([]) => p { "None of the stack's." },
-                Some(alarms) => div class="wide" tabindex="0" role="region" aria-label="Alarms" { table {
-                    caption { (count(alarms.len() as u64, "alarm")) }
-                    thead { tr {
-                        th scope="col" { "alarm" } th scope="col" { "on since (UTC)" } th scope="col" { "what it means" }
-                    } }
-                    tbody { @for alarm in alarms { tr {
+    section("alarms", "Alarms that are on", html! {
+        @match alarms {
+            None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
+            Some([]) => p { "None of the stack's." },
+            Some(alarms) => (table(
+                "Alarms",
+                html! { (count(alarms.len() as u64, "alarm")) },
+                html! { (column("alarm")) (column("on since (UTC)")) (column("what it means")) },
+                html! {
+                    @for alarm in alarms { tr {
                         th scope="row" class="value" { (harmless(&alarm.name)) }
                         td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
                         td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
-                    } } }
-                } },
-            }
+                    } }
+                },
+            )),
         }
-    }
+    })
 }
 
 fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
-    html! {
-        section aria-labelledby="queues" {
-            h2 id="queues" { "Queues" }
-            @if now.queues.is_empty() {
-                p class="note" {
-                    "No queue of the function is known, or its metrics could not be read."
-                }
-            } @else {
-                div class="wide" tabindex="0" role="region" aria-label="Table of queues" {
-                    table {
-                        caption { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" }
-                        thead { tr {
-                            th scope="col" { "queue" }
-                            th scope="col" { "arriving" }
-                            th scope="col" { "delivered" }
-                            th scope="col" { "archived" }
-                            th scope="col" { "waiting hidden" }
-                            th scope="col" { "not seen yet" }
-                            th scope="col" { "oldest letter" }
-                            th scope="col" { "expires in" }
-                        } }
-                        tbody { @for queue in &now.queues { (row(queue, span, view)) } }
-                    }
-                }
+    section("queues", "Queues", html! {
+        @if now.queues.is_empty() {
+            p class="note" {
+                "No queue of the function is known, or its metrics could not be read."
             }
-            @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
-                p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
-            }
-            @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
+        } @else {
+            (table(
+                "Table of queues",
+                html! { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" },
+                html! {
+                    (column("queue"))
+                    (column("arriving"))
+                    (column("delivered"))
+                    (column("archived"))
+                    (column("waiting hidden"))
+                    (column("not seen yet"))
+                    (column("oldest letter"))
+                    (column("expires in"))
+                },
+                html! {
+                    @for queue in &now.queues { (row(queue, span, view)) }
+                },
+            ))
         }
-    }
+        @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
+            p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
+        }
+        @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
+    })
 }
 
 fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
@@ -108,25 +104,30 @@ fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
 }
 
 fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
-    html! {
-        section aria-labelledby="orders" {
-            h2 id="orders" { "Orders" }
-            @match orders {
-                None => p class="note" { "Not known." },
-                Some([]) => p { "No order is in force." },
-                Some(orders) => div class="wide" tabindex="0" role="region" aria-label="Table of orders" {
-                    table {
-                        @let later = orders.iter().filter(|order| order.at > view.now).count();
-                        caption {
-                            (count((orders.len() - later) as u64, "order")) " in force"
-                            @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
-                        }
-                        thead { tr {
-                            th scope="col" { "order" } th scope="col" { "does" } th scope="col" { "letters" }
-                            th scope="col" { "from (UTC)" } th scope="col" { "until (UTC)" } th scope="col" { "by" }
-                            th scope="col" { "why" } th scope="col" { "take back" }
-                        } }
-                        tbody { @for order in orders {
+    section("orders", "Orders", html! {
+        @match orders {
+            None => p class="note" { "Not known." },
+            Some([]) => p { "No order is in force." },
+            Some(orders) => {
+                @let later = orders.iter().filter(|order| order.at > view.now).count();
+                (table(
+                    "Table of orders",
+                    html! {
+                        (count((orders.len() - later) as u64, "order")) " in force"
+                        @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
+                    },
+                    html! {
+                        (column("order"))
+                        (column("does"))
+                        (column("letters"))
+                        (column("from (UTC)"))
+                        (column("until (UTC)"))
+                        (column("by"))
+                        (column("why"))
+                        (column("take back"))
+                    },
+                    html! {
+                        @for order in orders {
                             @let act = Act { doing: Doing::Release, on: On::Order(order.id.clone()) };
                             tr {
                                 th scope="row" class="value" { (harmless(&order.id)) }
@@ -138,35 +139,38 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                                 td class="value" { (harmless(&order.why)) }
                                 td { (action(&act, view.account, view.door)) }
                             }
-                        } }
-                    }
-                },
-            }
+                        }
+                    },
+                ))
+            },
         }
-    }
+    })
 }
 
 fn replays(replays: &[State], view: &View<'_>) -> Markup {
-    html! {
-        section aria-labelledby="replays" {
-            h2 id="replays" { "Replays" }
-            @if replays.is_empty() { p { "No replay is kept." } } @else {
-                div class="wide" tabindex="0" role="region" aria-label="Table of replays" {
-                    table {
-                        caption { "The latest" }
-                        thead { tr {
-                            th scope="col" { "replay" } th scope="col" { "status" } th scope="col" { "progress" }
-                            th scope="col" class="number" { "sent" } th scope="col" class="number" { "of" }
-                            th scope="col" class="number" { "came back" }
-                            th scope="col" { "begun (UTC)" } th scope="col" { "by" } th scope="col" { "why" }
-                            th scope="col" { "what you can do" }
-                        } }
-                        tbody { @for state in replays { (replay(state, view)) } }
-                    }
-                }
-            }
+    section("replays", "Replays", html! {
+        @if replays.is_empty() { p { "No replay is kept." } } @else {
+            (table(
+                "Table of replays",
+                html! { "The latest" },
+                html! {
+                    (column("replay"))
+                    (column("status"))
+                    (column("progress"))
+                    (number("sent"))
+                    (number("of"))
+                    (number("came back"))
+                    (column("begun (UTC)"))
+                    (column("by"))
+                    (column("why"))
+                    (column("what you can do"))
+                },
+                html! {
+                    @for state in replays { (replay(state, view)) }
+                },
+            ))
         }
-    }
+    })
 }
 
 fn replay(state: &State, view: &View<'_>) -> Markup {
@@ -202,19 +206,16 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
 }
 
 fn findings(doctor: &Doctor) -> Markup {
-    html! {
-        section aria-labelledby="doctor" {
-            h2 id="doctor" { "What the doctor finds" }
-            p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
-            @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
-                ul { @for finding in &doctor.findings { li {
-                    p {
-                        strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
-                        span class="note" { " (" (harmless(&finding.check)) ")" }
-                    }
-                    @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
-                } } }
-            }
+    section("doctor", "What the doctor finds", html! {
+        p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
+        @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
+            ul { @for finding in &doctor.findings { li {
+                p {
+                    strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
+                    span class="note" { " (" (harmless(&finding.check)) ")" }
+                }
+                @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
+            } } }
         }
-    }
+    })
 }

@@ -7,7 +7,7 @@ use super::link::link;
 use crate::account::Account;
 use crate::door::Door;
 use crate::query::{Field, Page, Query, Range};
-use crate::read::{Count, Span, Value};
+use crate::read::{Count, GROUPS, Span, Value};
 use crate::text::{brief, harmless, thousands, utc};
 
 /// What every part of a page knows.
@@ -50,7 +50,9 @@ pub(super) fn value(value: &Value) -> String {
         Value::Known(text) => harmless(text),
         Value::None => "(none)".to_owned(),
         Value::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
-        Value::Others => "(topics beyond the 2,000 that the page tells apart)".to_owned(),
+        Value::Others => {
+            format!("(topics beyond the {} that the page tells apart)", thousands(GROUPS.into()))
+        }
     }
 }
 
@@ -61,6 +63,30 @@ pub(super) fn filter_text(value: &Value) -> Option<&str> {
         Value::None => Some(""),
         Value::Hash(_) | Value::Others => None,
     }
+}
+
+/// Returns a part of a page under a heading of its own.
+pub(super) fn section(id: &str, title: &str, content: Markup) -> Markup {
+    html! { section aria-labelledby=(id) { h2 id=(id) { (title) } (content) } }
+}
+
+/// Returns a table that scrolls by itself where the page is narrower.
+pub(super) fn table(label: &str, caption: Markup, head: Markup, rows: Markup) -> Markup {
+    html! {
+        div class="wide" tabindex="0" role="region" aria-label=(label) {
+            table { caption { (caption) } thead { tr { (head) } } tbody { (rows) } }
+        }
+    }
+}
+
+/// Returns the head of a column.
+pub(super) fn column(name: &str) -> Markup {
+    html! { th scope="col" { (name) } }
+}
+
+/// Returns the head of a column of numbers.
+pub(super) fn number(name: &str) -> Markup {
+    html! { th scope="col" class="number" { (name) } }
 }
 
 /// Returns a number of letters, with a word where there may be more.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::acts::{actions, commands_only};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
-use super::parts::{View, filter_text, letters, moment, value};
+use super::parts::{View, column, filter_text, letters, moment, number, section, table, value};
 use crate::act::{Act, Doing, On};
 use crate::query::{Field, Page};
 use crate::read::{PARTS, Waiting, part_of};
@@ -13,7 +13,7 @@ use crate::text::{brief, count, thousands};
 
 /// The fields by which letters that wait are counted: they have no reason yet.
 const FIELDS: [Field; 6] =
-    [Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
+[Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
 
 /// Renders the letters that wait.
 #[must_use]
@@ -34,16 +34,12 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
         @if *all > 0 {
             (until_due(view))
             (histogram(waiting))
-            div class="wide" tabindex="0" role="region" aria-label="Groups" {
-                table {
-                    caption { "Letters that wait, by " (by.name()) }
-                    thead { tr {
-                        th scope="col" { (by.name()) }
-                        th scope="col" class="number" { "letters" }
-                        th scope="col" { "first due (UTC)" }
-                        th scope="col" { "last due (UTC)" }
-                    } }
-                    tbody { @for row in rows { tr {
+            (table(
+                "Groups",
+                html! { "Letters that wait, by " (by.name()) },
+                html! { (column(by.name())) (number("letters")) (column("first due (UTC)")) (column("last due (UTC)")) },
+                html! {
+                    @for row in rows { tr {
                         th scope="row" class="value" {
                             @if let Some(text) = filter_text(&row.value) {
                                 (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
@@ -52,15 +48,14 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
                         td class="number" { (thousands(row.letters)) }
                         td { (moment(row.due.0)) }
                         td { (moment(row.due.1)) }
-                    } } }
-                }
-            }
+                    } }
+                },
+            ))
             @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
-            section aria-labelledby="actions" {
-                h2 id="actions" { "What you can do" }
+            (section("actions", "What you can do", html! {
                 (actions(&acts, "An order", view))
                 (commands_only(view))
-            }
+            }))
             (letters_one_by_one(next, view))
         }
     }
@@ -76,26 +71,23 @@ fn histogram(waiting: &Waiting) -> Markup {
         waiting.span.from.saturating_add(after).unwrap_or(waiting.span.to)
     };
     let label = format!("Letters due in each {length}, at most {}", thousands(most));
-    html! {
-        section aria-labelledby="due" {
-            h2 id="due" { "When they are due" }
-            svg class="bars" role="img" aria-label=(label) viewBox=(format!("0 0 {} 60", PARTS * 20)) preserveAspectRatio="none" {
-                line x1="0" y1="59.5" x2=(PARTS * 20) y2="59.5" stroke="currentColor" stroke-opacity="0.5" {}
-                @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
-                    @let height = (count * 55).div_ceil(most).max(1);
-                    rect x=(place * 20 + 1) y=(59 - height) width="18" height=(height) fill="currentColor" {}
-                }
-            }
-            details {
-                summary { "As a table" }
-                table {
-                    caption { (label) }
-                    thead { tr { th scope="col" { "from (UTC)" } th scope="col" class="number" { "letters" } } }
-                    tbody { @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
-                        tr { th scope="row" { (moment(at(place))) } td class="number" { (thousands(*count)) } }
-                    } }
-                }
+    section("due", "When they are due", html! {
+        svg class="bars" role="img" aria-label=(label) viewBox=(format!("0 0 {} 60", PARTS * 20)) preserveAspectRatio="none" {
+            line x1="0" y1="59.5" x2=(PARTS * 20) y2="59.5" stroke="currentColor" stroke-opacity="0.5" {}
+            @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                @let height = (count * 55).div_ceil(most).max(1);
+                rect x=(place * 20 + 1) y=(59 - height) width="18" height=(height) fill="currentColor" {}
             }
         }
-    }
+        details {
+            summary { "As a table" }
+            table {
+                caption { (label) }
+                thead { tr { th scope="col" { "from (UTC)" } th scope="col" class="number" { "letters" } } }
+                tbody { @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    tr { th scope="row" { (moment(at(place))) } td class="number" { (thousands(*count)) } }
+                } }
+            }
+        }
+    })
 }

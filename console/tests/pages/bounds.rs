@@ -43,7 +43,7 @@ async fn ten_million_letters_are_counted_in_time() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_key_is_counted_once_by_many_listings_at_once() {
     for (objects, hours, range) in [(999, 3, "3h"), (1_001, 3, "3h"), (7_777, 30, "3d"), (20_000, 3, "3h")] {
         let cloud = Account::new();
@@ -61,7 +61,7 @@ async fn every_key_is_counted_once_by_many_listings_at_once() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
     let cloud = Account::new();
     cloud.pages_of(10);
@@ -75,7 +75,7 @@ async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
     assert!(answer.requests <= answer.limit);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
     let cloud = Account::new();
     fill(&cloud, 10, 3);
@@ -89,7 +89,7 @@ async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
 }
 
 /// A page of the listing that ends at a key without a time does not have the keys of its day counted again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
     let cloud = Account::new();
     cloud.pages_of(10);
@@ -113,7 +113,7 @@ async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
 }
 
 /// Whoever writes letters can name ever more topics.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn topics_beyond_a_number_are_counted_together() {
     let cloud = Account::new();
     cloud.aws.act("test", |it, cx| {

@@ -26,7 +26,7 @@ async fn outage() -> Account {
     cloud
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let cloud = outage().await;
     let account = shown(&cloud);
@@ -55,7 +55,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
     let cloud = outage().await;
     let account = shown(&cloud);
@@ -71,7 +71,7 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
     assert_eq!(href.unwrap(), "group?error=503&range=3h");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
     let cloud = Account::new();
     let record = |id, minutes_ago: i64| {
@@ -87,7 +87,7 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
     assert!(text.contains("0 or more archived in this time"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     let cloud = outage().await;
     cloud.function("redrive", |_| support::FunctionRan::ok("null"));
@@ -115,7 +115,7 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     assert!(!text.contains("message of a"), "a body is shown without a setting");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_order_is_offered_that_would_be_for_every_letter() {
     let cloud = outage().await;
     let account = shown(&cloud);
@@ -131,7 +131,7 @@ async fn no_order_is_offered_that_would_be_for_every_letter() {
     assert!(text.contains(&format!("redrivectl replay --target {WORKER} {times} ")), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
     let cloud = Account::new();
     let post = support::Post::envelope("a")
@@ -148,7 +148,7 @@ async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
     assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe&"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
     let cloud = outage().await;
     cloud.script(|call| match (&*call.operation, call.summary().contains("waiting")) {
@@ -165,7 +165,7 @@ async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
     assert_eq!(rows(&parsed, "Letters by topic").len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_widget_calls_itself_and_has_no_address() {
     let cloud = outage().await;
     let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
@@ -187,7 +187,7 @@ async fn the_widget_calls_itself_and_has_no_address() {
     assert!(answer.html.contains("redrive widget dark"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     let cloud = Account::new();
     let failed = |error: &'static str, id: &str| End {
@@ -218,7 +218,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() {
     let cloud = outage().await;
     let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
@@ -231,7 +231,7 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
     let cloud = outage().await;
     list(&cloud, 20, &[line("z", &json!({ "rule": "slowly", "retry": { "number": 2, "of": 3 } }))]);
@@ -241,7 +241,7 @@ async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
         { "name": "held", "match": { "origin": ["sns"] }, "action": "hold" },
     ] });
     let (config, _) = before(&cloud, move |asked: &Asked| {
-        let variables = json!({ "REDRIVE_POLICY": policy.to_string() });
+        let variables = json!({ "ARCHIVE": "s3://archive/letters", "REDRIVE_POLICY": policy.to_string() });
         let answer = json!({ "Environment": { "Variables": variables } }).to_string();
         (asked.operation == "configuration").then(|| (200, answer.into_bytes()))
     });

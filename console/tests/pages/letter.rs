@@ -50,7 +50,7 @@ fn with_log(account: Shown) -> Shown {
     Shown { log_group: Some("/sns-redrive/orders-redrive".to_owned()), ..account }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_life_is_put_together_from_archive_and_log() {
     let cloud = Account::new();
     archive(
@@ -91,7 +91,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
     let cloud = Account::new();
     let (config, asked) = before(&cloud, |asked: &Asked| match &*asked.operation {
@@ -114,7 +114,7 @@ async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
     assert_eq!(begun, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_is_read_only_below_the_archive() {
     let cloud = Account::new();
     archive(&cloud, 60 * 24 * 3, &[End { post: Post::envelope("a"), ..end("a", Exhausted) }]).await;
@@ -133,7 +133,7 @@ async fn an_object_is_read_only_below_the_archive() {
     assert!(cloud.calls("GetObject").is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_letter_that_waits_is_found_on_the_list() {
     let cloud = Account::new();
     list(&cloud, 30, &[line("a", &json!({}))]);

@@ -71,7 +71,7 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn metrics_orders_replays_and_alarms_are_shown() {
     let cloud = Account::new();
     let order = |id: &str, until: &str| {
@@ -135,7 +135,7 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     assert!(answer.requests <= answer.limit);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
     let (config, _) = before(&Account::new(), answers);
     let account = shown_by(&config);
@@ -162,7 +162,7 @@ async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     let (config, _) = before(&Account::new(), |asked| match &*asked.operation {
         "DescribeAlarms" => Some((200, alarms(&[]))),
@@ -175,7 +175,7 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     assert!(text.contains("None of the stack's."), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_left_out_is_said() {
     let cloud = Account::new();
     cloud.put(&format!("{BUCKET}/{CONTROL}/replays/20261101T110000Z/replay.json"), "{}");

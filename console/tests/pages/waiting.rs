@@ -20,7 +20,7 @@ fn outage() -> Account {
     cloud
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_are_counted_by_field_and_by_when_they_are_due() {
     let cloud = outage();
     let (answer, parsed, text) = page(&shown(&cloud), "waiting").await;
@@ -44,7 +44,7 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
     assert!(rows(&parsed, "Letters that wait").is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_long_list_is_cut_at_its_newest_end() {
     let cloud = Account::new();
     for minute in 0..150 {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use aws_config::SdkConfig;
 use serde_json::{Value, json};
 
-use super::desk::{self, Asked};
 use super::stack::{formation, formation_with};
 use super::waiting::{letter, lines, list};
 use super::{Ran, World, redrivectl_in};
+use support::desk::{self, Asked};
 use support::{Account, DLQ, NOTIFIER, REQUEUE, SUBSCRIPTION, TOPIC, WORKER};
 
 const ROLE: &str = "arn:aws:iam::123456789012:role/orders-function";
@@ -255,7 +255,8 @@ async fn the_manual_shows_what_is_found() {
     let ran = doctor(&cloud, deployment, &["--stack", "orders"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     assert!(manual.contains(&format!("```text\n{}```\n", ran.out)), "it prints:\n{}", ran.out);
 }
 
@@ -320,7 +321,8 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     ];
     assert_eq!(permissions, BTreeSet::from(expected.map(str::to_owned)));
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     let chapter = manual.split("### Permissions of the doctor").nth(1).unwrap();
     for permission in permissions {
         assert!(chapter.contains(&format!("`{permission}`")), "{permission}");

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::desk::{self, Asked};
 use super::stack::formation_with;
 use super::{Ran, World, records, redrivectl_in};
+use support::desk::{self, Asked};
 use support::{Account, DLQ, Post, REQUEUE};
 
 const OUTPUTS: &[(&str, &str)] = &[

@@ -7,10 +7,10 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use serde_json::{Value, json};
 
-use super::desk;
 use super::stack::{OUTPUTS, archive, formation};
 use super::{Ran, World, redrivectl, redrivectl_in};
 use sns_redrive::replay::Request;
+use support::desk;
 use support::{Account, Fault};
 
 const ID: &str = "20261101T120000Z-0a1b2c";

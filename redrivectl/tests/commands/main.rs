@@ -4,7 +4,6 @@
 mod archive;
 mod console_commands;
 mod credentials;
-mod desk;
 mod doctor;
 mod drill;
 mod explain;
@@ -300,7 +299,8 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
 #[tokio::test]
 async fn the_manual_shows_what_the_tool_prints() {
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     let late = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/late-retry.json");
     for args in [&["plan", "--at", "2026-11-01T12:00:00Z"][..], &["explain", late]] {
         let printed = redrivectl(args).await.text();
@@ -308,7 +308,10 @@ async fn the_manual_shows_what_the_tool_prints() {
     }
     let chart = File::of("manual.svg", "");
     redrivectl(&["plan", "--svg", chart.path()]).await.text();
-    let shown = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/built-in-policy.svg"));
+    let shown = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/reference/built-in-policy.svg"
+    ));
     assert_eq!(shown.unwrap(), chart.read());
 }
 

@@ -413,7 +413,8 @@ async fn the_manual_shows_what_is_printed_of_replays() {
         "by": "the replay function", "counts": { "sent": 7200 }, "freed": { "at": "2026-10-19T16:40:00Z", "by": CALLER },
     })));
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     for args in [&[][..], &["show", "20261102T093105Z-81c0d4"]] {
         let printed = replays(&cloud, args).await.text();
         // The manual's commands go by variables.

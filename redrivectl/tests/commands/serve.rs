@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::desk::{self, Asked};
 use super::doctor::ill_deployment;
 use super::stack::{OUTPUTS, formation};
 use super::{Page, Ran, World, redrivectl, redrivectl_in};
 use support::Account;
+use support::desk::{self, Asked};
 
 /// A browser's tab, which says what the test likes.
 pub(crate) struct Client {
@@ -263,7 +263,8 @@ async fn it_listens_on_loopback_only() {
 #[tokio::test]
 async fn the_manual_names_every_option_and_exit_code() {
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     let section = manual.split_once("\n## serve\n").unwrap().1.split_once("\n## ").unwrap().0;
     let help = redrivectl(&["serve", "--help"]).await.text();
     let (options, codes) = help.split_once("Exit codes:\n").unwrap();

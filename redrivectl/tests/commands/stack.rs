@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{self, Asked};
 use super::waiting::{letter, lines, list};
 use super::{File, Ran, World, records, redrivectl_in};
+use support::desk::{self, Asked};
 use support::{Account, Fault, Post, REQUEUE};
 
 /// The outputs of a stack of `template.yaml`, as far as the tool reads them.

@@ -10,7 +10,7 @@ use super::untold;
 use crate::console::Failed;
 use crate::doctor::setup::{Function, Mapping, Release, Told, Untold};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::settings::Settings;
+use sns_redrive::replay::Deployed;
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
@@ -30,9 +30,10 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
         .map(|it| it.reserved_concurrent_executions())
         .map_err(|error| untold("lambda:GetFunctionConcurrency", &error));
     let logging = read.logging_config();
-    let settings = settings(read.environment());
-    let has_policy_file =
-        variable(read.environment(), "REDRIVE_POLICY_FILE").is_some_and(|file| !file.is_empty());
+    let (settings, has_policy_file) = match Deployed::read(&read) {
+        Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
+        Err(failure) => (Err(Untold { call: "kms:Decrypt", why: failure.code }), false),
+    };
     let function = Function {
         name: read.function_name().unwrap_or(name).to_owned(),
         role: read.role().unwrap_or_default().to_owned(),
@@ -48,22 +49,6 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
         reserved,
     };
     Ok((function, read.function_arn().unwrap_or_default().to_owned()))
-}
-
-type Environment = aws_sdk_lambda::types::EnvironmentResponse;
-
-fn variable(environment: Option<&Environment>, name: &str) -> Option<String> {
-    environment?.variables()?.get(name).cloned()
-}
-
-/// The settings as the function reads them. A policy in a file of its package is out of reach, and left out.
-fn settings(environment: Option<&Environment>) -> Told<Result<Settings, sns_redrive::settings::BadSettings>> {
-    if let Some(error) = environment.and_then(|it| it.error()) {
-        let why = error.error_code().unwrap_or("unknown").to_owned();
-        return Err(Untold { call: "kms:Decrypt", why });
-    }
-    let given = |name: &str| variable(environment, name).filter(|_| name != "REDRIVE_POLICY_FILE");
-    Ok(Settings::read(given))
 }
 
 /// Reads the mappings of the function.

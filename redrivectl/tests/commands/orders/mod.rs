@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::desk::{self, Asked};
 use super::{Ran, World, redrivectl_in};
+use support::desk::{self, Asked};
 use support::{Account, TOPIC};
 
 const CONTROL: [&str; 2] = ["--control", "s3://graveyard/dead-letters-control"];
@@ -85,7 +85,7 @@ fn interrupted_at(cloud: &Account, request: &'static str) -> World {
         if asked.uri.contains(request) {
             presses.store(true, Ordering::Relaxed);
         }
-        None
+        None::<(u16, String)>
     });
     World { config: Some(config), interrupted, ..World::default() }
 }

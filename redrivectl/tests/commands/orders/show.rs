@@ -61,7 +61,8 @@ async fn the_manual_shows_what_they_print() {
         Fault::Entries(fates.map(|(index, _)| (index, stale.clone())).collect())
     });
     let manual =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/redrivectl.md"))
+            .unwrap();
     let mut missing = Vec::new();
     let mut shows = |told: String| {
         // The names of orders end at random.

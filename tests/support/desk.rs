@@ -1,8 +1,9 @@
-//! A desk before the account, which answers what `sim` has no service for: stacks, state machines, roles, settings.
+//! A desk before the account, which answers what `sim` has no service for: stacks, roles, metrics, alarms, the log.
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Account;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_smithy_runtime_api::client::http::{
@@ -12,31 +13,33 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
-use support::Account;
 
 /// A request that comes to the desk.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) uri: &'a str,
-    pub(crate) body: &'a str,
+pub struct Asked<'a> {
+    pub method: &'a str,
+    pub uri: &'a str,
+    /// The body as text.
+    pub body: &'a str,
+    /// The body as it came, also where it is no text.
+    pub bytes: &'a [u8],
     /// The operation, where the service's protocol has it in a header; else empty.
-    pub(crate) target: &'a str,
+    pub target: &'a str,
 }
 
 impl Asked<'_> {
     /// Whether it is of this service: the first part of its host's name.
-    pub(crate) fn is_of(&self, service: &str) -> bool {
+    pub fn is_of(&self, service: &str) -> bool {
         self.uri.starts_with(&format!("https://{service}."))
     }
 
     /// The value of a field of its form, as it was sent.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         self.body.split('&').filter_map(|pair| pair.split_once('=')).find(|it| it.0 == name).map(|it| it.1)
     }
 }
 
-type Answers = dyn Fn(&Asked<'_>) -> Option<(u16, String)> + Send + Sync;
+type Answers = dyn Fn(&Asked<'_>) -> Option<(u16, SdkBody)> + Send + Sync;
 
 #[derive(Clone)]
 struct Desk {
@@ -51,11 +54,12 @@ struct Connector {
 }
 
 /// The configuration of an account with a desk before it. What the desk does not answer goes to the account.
-pub(crate) fn before(
+pub fn before<B: Into<SdkBody>>(
     cloud: &Account,
-    answers: impl Fn(&Asked<'_>) -> Option<(u16, String)> + Send + Sync + 'static,
+    answers: impl Fn(&Asked<'_>) -> Option<(u16, B)> + Send + Sync + 'static,
 ) -> SdkConfig {
     let config = cloud.config(RetryConfig::disabled());
+    let answers = move |asked: &Asked<'_>| answers(asked).map(|(status, body)| (status, body.into()));
     let desk = Desk { answers: Arc::new(answers), account: config.http_client().unwrap() };
     config.into_builder().http_client(desk).build()
 }
@@ -73,11 +77,15 @@ impl HttpClient for Desk {
 
 impl HttpConnector for Connector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default()).into_owned();
+        let bytes = request.body().bytes().unwrap_or_default();
+        let body = String::from_utf8_lossy(bytes);
         let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let asked = Asked { method: request.method(), uri: request.uri(), body: &body, target };
+        let asked = Asked { method: request.method(), uri: request.uri(), body: &body, bytes, target };
         let Some((status, body)) = (self.answers)(&asked) else { return self.account.call(request) };
-        HttpConnectorFuture::ready(Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))))
+        let mut response = HttpResponse::new(status.try_into().unwrap(), body);
+        // CloudWatch's protocol wants it, the others do not look at it.
+        response.headers_mut().insert("smithy-protocol", "rpc-v2-cbor");
+        HttpConnectorFuture::ready(Ok(response))
     }
 }
 
