@@ -82,13 +82,13 @@ mod version;
 mod worker;
 
 pub use control::Control;
+pub use deployed::Deployed;
 pub use error::{ErrorKind, ReplayError};
 pub use kept::Replays;
 pub use lane::{Lane, LaneDone};
 pub use letter::{At, NotReplayable};
 pub use letters::{Input, Source};
 pub use parts::{Parts, Replay};
-pub use deployed::Deployed;
 pub use redriver::{Redriver, Redriving};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};

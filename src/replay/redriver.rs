@@ -100,8 +100,7 @@ impl Redriver {
         Ok(Redriving {
             idle: self.idle(settings.mode, answer),
             policy: (!deployed.has_policy_file).then_some(settings.policy),
-            document: (!deployed.has_policy_file)
-                .then(|| deployed.policy.unwrap_or_else(|| "{}".to_owned())),
+            document: (!deployed.has_policy_file).then(|| deployed.policy.unwrap_or_else(|| "{}".to_owned())),
         })
     }
 
