@@ -20,8 +20,8 @@ use std::sync::LazyLock;
 
 pub use data::{account, pages};
 pub use parse::{Element, Parsed, parse};
-use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 use redrive_console::{Act, Door, Local, Query, Theme, Widget};
+use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
 /// Every door that a page can look different through.
 #[must_use]
