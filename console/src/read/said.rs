@@ -81,9 +81,15 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         match Opened::of(text) {
-            Opened::Json(mut value) if self.value(&mut value) => value.to_string(),
+            Opened::Json(mut value) => {
+                if self.value(&mut value) {
+                    value.to_string()
+                } else {
+                    text.to_owned()
+                }
+            }
             Opened::TooDeep => MASKED.to_owned(),
-            Opened::Json(_) | Opened::Text => text.to_owned(),
+            Opened::Text => text.to_owned(),
         }
     }
 
@@ -138,7 +144,7 @@ impl<'a> Mask<'a> {
 enum Opened {
     /// An object or a list.
     Json(Value),
-    /// JSON that is nested deeper than serde_json reads, so nobody knows what is in it.
+    /// JSON that is nested deeper than `serde_json` reads, so nobody knows what is in it.
     TooDeep,
     /// Something else.
     Text,
