@@ -6,7 +6,9 @@ use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule};
 use super::acts::{actions as acts, commands_only};
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
-use super::parts::{View, column, distance, filter_text, letters, moment, seen, section, spark, table, value};
+use super::parts::{
+    View, column, distance, filter_text, letters, moment, section, seen, spark, table, value,
+};
 use crate::act::{Act, Doing, On};
 use crate::query::{OneLetter, Page, Range};
 use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
@@ -23,7 +25,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
     html! {
         (view.ranges())
         (filter(&group.of, view, |of| Page::Group { of }))
-        (section("counts", "Letters", html! {
+        (section("counts", "Letters", &html! {
             dl class="facts" {
                 @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
                 div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
@@ -36,7 +38,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
             (how_counted(&group.counted))
         }))
         (actions(group, view))
-        (section("fields", "What they have in common", html! {
+        (section("fields", "What they have in common", &html! {
             p class="note" {
                 "Counted among " (count(group.counted.matching, "archived letter")) " of this group that were read, the newest, and "
                 (count(group.waiting, "waiting letter")) "."
@@ -83,13 +85,17 @@ fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
         _ => None,
     };
     let replay = Act { doing: Doing::Replay, on: letters(Some(group.span.from), until) };
-    section("actions", "What you can do", html! {
-        p { "For letters that wait:" }
-        (acts(&orders, "An order", view))
-        p { "For letters that were archived in this time:" }
-        (acts(&[replay], "A replay", view))
-        (commands_only(view))
-    })
+    section(
+        "actions",
+        "What you can do",
+        &html! {
+            p { "For letters that wait:" }
+            (acts(&orders, "An order", view))
+            p { "For letters that were archived in this time:" }
+            (acts(&[replay], "A replay", view))
+            (commands_only(view))
+        },
+    )
 }
 
 /// Shows the group's schedule, with the place of its letters.
@@ -116,7 +122,7 @@ fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
             }
         }
     };
-    section("schedule", "Its schedule", html! { (content) })
+    section("schedule", "Its schedule", &html! { (content) })
 }
 
 /// The retention of a queue of `template.yaml`, seconds.
@@ -132,8 +138,8 @@ fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
         clock(timetable.length()),
         next.map_or(String::new(), |(first, last)| if first == last {
             format!(" The letters that wait are at retry {first}.")
-            } else {
-                format!(" The letters that wait are at retries {first} to {last}.")
+        } else {
+            format!(" The letters that wait are at retries {first} to {last}.")
         })
     );
     // The chart escapes the only text in it that is not its own, the rule's name.
@@ -155,37 +161,41 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
     if examples.is_empty() {
         return html! {};
     }
-    section("examples", "Archived letters", html! {
-        (table(
-            "The newest archived letters",
-            html! { "The newest that were read" },
-            html! {
-                (column("letter"))
-                (column("archived (UTC)"))
-                (column("age"))
-                (column("retries made"))
-                (column("reason"))
-                (column("error"))
-            },
-            html! {
-                @for (letter, _) in examples { (archived_row(letter, view)) }
-            },
-        ))
-        @for (letter, said) in examples {
-            @if let Some(said) = said {
-                details {
-                    summary { "What " (harmless(&letter.id)) " says" }
-                    (super::said::said(said))
+    section(
+        "examples",
+        "Archived letters",
+        &html! {
+            (table(
+                "The newest archived letters",
+                &html! { "The newest that were read" },
+                &html! {
+                    (column("letter"))
+                    (column("archived (UTC)"))
+                    (column("age"))
+                    (column("retries made"))
+                    (column("reason"))
+                    (column("error"))
+                },
+                &html! {
+                    @for (letter, _) in examples { (archived_row(letter, view)) }
+                },
+            ))
+            @for (letter, said) in examples {
+                @if let Some(said) = said {
+                    details {
+                        summary { "What " (harmless(&letter.id)) " says" }
+                        (super::said::said(said))
+                    }
                 }
             }
-        }
-    })
+        },
+    )
 }
 
 fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
     let age = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
     let page =
-    Page::Letter(OneLetter { id: letter.id.clone(), key: Some(letter.key.clone()), log_query: None });
+        Page::Letter(OneLetter { id: letter.id.clone(), key: Some(letter.key.clone()), log_query: None });
     let text = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), harmless);
     html! {
         tr {
@@ -204,33 +214,37 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
     if letters.is_empty() {
         return html! {};
     }
-    section("next", "Letters that wait", html! {
-        (table(
-            "The next letters that wait",
-            html! { "The next of them" },
-            html! {
-                (column("letter"))
-                (column("due (UTC)"))
-                (column("due"))
-                (column("retry"))
-                (column("age"))
-                (column("after the error"))
-            },
-            html! {
-                @for letter in letters {
-                    @let error = letter.fields.error.clone().map_or(Value::None, Value::Known);
-                    tr {
-                        th scope="row" class="value" {
-                            (view.to(&letter.id, Page::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
+    section(
+        "next",
+        "Letters that wait",
+        &html! {
+            (table(
+                "The next letters that wait",
+                &html! { "The next of them" },
+                &html! {
+                    (column("letter"))
+                    (column("due (UTC)"))
+                    (column("due"))
+                    (column("retry"))
+                    (column("age"))
+                    (column("after the error"))
+                },
+                &html! {
+                    @for letter in letters {
+                        @let error = letter.fields.error.clone().map_or(Value::None, Value::Known);
+                        tr {
+                            th scope="row" class="value" {
+                                (view.to(&letter.id, Page::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
+                            }
+                            td { (moment(letter.due)) }
+                            td { (distance(letter.due, view.now)) }
+                            td { (letter.retry.0) " of " (letter.retry.1) }
+                            td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
+                            td class="value" { (value(&error)) }
                         }
-                        td { (moment(letter.due)) }
-                        td { (distance(letter.due, view.now)) }
-                        td { (letter.retry.0) " of " (letter.retry.1) }
-                        td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
-                        td class="value" { (value(&error)) }
                     }
-                }
-            },
-        ))
-    })
+                },
+            ))
+        },
+    )
 }

@@ -33,8 +33,8 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
         } @else {
             (table(
                 "Groups",
-                html! { "Letters by " (by.name()) },
-                html! {
+                &html! { "Letters by " (by.name()) },
+                &html! {
                     (column(by.name()))
                     (number(if counted.is_sample { "archived, of those read" } else { "archived" }))
                     (number("waiting"))
@@ -42,7 +42,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                     (column("last archived (UTC)"))
                     (column("archived over time"))
                 },
-                html! {
+                &html! {
                     @for row in rows {
                         @let (first, last) = seen(&row.archived);
                         tr {

@@ -40,7 +40,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             }
             pre { code { (Act::find(&one.id, view.account.stack.as_deref())) } }
         }
-        (section("life", "Its life", html! {
+        (section("life", "Its life", &html! {
             @let events = life(letter);
             @if events.is_empty() { p { "Nothing is known of it." } } @else {
                 ol class="life" { @for event in &events { li {
@@ -52,7 +52,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
         }))
         @if let Some(archived) = archived { (actions(archived, view)) }
         @if let Some((_, Some(said))) = &letter.archived {
-            (section("says", "What it says", html! {
+            (section("says", "What it says", &html! {
                 (super::said::said(said))
             }))
         }
@@ -81,10 +81,14 @@ fn actions(archived: &ArchivedLetter, view: &View<'_>) -> Markup {
     let on = || On::Letter { id: archived.message_id.clone() };
     let replay = Act { doing: Doing::Replay, on: on() };
     let edit = Act { doing: Doing::Edit, on: on() };
-    section("actions", "What you can do", html! {
-        (acts(&[replay, edit], "A replay", view))
-        (commands_only(view))
-    })
+    section(
+        "actions",
+        "What you can do",
+        &html! {
+            (acts(&[replay, edit], "A replay", view))
+            (commands_only(view))
+        },
+    )
 }
 
 /// Says how far the log was read.
@@ -126,7 +130,7 @@ fn without_log(mut query: Query) -> Query {
 fn life(letter: &Letter) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some((archived, _)) = &letter.archived
-    && let Some(at) = archived.arrived
+        && let Some(at) = archived.arrived
     {
         events.push(Event { at: Some(at), says: "arrived in its queue".to_owned() });
     } else if let Some(waiting) = &letter.waiting {
@@ -157,7 +161,7 @@ fn archived_event(archived: &ArchivedLetter) -> Event {
     );
     let reason = archived.fields.reason.as_deref().unwrap_or_default();
     let error =
-    archived.fields.error.as_deref().map_or(String::new(), |error| format!(", last error {error}"));
+        archived.fields.error.as_deref().map_or(String::new(), |error| format!(", last error {error}"));
     Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
 }
 
@@ -170,8 +174,8 @@ fn waiting_event(waiting: &WaitingOne) -> Event {
 fn lines_of(lines: &[Line]) -> Vec<Event> {
     let is_hop = |line: &&Line| {
         line.outcome == "deferred"
-        && matches!(line.reason.as_deref(), Some("hop" | "early"))
-        && line.error.is_none()
+            && matches!(line.reason.as_deref(), Some("hop" | "early"))
+            && line.error.is_none()
     };
     let mut events = Vec::new();
     let mut rest = lines;

@@ -10,9 +10,9 @@ use crate::text::{harmless, literal};
 /// Returns the query that finds every line about a group of letters.
 pub(super) fn of_group(of: &Filter) -> String {
     let mut query =
-    "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
+        "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
                      `target.url`, `error.code`, detail\n| filter message = \"letter\""
-    .to_owned();
+            .to_owned();
     for (field, value) in of.iter() {
         let fields: &[&str] = match field {
             Field::Topic => &["topic.arn"],
@@ -45,17 +45,21 @@ fn is_name(text: &str) -> bool {
 
 /// Shows a query, and where to put it.
 pub(super) fn show(query: &str, view: &View<'_>) -> Markup {
-    section("log", "In the log", html! {
-        p {
-            "This query of CloudWatch Logs Insights shows all of it"
-            @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
-            "."
-            @if matches!(view.door, Door::Local(_)) {
-                " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
+    section(
+        "log",
+        "In the log",
+        &html! {
+            p {
+                "This query of CloudWatch Logs Insights shows all of it"
+                @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
+                "."
+                @if matches!(view.door, Door::Local(_)) {
+                    " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
+                }
             }
-        }
-        pre { code { (query) } }
-    })
+            pre { code { (query) } }
+        },
+    )
 }
 
 /// Returns the address of Logs Insights in AWS's own console.

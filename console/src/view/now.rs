@@ -26,56 +26,64 @@ pub fn now(now: &Now, span: &Span, view: &View<'_>) -> Markup {
 }
 
 fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
-    section("alarms", "Alarms that are on", html! {
-        @match alarms {
-            None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
-            Some([]) => p { "None of the stack's." },
-            Some(alarms) => (table(
-                "Alarms",
-                html! { (count(alarms.len() as u64, "alarm")) },
-                html! { (column("alarm")) (column("on since (UTC)")) (column("what it means")) },
-                html! {
-                    @for alarm in alarms { tr {
-                        th scope="row" class="value" { (harmless(&alarm.name)) }
-                        td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
-                        td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
-                    } }
-                },
-            )),
-        }
-    })
+    section(
+        "alarms",
+        "Alarms that are on",
+        &html! {
+            @match alarms {
+                None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
+                Some([]) => p { "None of the stack's." },
+                Some(alarms) => (table(
+                    "Alarms",
+                    &html! { (count(alarms.len() as u64, "alarm")) },
+                    &html! { (column("alarm")) (column("on since (UTC)")) (column("what it means")) },
+                    &html! {
+                        @for alarm in alarms { tr {
+                            th scope="row" class="value" { (harmless(&alarm.name)) }
+                            td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
+                            td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
+                        } }
+                    },
+                )),
+            }
+        },
+    )
 }
 
 fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
-    section("queues", "Queues", html! {
-        @if now.queues.is_empty() {
-            p class="note" {
-                "No queue of the function is known, or its metrics could not be read."
+    section(
+        "queues",
+        "Queues",
+        &html! {
+            @if now.queues.is_empty() {
+                p class="note" {
+                    "No queue of the function is known, or its metrics could not be read."
+                }
+            } @else {
+                (table(
+                    "Table of queues",
+                    &html! { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" },
+                    &html! {
+                        (column("queue"))
+                        (column("arriving"))
+                        (column("delivered"))
+                        (column("archived"))
+                        (column("waiting hidden"))
+                        (column("not seen yet"))
+                        (column("oldest letter"))
+                        (column("expires in"))
+                    },
+                    &html! {
+                        @for queue in &now.queues { (row(queue, span, view)) }
+                    },
+                ))
             }
-        } @else {
-            (table(
-                "Table of queues",
-                html! { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" },
-                html! {
-                    (column("queue"))
-                    (column("arriving"))
-                    (column("delivered"))
-                    (column("archived"))
-                    (column("waiting hidden"))
-                    (column("not seen yet"))
-                    (column("oldest letter"))
-                    (column("expires in"))
-                },
-                html! {
-                    @for queue in &now.queues { (row(queue, span, view)) }
-                },
-            ))
-        }
-        @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
-            p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
-        }
-        @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
-    })
+            @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
+                p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
+            }
+            @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
+        },
+    )
 }
 
 fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
@@ -104,73 +112,81 @@ fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
 }
 
 fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
-    section("orders", "Orders", html! {
-        @match orders {
-            None => p class="note" { "Not known." },
-            Some([]) => p { "No order is in force." },
-            Some(orders) => {
-                @let later = orders.iter().filter(|order| order.at > view.now).count();
-                (table(
-                    "Table of orders",
-                    html! {
-                        (count((orders.len() - later) as u64, "order")) " in force"
-                        @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
-                    },
-                    html! {
-                        (column("order"))
-                        (column("does"))
-                        (column("letters"))
-                        (column("from (UTC)"))
-                        (column("until (UTC)"))
-                        (column("by"))
-                        (column("why"))
-                        (column("take back"))
-                    },
-                    html! {
-                        @for order in orders {
-                            @let act = Act { doing: Doing::Release, on: On::Order(order.id.clone()) };
-                            tr {
-                                th scope="row" class="value" { (harmless(&order.id)) }
-                                td { (order.action.name()) }
-                                td class="value" { code { (harmless(&order.pattern.to_string())) } }
-                                td { (moment(order.at)) @if order.at > view.now { " (not yet)" } }
-                                td { @if let Some(end) = order.end() { (moment(end)) } @else { "taken back" } }
-                                td class="value" { (harmless(&order.by)) }
-                                td class="value" { (harmless(&order.why)) }
-                                td { (action(&act, view.account, view.door)) }
+    section(
+        "orders",
+        "Orders",
+        &html! {
+            @match orders {
+                None => p class="note" { "Not known." },
+                Some([]) => p { "No order is in force." },
+                Some(orders) => {
+                    @let later = orders.iter().filter(|order| order.at > view.now).count();
+                    (table(
+                        "Table of orders",
+                        &html! {
+                            (count((orders.len() - later) as u64, "order")) " in force"
+                            @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
+                        },
+                        &html! {
+                            (column("order"))
+                            (column("does"))
+                            (column("letters"))
+                            (column("from (UTC)"))
+                            (column("until (UTC)"))
+                            (column("by"))
+                            (column("why"))
+                            (column("take back"))
+                        },
+                        &html! {
+                            @for order in orders {
+                                @let act = Act { doing: Doing::Release, on: On::Order(order.id.clone()) };
+                                tr {
+                                    th scope="row" class="value" { (harmless(&order.id)) }
+                                    td { (order.action.name()) }
+                                    td class="value" { code { (harmless(&order.pattern.to_string())) } }
+                                    td { (moment(order.at)) @if order.at > view.now { " (not yet)" } }
+                                    td { @if let Some(end) = order.end() { (moment(end)) } @else { "taken back" } }
+                                    td class="value" { (harmless(&order.by)) }
+                                    td class="value" { (harmless(&order.why)) }
+                                    td { (action(&act, view.account, view.door)) }
+                                }
                             }
-                        }
-                    },
-                ))
-            },
-        }
-    })
+                        },
+                    ))
+                },
+            }
+        },
+    )
 }
 
 fn replays(replays: &[State], view: &View<'_>) -> Markup {
-    section("replays", "Replays", html! {
-        @if replays.is_empty() { p { "No replay is kept." } } @else {
-            (table(
-                "Table of replays",
-                html! { "The latest" },
-                html! {
-                    (column("replay"))
-                    (column("status"))
-                    (column("progress"))
-                    (number("sent"))
-                    (number("of"))
-                    (number("came back"))
-                    (column("begun (UTC)"))
-                    (column("by"))
-                    (column("why"))
-                    (column("what you can do"))
-                },
-                html! {
-                    @for state in replays { (replay(state, view)) }
-                },
-            ))
-        }
-    })
+    section(
+        "replays",
+        "Replays",
+        &html! {
+            @if replays.is_empty() { p { "No replay is kept." } } @else {
+                (table(
+                    "Table of replays",
+                    &html! { "The latest" },
+                    &html! {
+                        (column("replay"))
+                        (column("status"))
+                        (column("progress"))
+                        (number("sent"))
+                        (number("of"))
+                        (number("came back"))
+                        (column("begun (UTC)"))
+                        (column("by"))
+                        (column("why"))
+                        (column("what you can do"))
+                    },
+                    &html! {
+                        @for state in replays { (replay(state, view)) }
+                    },
+                ))
+            }
+        },
+    )
 }
 
 fn replay(state: &State, view: &View<'_>) -> Markup {
@@ -206,16 +222,20 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
 }
 
 fn findings(doctor: &Doctor) -> Markup {
-    section("doctor", "What the doctor finds", html! {
-        p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
-        @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
-            ul { @for finding in &doctor.findings { li {
-                p {
-                    strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
-                    span class="note" { " (" (harmless(&finding.check)) ")" }
-                }
-                @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
-            } } }
-        }
-    })
+    section(
+        "doctor",
+        "What the doctor finds",
+        &html! {
+            p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
+            @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
+                ul { @for finding in &doctor.findings { li {
+                    p {
+                        strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
+                        span class="note" { " (" (harmless(&finding.check)) ")" }
+                    }
+                    @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
+                } } }
+            }
+        },
+    )
 }

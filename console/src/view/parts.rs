@@ -66,12 +66,12 @@ pub(super) fn filter_text(value: &Value) -> Option<&str> {
 }
 
 /// Returns a part of a page under a heading of its own.
-pub(super) fn section(id: &str, title: &str, content: Markup) -> Markup {
+pub(super) fn section(id: &str, title: &str, content: &Markup) -> Markup {
     html! { section aria-labelledby=(id) { h2 id=(id) { (title) } (content) } }
 }
 
 /// Returns a table that scrolls by itself where the page is narrower.
-pub(super) fn table(label: &str, caption: Markup, head: Markup, rows: Markup) -> Markup {
+pub(super) fn table(label: &str, caption: &Markup, head: &Markup, rows: &Markup) -> Markup {
     html! {
         div class="wide" tabindex="0" role="region" aria-label=(label) {
             table { caption { (caption) } thead { tr { (head) } } tbody { (rows) } }

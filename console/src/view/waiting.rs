@@ -13,7 +13,7 @@ use crate::text::{brief, count, thousands};
 
 /// The fields by which letters that wait are counted: they have no reason yet.
 const FIELDS: [Field; 6] =
-[Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
+    [Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
 
 /// Renders the letters that wait.
 #[must_use]
@@ -36,9 +36,9 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             (histogram(waiting))
             (table(
                 "Groups",
-                html! { "Letters that wait, by " (by.name()) },
-                html! { (column(by.name())) (number("letters")) (column("first due (UTC)")) (column("last due (UTC)")) },
-                html! {
+                &html! { "Letters that wait, by " (by.name()) },
+                &html! { (column(by.name())) (number("letters")) (column("first due (UTC)")) (column("last due (UTC)")) },
+                &html! {
                     @for row in rows { tr {
                         th scope="row" class="value" {
                             @if let Some(text) = filter_text(&row.value) {
@@ -52,7 +52,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
                 },
             ))
             @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
-            (section("actions", "What you can do", html! {
+            (section("actions", "What you can do", &html! {
                 (actions(&acts, "An order", view))
                 (commands_only(view))
             }))
@@ -71,23 +71,27 @@ fn histogram(waiting: &Waiting) -> Markup {
         waiting.span.from.saturating_add(after).unwrap_or(waiting.span.to)
     };
     let label = format!("Letters due in each {length}, at most {}", thousands(most));
-    section("due", "When they are due", html! {
-        svg class="bars" role="img" aria-label=(label) viewBox=(format!("0 0 {} 60", PARTS * 20)) preserveAspectRatio="none" {
-            line x1="0" y1="59.5" x2=(PARTS * 20) y2="59.5" stroke="currentColor" stroke-opacity="0.5" {}
-            @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
-                @let height = (count * 55).div_ceil(most).max(1);
-                rect x=(place * 20 + 1) y=(59 - height) width="18" height=(height) fill="currentColor" {}
+    section(
+        "due",
+        "When they are due",
+        &html! {
+            svg class="bars" role="img" aria-label=(label) viewBox=(format!("0 0 {} 60", PARTS * 20)) preserveAspectRatio="none" {
+                line x1="0" y1="59.5" x2=(PARTS * 20) y2="59.5" stroke="currentColor" stroke-opacity="0.5" {}
+                @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    @let height = (count * 55).div_ceil(most).max(1);
+                    rect x=(place * 20 + 1) y=(59 - height) width="18" height=(height) fill="currentColor" {}
+                }
             }
-        }
-        details {
-            summary { "As a table" }
-            table {
-                caption { (label) }
-                thead { tr { th scope="col" { "from (UTC)" } th scope="col" class="number" { "letters" } } }
-                tbody { @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
-                    tr { th scope="row" { (moment(at(place))) } td class="number" { (thousands(*count)) } }
-                } }
+            details {
+                summary { "As a table" }
+                table {
+                    caption { (label) }
+                    thead { tr { th scope="col" { "from (UTC)" } th scope="col" class="number" { "letters" } } }
+                    tbody { @for (place, count) in waiting.due.iter().enumerate().filter(|(_, count)| **count > 0) {
+                        tr { th scope="row" { (moment(at(place))) } td class="number" { (thousands(*count)) } }
+                    } }
+                }
             }
-        }
-    })
+        },
+    )
 }
