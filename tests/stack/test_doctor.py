@@ -15,7 +15,7 @@ NAMES_OF_MINISTACK = ["lambda:GetFunction", "lambda:PutFunctionConcurrency"]
 def permissions():
     """The actions that the manual names for the doctor."""
     manual = (ROOT / "docs" / "reference" / "redrivectl.md").read_text()
-    chapter = manual.split("### Permissions of the doctor")[1].split("\n## ")[0]
+    chapter = manual.split("### Permissions of the doctor")[1].split("\n##")[0]
     return re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", chapter)
 
 

@@ -21,7 +21,7 @@ NAMES_OF_MINISTACK = ["sqs:DeleteMessageBatch"]
 
 def permissions(heading):
     """The actions that the manual names below a heading."""
-    chapter = (ROOT / "docs" / "reference" / "redrivectl.md").read_text().split(heading)[1].split("\n## ")[0]
+    chapter = (ROOT / "docs" / "reference" / "redrivectl.md").read_text().split(heading)[1].split("\n##")[0]
     return re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", chapter)
 
 
