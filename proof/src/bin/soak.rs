@@ -94,13 +94,13 @@ fn run_matrix(arguments: &Arguments) -> (String, bool) {
     let live = |it: &matrix::Scenario| it.run(&arguments.function, arguments.log.as_deref());
     let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run: &Run| println!("{run}"));
     let bad = runs.iter().filter(|run| !run.is_good()).count();
+    println!("Cells that make no sense:\n\n{}", matrix::nonsense());
     let text = format!(
-        "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each cell has the duplicates of \
-         the standard and of the FIFO queue.\n\n{}\nCells that make no sense:\n\n{}",
+        "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {:.0} s. A cell has the duplicates of the \
+         standard and of the FIFO queue.\n\n{}",
         runs.len(),
         began.elapsed().as_secs_f64(),
         matrix::table(&runs),
-        matrix::nonsense()
     );
     (text, bad == 0 && !runs.is_empty())
 }
@@ -136,11 +136,12 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
     let bad = runs.iter().filter(|run| !run.is_good()).count();
     let bad_soaks = soaked.iter().filter(|soaked| !soaked.is_good()).count();
     let text = format!(
-        "\n### Replay\n\n{} scenarios, {bad} with a broken promise; {:.0} s. Each replays {} letters; each cell has the \
-         duplicates.\n\n{}\nFaults by chance at every call, seed {}, {bad_soaks} with a broken promise:\n\n{}",
+        "\n### Replay\n\n{} scenarios of {} letters, {bad} with a broken promise; {:.0} s. A cell has the duplicates by one \
+         invocation, by the state machine, by redrivectl.\n\n{}\nFaults by chance at every call, seed {}, {bad_soaks} with a \
+         broken promise:\n\n{}",
         runs.len(),
-        began.elapsed().as_secs_f64(),
         replay::SELECTED,
+        began.elapsed().as_secs_f64(),
         replay::table(&runs),
         arguments.seed,
         replay::soak::table(&soaked),

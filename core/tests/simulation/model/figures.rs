@@ -108,7 +108,7 @@ fn letters(outage: &Outage, toll: &Toll) -> String {
 }
 
 const CALLS: &str = "| failed a second, for | received | hidden | moved | deleted | SQS requests | SQS, USD \
-    | Lambda, USD | without spill, USD |";
+    | Lambda, USD | without a requeue, USD |";
 
 fn calls(outage: &Outage, with: &Toll, without: &Toll) -> String {
     let mut row = format!("| {} |", name(outage));

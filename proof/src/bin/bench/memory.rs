@@ -35,8 +35,8 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
         "| letters of | for each MB more of the event, MB | above idle before the first, MB |",
     );
     let ways = [
-        ("sent to a queue", json!({ "default": { "target": "origin" } }), &[8, 4, 2, 1][..]),
-        ("published to a topic", json!({ "default": { "target": "topic" } }), &[1]),
+        ("to a queue", json!({ "default": { "target": "origin" } }), &[8, 4, 2, 1][..]),
+        ("to a topic", json!({ "default": { "target": "topic" } }), &[1]),
         ("archived", json!({ "default": { "action": "archive" } }), &[1]),
     ];
     let mut full = Vec::new();
@@ -86,8 +86,8 @@ const SMALLEST: f64 = 128.0;
 pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
     let mut faults = Vec::new();
     let ways = [
-        ("sent to a queue", json!({ "default": { "target": "origin" } })),
-        ("published to a topic", json!({ "default": { "target": "topic" } })),
+        ("to a queue", json!({ "default": { "target": "origin" } })),
+        ("to a topic", json!({ "default": { "target": "topic" } })),
         ("archived", json!({ "default": { "action": "archive" } })),
     ];
     // 10,000 small letters are more bytes than an event may have, so this is more than Lambda hands over.

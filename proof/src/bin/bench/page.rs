@@ -32,12 +32,6 @@ impl Table {
     }
 }
 
-/// What a program said, as it said it.
-pub(crate) fn verbatim(told: &str) -> String {
-    let lines = told.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    lines.flat_map(|line| ["    ", line, "\n"]).collect()
-}
-
 /// A whole number with commas.
 pub(crate) fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");

@@ -2,9 +2,28 @@
 
 use crate::page::{Table, thousands};
 
+/// The policies, as the example names them.
+const BUILT_IN: &str = "built_in_policy";
+const TWENTY_RULES: &str = "twenty_rules";
+
+/// The sizes of letters, bytes.
+const SIZES: [(u32, &str); 3] = [(2_048, "2 KB"), (16_384, "16 KB"), (65_536, "64 KB")];
+
+/// The median rate of each size under each policy.
+pub(crate) fn table(told: &str) -> Table {
+    let head = "| letters of | a second, built-in policy | a second, twenty rules |";
+    let mut table = Table::new("pipeline", head);
+    for (size, name) in SIZES {
+        let [built_in, twenty_rules] = [BUILT_IN, TWENTY_RULES]
+            .map(|policy| thousands(rate(told, policy, size).expect("the median of each policy and size")));
+        table.rows.push(format!("| {name} | {built_in} | {twenty_rules} |"));
+    }
+    table
+}
+
 /// Parsing and deciding, by the median of 2 KB letters.
 pub(crate) fn aim(aims: &mut Table, told: &str) {
-    let rate = rate(told).expect("the median of built_in_policy for letters of 2048 bytes");
+    let rate = rate(told, BUILT_IN, 2_048).expect("the median of built_in_policy for letters of 2048 bytes");
     aims.aim(
         "300,000 letters a second and core at 2 KB, parsed and decided",
         thousands(rate),
@@ -13,11 +32,12 @@ pub(crate) fn aim(aims: &mut Table, told: &str) {
 }
 
 /// The rates stand below the times: fastest, slowest, median, mean.
-fn rate(told: &str) -> Option<f64> {
-    let (_, lines) = told.split_once("built_in_policy")?;
-    let (lines, _) = lines.split_once("twenty_rules").unwrap_or((lines, ""));
+fn rate(told: &str, policy: &str, size: u32) -> Option<f64> {
+    let (_, lines) = told.split_once(policy)?;
+    let (lines, _) = lines.split_once(TWENTY_RULES).unwrap_or((lines, ""));
     let mut lines = lines.lines();
-    lines.find(|line| line.contains(" 2048 "))?;
+    let size = format!(" {size} ");
+    lines.find(|line| line.contains(&size))?;
     let rates = lines.next()?.split('│').filter_map(|field| field.trim().strip_suffix("item/s"));
     let (number, unit) = rates.into_iter().nth(2)?.split_once(' ')?;
     let unit = match unit {
@@ -31,7 +51,7 @@ fn rate(told: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::rate;
+    use super::{BUILT_IN, TWENTY_RULES, rate};
 
     const TOLD: &str = "
 pipeline            fastest       │ slowest       │ median        │ mean          │ samples │ iters
@@ -44,9 +64,12 @@ pipeline            fastest       │ slowest       │ median        │ mean  
 
     #[test]
     fn the_median_rate_is_read() {
-        assert_eq!(rate(TOLD), Some(188_700.0));
-        assert_eq!(rate(&TOLD.replace("188.7 K", "1.887 M")), Some(1_887_000.0));
-        let others = "╰─ twenty_rules\n│  ├─ 2048 │\n│ │ 1 Kitem/s │ 1 Kitem/s │ 1 Kitem/s │";
-        assert_eq!(rate(&(TOLD.replace("2048", "4096") + others)), None);
+        assert_eq!(rate(TOLD, BUILT_IN, 2_048), Some(188_700.0));
+        assert_eq!(rate(TOLD, BUILT_IN, 16_384), Some(121_300.0));
+        assert_eq!(rate(&TOLD.replace("188.7 K", "1.887 M"), BUILT_IN, 2_048), Some(1_887_000.0));
+        let others = "╰─ twenty_rules\n   ├─ 2048 │\n│ 1 Kitem/s │ 1 Kitem/s │ 2 Kitem/s │";
+        let both = TOLD.replace("2048", "4096") + others;
+        assert_eq!(rate(&both, BUILT_IN, 2_048), None);
+        assert_eq!(rate(&both, TWENTY_RULES, 2_048), Some(2_000.0));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
         "| letters | size | batch | a second | CPU each, µs | bare function, a second | CPU each, µs | ratio |",
     );
     let (mut large, mut ratios) = (Vec::new(), Vec::new());
-    for (target, name) in [("origin", "sent to a queue"), ("topic", "published to a topic")] {
+    for (target, name) in [("origin", "to a queue"), ("topic", "to a topic")] {
         for (size, size_name) in SIZES {
             for batch in BATCHES {
                 let sized = if target == "origin" { Sized::Body } else { Sized::Message };

@@ -68,15 +68,6 @@ impl Driver {
         }
     }
 
-    /// As the figures name it.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Invocation => "One invocation of the replay function",
-            Self::Machine => "The state machine",
-            Self::Tool => "redrivectl",
-        }
-    }
-
     /// Whether a fault of a site is a scenario here. The first driver has them all. Of the others it is a sample, since most of
     /// the time is waited: at every call they are killed and the service fails, and every fault meets them where they
     /// differ, and where letters are sent or noted.

@@ -202,26 +202,26 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// The matrix, a table for each driver: duplicates.
+/// The matrix: duplicates, by driver.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
-    let of = |driver: Driver| {
-        let row = |site: Site| {
-            Fault::ALL.map(|fault| {
+    let row = |site: Site| {
+        Fault::ALL.map(|fault| {
+            let cells = Driver::ALL.map(|driver| {
                 let run = runs.iter().find(|run| run.scenario == Scenario { driver, site, fault });
                 match run {
                     None => "–".to_owned(),
                     Some(run) if run.is_good() => run.verdict.duplicates.to_string(),
                     Some(_) => "FAILED".to_owned(),
                 }
-            })
-        };
-        let has = |site: &Site| Fault::ALL.into_iter().any(|fault| driver.has(*site, fault));
-        let rows = Site::ALL.into_iter().filter(has).map(|site| (site.name(), row(site)));
-        format!("{}:\n\n{}\n", driver.title(), by_fault(rows))
+            });
+            if cells.iter().all(|cell| cell == "–") { "–".to_owned() } else { cells.join(", ") }
+        })
     };
-    let has_run = |driver: &Driver| runs.iter().any(|run| run.scenario.driver == *driver);
-    Driver::ALL.into_iter().filter(has_run).map(of).collect()
+    let has = |site: &Site| {
+        Driver::ALL.into_iter().any(|driver| Fault::ALL.into_iter().any(|fault| driver.has(*site, fault)))
+    };
+    by_fault(Site::ALL.into_iter().filter(has).map(|site| (site.name(), row(site))))
 }
 
 impl Scenario {
