@@ -24,7 +24,7 @@ class Archive:
         deployment = world.deploy(policy(retries=1, delay=1, immediate=1), self.topic, queues=["billing"])
         billing = world.subscribe("billing", self.topic, deployment.queue_arn)
         billing.unplug()
-        self.subscription, self.target = billing.subscription_arn, world.queue_arn("billing")
+        self.subscription = billing.subscription_arn
         self.queue = deployment.queue_arn.rsplit(":", 1)[1]
         mark = {"v": 2, "spent": 0, "id": "back-again", "first": 1_700_000_000_000, "gen": 2, "passes": 1}
         gold, marked = {"tenant": ("String", "gold")}, {"sns-redrive": ("String", json.dumps(mark))}
@@ -62,7 +62,7 @@ class Archive:
 
 def test_queries_of_the_page_answer(world, tmp_path):
     archive = Archive(world, tmp_path / "archive")
-    assert len(SECTIONS) == 8
+    assert len(SECTIONS) == 3
     view = VIEW.replace("'archive/", f"'{tmp_path}/archive/")
     # What the page says, and the view alone with each query as sqlglot understands it.
     as_it_is, translated = duckdb.connect(), duckdb.connect()
@@ -75,33 +75,12 @@ def test_queries_of_the_page_answer(world, tmp_path):
         found[title] = rows(as_it_is, adapted)
         assert rows(translated, other) == found[title], title
 
-    ids, back = archive.ids, f"{archive.target}"
-    of_sns = {"topicarn": archive.topic, "subscriptionarn": archive.subscription, "reason": "exhausted"}
-    code = found["What failed, and how"][0]["code"]
-    assert code, "the subscriber's queue does not take letters"
-    assert found["What failed, and how"] == [
-        {**of_sns, "code": code, "letters": 2},
-        {"topicarn": None, "subscriptionarn": None, "reason": "unrecognised", "code": None, "letters": 2},
-    ]
-    times = found["Since when, and until when"]
-    assert {line["target"]: line["letters"] for line in times} == {back: 2, None: 2}
-    assert all(line["since"] <= line["until"] and line["since"].startswith("20") for line in times)
-    by_reason = {}
-    for line in found["Hour by hour"]:
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d", line["hour"])
-        by_reason[line["reason"]] = by_reason.get(line["reason"], 0) + line["letters"]
-    assert by_reason == {"exhausted": 2, "unrecognised": 2}
+    ids = archive.ids
     assert {line["messageid"] for line in found["Letters of one tenant"]} == {ids["gold"], ids["raw"]}
     replays = {line["letterid"]: line["replays"] for line in found["Replayed, and back"]}
     assert replays == {"back-again": 2, "raw-again": 1}
-    oldest = found["The oldest"]
-    assert {line["messageid"] for line in oldest} == set(ids.values())
-    assert abs(oldest[0]["sent"] - datetime.now(UTC)) < timedelta(minutes=5)
     [person] = found["Letters of one person"]
     assert (person["messageid"], person["object"]) == (ids["gold"], str(archive.keys[ids["gold"]]))
-    sizes = {line["topicarn"]: line for line in found["How large"]}
-    assert {topic: line["records"] for topic, line in sizes.items()} == {archive.topic: 2, None: 2}
-    assert sizes[None]["longest"] == len('{"JSON": 1}')
 
 
 def rows(database, query):
