@@ -1,6 +1,7 @@
 //! Notices of archived letters: which letters are counted, when a notice is due, and how it reads.
 //!
-//! A notice says how many letters of which kind were archived. It never has anything of what a letter says.
+//! A notice says how many letters of which kind were archived. It never contains any part of a letter's
+//! message.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,23 +13,25 @@ use serde_json::{Value, json};
 use crate::arn::Arn;
 use crate::batch::{Outcome, Report};
 
-/// The shortest time between two notices of an instance, whether SNS took the first or not.
+/// The shortest time between two notices of an instance, whether SNS accepted the first or not.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
 
-/// The most kinds that are counted apart. Letters of further kinds are only counted.
+/// The largest number of kinds that are counted separately. Letters of further kinds are counted together.
 const KINDS: usize = 100;
 
-/// The most kinds that a notice lists. With each in every form a notice stays below half of SNS's 256 KiB.
+/// The largest number of kinds that a notice lists. Even with each of them in every form, a notice stays
+/// below half of SNS's limit of 256 KiB.
 /// <https://docs.aws.amazon.com/general/latest/gr/sns.html#limits_sns>
 const LISTED: usize = 20;
 
-/// The longest ARN that is listed. SNS's own are shorter, but who writes a letter writes the ARNs in it.
+/// The longest ARN that is listed. SNS's own ARNs are shorter, but anyone who writes a letter chooses the
+/// ARNs in it.
 const LONGEST_ARN: usize = 400;
 
 /// The protocols whose subscribers are programs. They get JSON.
 const PROGRAMS: [&str; 5] = ["sqs", "lambda", "firehose", "http", "email-json"];
 
-/// The archived letters that one instance has not told of yet.
+/// The archived letters of one instance for which no notice was sent yet.
 #[derive(Debug)]
 pub struct ArchiveNotices {
     topic: Arn,
@@ -40,15 +43,15 @@ pub struct ArchiveNotices {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveNotice {
     kinds: BTreeMap<Kind, u64>,
-    /// Letters of kinds for which there was no room.
+    /// The number of letters of further kinds, once there are [`KINDS`].
     others: u64,
-    /// No letter was archived before.
+    /// A time before which none of these letters was archived.
     since: Timestamp,
-    /// No letter was archived after.
+    /// A time after which none of these letters was archived.
     until: Timestamp,
 }
 
-/// The letters that a notice counts together.
+/// A kind of letter, which a notice counts together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Kind {
@@ -59,21 +62,21 @@ struct Kind {
 }
 
 impl ArchiveNotices {
-    /// Of an instance that has not told anything yet; `topic` is the one that hears of them.
+    /// Creates the notices of an instance that has sent none yet. They go to `topic`.
     #[must_use]
     pub fn new(topic: Arn) -> Self {
         Self { topic, untold: None, tried: None }
     }
 
-    /// The topic that hears of archived letters.
+    /// Returns the topic that the notices go to.
     #[must_use]
     pub fn topic(&self) -> &Arn {
         &self.topic
     }
 
-    /// Counts what was archived in an invocation of this time.
+    /// Counts the letters that were archived by an invocation, which began at `began` and has ended at `now`.
     ///
-    /// Letters of the notices' own topic are left out: each would be the cause of the next.
+    /// It leaves out letters of the notices' own topic, because each of them would cause the next.
     pub fn count(&mut self, reports: &[Report], began: Timestamp, now: Timestamp) {
         for report in reports {
             let Outcome::Archived(reason) = report.outcome else { continue };
@@ -95,7 +98,7 @@ impl ArchiveNotices {
 
     /// Takes the notice that is due, if one is.
     pub fn due(&mut self, now: Timestamp) -> Option<ArchiveNotice> {
-        // A clock that was put back must not end the notices.
+        // A clock that was put back must not stop the notices.
         let waits = |tried: Timestamp| now.duration_since(tried).abs() < PAUSE;
         if self.untold.is_none() || self.tried.is_some_and(waits) {
             return None;
@@ -104,7 +107,7 @@ impl ArchiveNotices {
         self.untold.take()
     }
 
-    /// Puts back a notice that was not sent: its letters are told of with the next.
+    /// Puts back a notice that was not sent: the next notice counts its letters too.
     pub fn put_back(&mut self, notice: ArchiveNotice) {
         match &mut self.untold {
             None => self.untold = Some(notice),
@@ -133,13 +136,13 @@ impl ArchiveNotice {
         self.until = self.until.max(other.until);
     }
 
-    /// How many letters it tells of.
+    /// Returns the number of letters that the notice counts.
     #[must_use]
     pub fn letters(&self) -> u64 {
         self.kinds.values().sum::<u64>() + self.others
     }
 
-    /// The subject of an email: ASCII, at most 100 characters, as SNS demands.
+    /// Returns the subject of an email: ASCII, at most 100 characters, as SNS demands.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
     #[must_use]
     pub fn subject(&self) -> String {
@@ -149,8 +152,8 @@ impl ArchiveNotice {
         format!("sns-redrive archived {}{reason}", letters(self.letters()))
     }
 
-    /// The message in every form, for a `MessageStructure` of `json`. `archive` is where the letters are:
-    /// `s3://bucket/prefix`, or the ARN of a queue.
+    /// Returns the message in every form, for a `MessageStructure` of `json`. `archive` names the place of
+    /// the letters: `s3://bucket/prefix`, or the ARN of a queue.
     #[must_use]
     pub fn message(&self, archive: &str) -> String {
         let text = self.text(archive);
@@ -162,7 +165,7 @@ impl ArchiveNotice {
         forms.to_string()
     }
 
-    /// The kinds with the most letters, and how many letters are of others.
+    /// Returns the [`LISTED`] kinds with the most letters, and the number of letters of each.
     fn listed(&self) -> Vec<(&Kind, u64)> {
         let mut kinds: Vec<_> = self.kinds.iter().map(|(kind, letters)| (kind, *letters)).collect();
         kinds.sort_by_key(|(_, letters)| Reverse(*letters));
@@ -170,12 +173,12 @@ impl ArchiveNotice {
         kinds
     }
 
-    /// How many letters are of kinds that are not listed.
+    /// Returns the number of letters whose kinds are not listed.
     fn unlisted(&self) -> u64 {
         self.letters() - self.listed().iter().map(|(_, letters)| letters).sum::<u64>()
     }
 
-    /// The form for people.
+    /// Returns the form for people.
     fn text(&self, archive: &str) -> String {
         let (since, until) = (seconds(self.since), seconds(self.until));
         let were = if self.letters() == 1 { "was" } else { "were" };
@@ -192,7 +195,7 @@ impl ArchiveNotice {
         [begin].into_iter().chain(kinds).chain(others).chain([end]).collect::<Vec<_>>().join("\n")
     }
 
-    /// The form for programs.
+    /// Returns the form for programs.
     fn data(&self, archive: &str) -> Value {
         let kinds = self.listed().into_iter().map(|(kind, letters)| {
             let mut kind = json!(kind);
@@ -212,8 +215,8 @@ impl ArchiveNotice {
         })
     }
 
-    /// The form for chat channels, in AWS's own format for them. The text is code there, so that nothing in it is taken
-    /// for markup.
+    /// Returns the form for chat channels, in AWS's own format for them. The text is marked as code there, so
+    /// that nothing in it is taken for markup.
     /// <https://docs.aws.amazon.com/chatbot/latest/adminguide/custom-notifs.html>
     fn chat(&self, text: &str, archive: &str) -> String {
         json!({
@@ -238,7 +241,7 @@ impl ArchiveNotice {
         .to_string()
     }
 
-    /// The command that shows the letters. An archive in a queue has none.
+    /// Returns the command that shows the letters. An archive in a queue has no such command.
     fn command(&self, archive: &str) -> Option<String> {
         let since = seconds(self.since);
         archive
@@ -251,7 +254,7 @@ fn letters(count: u64) -> String {
     format!("{count} {}", if count == 1 { "letter" } else { "letters" })
 }
 
-/// A time without the parts of its second.
+/// Returns a time without the fraction of its second.
 fn seconds(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

@@ -1,7 +1,7 @@
 //! Amazon Resource Names, parsed once.
 //!
-//! Letters, policies and settings name queues, topics, subscriptions and functions by ARN. Inside
-//! the crate an [`Arn`] is known to have its six parts, so nobody asks again.
+//! Letters, policies and settings name queues, topics, subscriptions and functions by ARN. An [`Arn`] always
+//! has its six parts, so the code that gets one need not check again.
 //! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html>
 
 use std::fmt;
@@ -19,21 +19,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Arn {
-    // Shared: every letter of a batch names the same few.
+    // Shared, because all letters of a batch name the same few ARNs.
     text: Arc<str>,
-    /// Where its first five colons are, so that no part is searched for twice.
+    /// The positions of the first five colons, so that no part is searched for twice.
     colons: [u16; 5],
 }
 
-/// Why a text is not an ARN.
+/// The error of a text that is not an ARN.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an ARN of the form arn:partition:service:region:account:resource")]
 pub struct NotAnArn;
 
-/// Every partition of AWS with the domain in which its services have their hosts. In another one nobody
-/// could say where a queue is, so what names another is no ARN.
-/// <https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json>, which is the table
-/// in `src/endpoint_lib.rs` of every crate of the SDK
+/// Every partition of AWS with the domain in which its services have their hosts. A text that names another
+/// partition is not an ARN, since the host of its queue is unknown.
+/// <https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json>, which is the table in
+/// `src/endpoint_lib.rs` of every crate of the SDK
 const DOMAINS: [(&str, &str); 8] = [
     ("aws", "amazonaws.com"),
     ("aws-cn", "amazonaws.com.cn"),
@@ -46,63 +46,63 @@ const DOMAINS: [(&str, &str); 8] = [
 ];
 
 impl Arn {
-    /// The whole ARN.
+    /// Returns the whole ARN.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// `aws`, `aws-cn`, `aws-us-gov`.
+    /// Returns the partition: `aws`, `aws-cn`, `aws-us-gov`.
     #[must_use]
     pub fn partition(&self) -> &str {
         self.part(1)
     }
 
-    /// The domain of its partition, `amazonaws.com` in `aws`. A service's host is
+    /// Returns the domain of the partition, `amazonaws.com` in `aws`. A service's host is
     /// `<service>.<region>.<domain>`.
     #[must_use]
     pub fn domain(&self) -> &'static str {
-        // An ARN in another partition was not parsed.
+        // An ARN in another partition does not parse.
         domain_of(self.partition()).unwrap_or_default()
     }
 
-    /// `sqs`, `sns`, `lambda`.
+    /// Returns the service: `sqs`, `sns`, `lambda`.
     #[must_use]
     pub fn service(&self) -> &str {
         self.part(2)
     }
 
-    /// `eu-central-1`; empty for global resources.
+    /// Returns the region, such as `eu-central-1`. It is empty for global resources.
     #[must_use]
     pub fn region(&self) -> &str {
         self.part(3)
     }
 
-    /// The twelve digits of the account; empty for a few global resources.
+    /// Returns the twelve digits of the account. They are empty for a few global resources.
     #[must_use]
     pub fn account(&self) -> &str {
         self.part(4)
     }
 
-    /// All that follows the account, colons included.
+    /// Returns all that follows the account, colons included.
     #[must_use]
     pub fn resource(&self) -> &str {
         self.part(5)
     }
 
-    /// Whether this names a FIFO queue or topic.
+    /// Reports whether this names a FIFO queue or topic.
     #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.text.strip_suffix(".fifo").is_some()
     }
 
-    /// A function without `:$LATEST`, which an unqualified ARN means anyway. Lambda writes the suffix
-    /// into every destination record, while grants and lists name functions without it.
+    /// Removes `:$LATEST` from the ARN of a function, which means the same without it. Lambda writes the
+    /// suffix into every destination record, while grants and lists name functions without it.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html>
     #[must_use]
     pub fn without_latest(self) -> Self {
         match self.text.strip_suffix(":$LATEST") {
-            // Its colon is not among the first five of a function's.
+            // The suffix's colon is not among the first five if this names a function.
             Some(plain) if plain.len() > usize::from(self.colons[4]) => {
                 Self { text: plain.into(), colons: self.colons }
             }
@@ -110,12 +110,13 @@ impl Arn {
         }
     }
 
-    /// What kind of resource this is, as far as this software cares.
+    /// Returns the kind of the resource, as far as this software distinguishes them.
     #[must_use]
     pub fn kind(&self) -> ArnKind {
         let resource = self.resource();
         let parts = resource.split(':').count();
-        // Queues and topics are named by letters, digits and these; anything else would bend a URL.
+        // The names of queues and topics consist of letters, digits and these. Any other character would
+        // change a URL.
         let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
         if matches!(self.service(), "sqs" | "sns") && !resource.bytes().all(name) {
             return ArnKind::Other;
@@ -130,12 +131,13 @@ impl Arn {
         }
     }
 
-    /// The URL of a queue, by which SQS knows it in requests.
+    /// Returns the URL of a queue, by which SQS knows it in requests.
     ///
-    /// It is worked out rather than asked for (`GetQueueUrl`): SQS has fixed the form, and a call
-    /// and a permission are saved. The host is what SQS expects to read there; where the request
-    /// goes is the client's endpoint.
-    /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
+    /// It is built instead of fetched (`GetQueueUrl`): the form is fixed by SQS, and this saves a call and a
+    /// permission. The host is the one that SQS expects in the URL; the request itself goes to the client's
+    /// endpoint.
+    /// Source:
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
     #[must_use]
     pub fn queue_url(&self) -> String {
         let (region, account, name) = (self.region(), self.account(), self.resource());
@@ -193,7 +195,7 @@ fn domain_of(partition: &str) -> Option<&'static str> {
     DOMAINS.iter().find(|(known, _)| *known == partition).map(|(_, domain)| *domain)
 }
 
-/// Where the first five colons are, if they are near enough to the beginning for an ARN.
+/// Returns the positions of the first five colons, if they are near enough to the beginning for an ARN.
 fn colons(text: &str) -> Option<[u16; 5]> {
     let mut found = text.bytes().enumerate().filter(|(_, byte)| *byte == b':').map(|(index, _)| index);
     let mut colons = [0; 5];
@@ -258,7 +260,7 @@ mod tests {
             "arn:::::",
             "arn:aws:sqs:r:1:b c",
             "arn:aws:sqs:r:1:b\u{2003}c",
-            // Nobody knows the domain of a queue in a partition that does not exist.
+            // The domain of a queue in a partition that does not exist is unknown.
             "arn:evil:sqs:r:1:q",
             "arn:aws-:sqs:r:1:q",
             "arn:aws-iso-z:sqs:r:1:q",

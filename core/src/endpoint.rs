@@ -21,12 +21,12 @@ pub enum Endpoint {
     Http(HttpUrl),
 }
 
-/// Where a letter goes, and through which subscription.
+/// The place that a letter goes to, and the subscription that it goes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// The place.
     pub endpoint: Endpoint,
-    /// The subscription whose endpoint this is, where the letter goes through one.
+    /// The subscription whose endpoint this is, if the letter goes through one.
     pub subscription: Option<Through>,
 }
 
@@ -47,10 +47,10 @@ pub struct Through {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HttpUrl(Url);
 
-/// Why a URL cannot be posted to.
+/// The reason why a URL cannot be posted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
-    /// Neither `http` nor `https`, or no host.
+    /// The scheme is neither `http` nor `https`, or there is no host.
     #[error("the endpoint is not an http or https URL")]
     NotHttp,
     /// SNS shows a URL with credentials only as `https://user:****@host`.
@@ -59,7 +59,7 @@ pub enum BadUrl {
 }
 
 impl Endpoint {
-    /// The endpoint that an ARN names; `None` for anything but a topic, queue, function or stream.
+    /// Returns the endpoint that an ARN names, or `None` for anything but a topic, queue, function or stream.
     #[must_use]
     pub fn of_arn(arn: Arn) -> Option<Self> {
         match arn.kind() {
@@ -71,7 +71,7 @@ impl Endpoint {
         }
     }
 
-    /// Its ARN, where it has one.
+    /// Returns the endpoint's ARN, if it has one.
     #[must_use]
     pub fn arn(&self) -> Option<&Arn> {
         match self {
@@ -80,7 +80,7 @@ impl Endpoint {
         }
     }
 
-    /// Its URL without query, where it has one: a query may hold a secret.
+    /// Returns the endpoint's URL, if it has one, without the query, which may hold a secret.
     #[must_use]
     pub fn url(&self) -> Option<String> {
         match self {
@@ -89,8 +89,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether it is one of a rule's `allowTargets`: an ARN as it is, a URL as a prefix that ends at
-    /// a boundary of the path, so that `https://a.example` does not allow `https://a.example.org`.
+    /// Reports whether the endpoint is one of a rule's `allowTargets`. An ARN must be equal. A URL is a
+    /// prefix that ends at a boundary of the path, so that `https://a.example` does not allow
+    /// `https://a.example.org`.
     #[must_use]
     pub fn is_allowed(&self, allowed: &[String]) -> bool {
         allowed.iter().any(|entry| match self {
@@ -107,26 +108,26 @@ impl HttpUrl {
     ///
     /// # Errors
     ///
-    /// [`BadUrl`] where nobody could post to it.
+    /// [`BadUrl`] if the function cannot post to the endpoint.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
         let url = Url::parse(text).map_err(|_| BadUrl::NotHttp)?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(BadUrl::NotHttp);
         }
-        // Credentials never arrive here unmasked; what does arrive is none.
+        // SNS masks credentials, so those that arrive here are not the real ones.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadUrl::MaskedPassword);
         }
         Ok(Self(url))
     }
 
-    /// The whole URL, query included, for the request.
+    /// Returns the whole URL, query included, for the request.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The host, which may be an IP address.
+    /// Returns the host, which may be an IP address.
     #[must_use]
     pub fn host(&self) -> Option<Host<&str>> {
         self.0.host()
@@ -142,7 +143,7 @@ impl HttpUrl {
     }
 }
 
-/// Without the query.
+/// Shows the URL without its query.
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.0.clone();
@@ -152,7 +153,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
-/// Without the query.
+/// Shows the URL without its query.
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

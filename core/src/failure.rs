@@ -1,22 +1,23 @@
 //! The meaning of an error, decided in one place.
 //!
-//! The SDK's own `retryable_error_kind()` is empty for Publish, `SendMessage` and `ChangeMessageVisibility`, so the class
-//! comes from the error's code, the HTTP status and the variant of the SDK's error. An error nobody knows counts as one
-//! that needs an operator: it goes on along the schedule, since only what is surely permanent may end it.
+//! The SDK's own `retryable_error_kind()` is empty for Publish, `SendMessage` and `ChangeMessageVisibility`,
+//! so the class comes from the error's code, the HTTP status and the variant of the SDK's error. An unknown
+//! error counts as one that needs an operator: the letter stays on its schedule, since only a failure that is
+//! surely permanent may end it.
 
-/// The code of a call whose function ran, and failed by itself.
+/// The code of a call whose function ran and failed by itself.
 pub const FUNCTION_ERROR: &str = "FunctionError";
 
-/// What a failure means for the letter.
+/// The meaning of a failure for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// Too many requests; later it will work.
+    /// The target got too many requests. A later retry will work.
     Throttling,
-    /// The network or the service; later it will work.
+    /// The network or the service failed. A later retry will work.
     Transient,
-    /// This letter will never be taken by this target.
+    /// This target will never accept this letter.
     Permanent,
-    /// Someone has to mend a permission, a key or a queue; then it will work.
+    /// An operator has to correct a permission, a key or a queue. Then a retry will work.
     ActionRequired,
 }
 
@@ -36,17 +37,18 @@ impl FailureClass {
 /// One failed call, or one failed entry of a batch call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What it means.
+    /// The meaning of the failure for the letter.
     pub class: FailureClass,
-    /// The service's error code, or a name of ours where no service answered.
+    /// The service's error code, or a name of our own if no service answered.
     pub code: String,
-    /// The service's message, kept only for codes that are known to name an action and a resource.
-    /// Others may quote what was sent, such as a receipt handle.
+    /// The service's message, kept only for codes that are known to name an action and a resource. The
+    /// messages of other codes may quote what was sent, such as a receipt handle.
     pub message: Option<String>,
-    /// The seconds after which the target wants to be asked again, where it says so.
+    /// The seconds after which the target wants to be called again, if it says so.
     pub retry_after: Option<u64>,
 }
 
+/// The codes of throttling:
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html#API_PublishBatch_Errors>,
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html>
 const THROTTLING: &[&str] = &[
@@ -95,7 +97,8 @@ const PERMANENT: &[&str] = &[
     "UnsupportedMediaTypeException",
 ];
 
-/// For an operator to mend; every code of KMS but its throttling belongs here too.
+/// The codes of errors that an operator has to correct. Every code of KMS that stands in none of the lists is
+/// one too.
 const ACTION_REQUIRED: &[&str] = &[
     "NotFound",
     "NotFoundException",
@@ -109,12 +112,12 @@ const ACTION_REQUIRED: &[&str] = &[
     "AccessDeniedException",
     "InvalidSecurity",
     "InvalidSecurityException",
-    // The queue's URL does not fit the endpoint: never a matter of what was sent.
+    // The queue's URL does not fit the endpoint. The message that was sent has nothing to do with it.
     // <https://github.com/aws/aws-sdk-net/issues/437>
     "InvalidAddress",
 ];
 
-/// Query-protocol codes of SQS begin with it.
+/// The prefix of the query-protocol codes of SQS.
 const SQS_PREFIX: &str = "AWS.SimpleQueueService.";
 
 fn is_kms(code: &str) -> bool {
@@ -129,7 +132,7 @@ impl Failure {
         Self::of_service(Some(code), message, Some(status))
     }
 
-    /// What an operator can do about it, for failures that somebody can mend.
+    /// Returns advice for the operator, for failures that an operator can correct.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
@@ -153,7 +156,8 @@ impl Failure {
             _ if self.class == FailureClass::ActionRequired && is_kms(code) => {
                 Some("the target's key cannot be used: see the key's policy and state")
             }
-            // Of a web server; permanent, as SNS has it. But SNS calls from addresses of its own.
+            // A web server's refusal, which counts as permanent, as it does for SNS. But SNS calls from other
+            // addresses.
             "Http401" | "Http403" if self.class == FailureClass::Permanent => Some(
                 "the server does not let this function in: allow the address that it calls from, or give it \
                  the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile",
@@ -165,7 +169,7 @@ impl Failure {
         }
     }
 
-    /// Whether AWS refused for lack of permissions.
+    /// Reports whether AWS refused the call for lack of permissions.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.class == FailureClass::ActionRequired
@@ -174,7 +178,7 @@ impl Failure {
                 .any(|code| self.code.contains(code))
     }
 
-    /// A failure that no service reported.
+    /// Creates a failure that no service reported.
     #[must_use]
     pub fn ours(class: FailureClass, code: &str) -> Self {
         Self { class, code: code.to_owned(), message: None, retry_after: None }
@@ -192,7 +196,7 @@ impl Failure {
             (Some(code), _) if PERMANENT.contains(&code) => FailureClass::Permanent,
             _ if action_required => FailureClass::ActionRequired,
             (_, Some(429)) => FailureClass::Throttling,
-            // A success that could not be read tells nothing of what was done.
+            // A successful answer that could not be read does not tell what was done.
             (_, Some(408 | 500..=599)) | (None, Some(200..=299)) => FailureClass::Transient,
             _ => FailureClass::ActionRequired,
         };

@@ -1,7 +1,9 @@
-//! The list of waiting letters: what an invocation has hidden for long, so that an operator can wake it.
+//! The list of waiting letters: the letters that an invocation has hidden for long, so that an operator can
+//! wake them.
 //!
-//! The list is advice, never state. Nothing is decided by it, and a line may be stale, missing or there twice. An
-//! invocation that hides letters for more than [`LISTED_ABOVE`] seconds writes one object with a line of JSON for each.
+//! The list is advice, never state. No decision depends on it, and a line may be stale, missing or there
+//! twice. An invocation that hides letters for more than [`LISTED_ABOVE`] seconds writes one object with a
+//! line of JSON for each.
 
 use std::fmt;
 
@@ -12,10 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::arn::Arn;
 
-/// Letters that are hidden for no longer than this come back by themselves soon enough, seconds.
+/// The longest time, in seconds, that a letter can be hidden without being listed: it comes back soon enough
+/// by itself.
 pub const LISTED_ABOVE: u64 = 120;
 
-/// A letter that was hidden, by the knowledge of the invocation that hid it.
+/// A letter that was hidden, as known to the invocation that hid it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingLetter {
@@ -27,7 +30,7 @@ pub struct WaitingLetter {
     pub receipt_handle: String,
     /// The queue that it lies in.
     pub queue_arn: Arn,
-    /// The dead-letter queue that it came from, where it lies in the requeue.
+    /// The dead-letter queue that it came from, if it lies in the requeue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter_queue_arn: Option<Arn>,
     /// Its topic.
@@ -36,7 +39,7 @@ pub struct WaitingLetter {
     /// Its subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription_arn: Option<String>,
-    /// Where a retry goes: an ARN, or a URL without its query.
+    /// The target of a retry: an ARN, or a URL without its query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The rule that it falls under.
@@ -46,9 +49,9 @@ pub struct WaitingLetter {
     pub error: Option<String>,
     /// The retry that comes next.
     pub retry: WaitingRetry,
-    /// When the letter first arrived.
+    /// The time when the letter first arrived.
     pub since: Timestamp,
-    /// When its retry is due.
+    /// The time when its retry is due.
     pub due: Timestamp,
 }
 
@@ -57,11 +60,11 @@ pub struct WaitingLetter {
 pub struct WaitingRetry {
     /// Its number.
     pub number: u32,
-    /// How many the schedule has.
+    /// The number of retries in the schedule.
     pub of: u32,
 }
 
-/// Without the receipt handle.
+/// Hides the receipt handle.
 impl fmt::Debug for WaitingLetter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitingLetter")
@@ -73,43 +76,43 @@ impl fmt::Debug for WaitingLetter {
     }
 }
 
-/// The key of the document of orders below a `CONTROL` prefix.
+/// Returns the key of the document of orders below a `CONTROL` prefix.
 #[must_use]
 pub fn orders_key(prefix: &str) -> String {
     format!("{}orders.json", folder(prefix))
 }
 
-/// What the keys of ended orders begin with.
+/// Returns the prefix of the keys of ended orders.
 #[must_use]
 pub fn ended_orders_prefix(prefix: &str) -> String {
     format!("{}orders/", folder(prefix))
 }
 
-/// The key of an ended order.
+/// Returns the key of an ended order.
 #[must_use]
 pub fn ended_order_key(prefix: &str, id: &str) -> String {
     format!("{}{id}.json", ended_orders_prefix(prefix))
 }
 
-/// What the keys of all waiting letters begin with; the name of a queue and a slash follow.
+/// Returns the prefix of the keys of all waiting letters; the name of a queue and a slash follow.
 #[must_use]
 pub fn waiting_root(prefix: &str) -> String {
     format!("{}waiting/queue=", folder(prefix))
 }
 
-/// What the keys of a queue's waiting letters begin with.
+/// Returns the prefix of the keys of a queue's waiting letters.
 #[must_use]
 pub fn waiting_prefix(prefix: &str, queue: &Arn) -> String {
     format!("{}{}/", waiting_root(prefix), queue.resource())
 }
 
-/// What the keys of an hour begin with, below a queue's prefix. Keys are listed in the order of time.
+/// Returns the beginning of an hour's keys, below a queue's prefix. Keys are listed in the order of time.
 #[must_use]
 pub fn waiting_hour(at: Timestamp) -> String {
     format!("hour={}", at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H"))
 }
 
-/// The moment of the invocation that wrote a key of waiting letters.
+/// Returns the time of the invocation that wrote a key of waiting letters.
 #[must_use]
 pub fn written_at(key: &str) -> Option<Timestamp> {
     let name = key.rsplit('/').next()?;
@@ -118,7 +121,7 @@ pub fn written_at(key: &str) -> Option<Timestamp> {
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.jsonl`; times are UTC.
+/// Returns `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.jsonl`; times are UTC.
 #[must_use]
 pub fn waiting_key(prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
     let utc = now.to_zoned(TimeZone::UTC);

@@ -1,9 +1,9 @@
 //! The origins that a letter can only claim.
 //!
-//! SQS's own word (`DeadLetterQueueSourceArn`) cannot be written by a sender, and what an SNS envelope says of its
-//! subscription is checked with SNS. Everything else that tells an origin is text of whoever wrote the message:
-//! with raw delivery a publisher sets every attribute and every byte of the body. So these origins count only where
-//! the policy lists them for the letter's dead-letter queue.
+//! A sender cannot write SQS's own attribute (`DeadLetterQueueSourceArn`), and what an SNS envelope says of
+//! its subscription is checked with SNS. Everything else that shows an origin is text of the message's
+//! sender: with raw delivery, a publisher sets every attribute and every byte of the body. So these origins
+//! count only if the policy lists them for the letter's dead-letter queue.
 //! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl Claim {
     /// Every claim, in the order of the docs.
     pub const ALL: [Self; 3] = [Self::LambdaAsync, Self::LambdaDestination, Self::EventBridge];
 
-    /// The origin's name in policies, logs and archived records.
+    /// Returns the origin's name in policies, logs and archived records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Claim {
         }
     }
 
-    /// The reason why the claim was not followed, and what to write into the policy if it should be.
+    /// Returns the reason why the claim was not followed, and the text that would make the policy follow it.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Claim {
     }
 }
 
-/// The claims that are believed, by dead-letter queue; none by default.
+/// The claims that are believed, by dead-letter queue. By default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
     everywhere: Vec<Claim>,
@@ -65,20 +65,21 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Believes no claim.
+    /// Returns the list that believes no claim.
     #[must_use]
     pub fn none() -> &'static Self {
         static NONE: Origins = Origins { everywhere: Vec::new(), by_queue: BTreeMap::new() };
         &NONE
     }
 
-    /// Believes every claim in every queue. For records of the archive, whose origin was judged before.
+    /// Returns the list that believes every claim in every queue. It is for records of the archive, whose
+    /// origin was judged before.
     #[must_use]
     pub fn all() -> Self {
         Self { everywhere: Claim::ALL.to_vec(), by_queue: BTreeMap::new() }
     }
 
-    /// Adds claims that are believed in one queue, or in all of them where none is named.
+    /// Adds claims that are believed in one queue, or in all queues if `queue` is `None`.
     pub fn add(&mut self, queue: Option<Arn>, claims: Vec<Claim>) {
         match queue {
             None => self.everywhere.extend(claims),
@@ -86,7 +87,7 @@ impl Origins {
         }
     }
 
-    /// Whether a claim of a letter in this dead-letter queue is believed.
+    /// Reports whether a claim of a letter in this dead-letter queue is believed.
     #[must_use]
     pub fn list(&self, queue: &Arn, claim: Claim) -> bool {
         let here = self.by_queue.get(queue).is_some_and(|claims| claims.contains(&claim));

@@ -1,9 +1,9 @@
-//! The digest by which a mark knows its message.
+//! The digest that ties a mark to its message.
 //!
-//! A consumer that copies attributes onto a message of its own copies our mark too. The mark says how many retries
-//! are behind a message, so it must not speak for another one. The digest is that of the message as it was published,
-//! whatever AWS wraps around it on the way: the same message has one digest in an envelope, in an event for a
-//! function, in the record of a destination, and raw.
+//! A consumer that copies attributes onto a message of its own copies our mark too. The mark says how many
+//! retries are behind a message, so it must not count for another message. The digest covers the message as
+//! it was published, without what AWS wraps around it on the way: the same message has one digest in an
+//! envelope, in an event for a function, in the record of a destination, and raw.
 
 use std::fmt;
 
@@ -12,8 +12,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that are kept of the hash. A mark on the wrong message costs it retries and nothing else, and nobody gains
-/// by a collision: who can write a mark can copy its digest as well.
+/// The number of bytes of the hash that are kept. A mark on the wrong message costs that message retries and
+/// nothing else, and a collision is worth nothing: a sender that can write a mark can copy its digest as
+/// well.
 const BYTES: usize = 8;
 
 /// A short digest of a message.
@@ -21,13 +22,13 @@ const BYTES: usize = 8;
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; BYTES]);
 
-/// A text that is no digest.
+/// The error of a text that is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest of {BYTES} bytes in base64url")]
 pub struct NotADigest;
 
 impl Digest {
-    /// The digest of exactly this text.
+    /// Returns the digest of exactly this text.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let hash = Sha256::digest(text);

@@ -1,7 +1,7 @@
-//! Our mark: the one attribute by which a letter that comes back says how often it went out.
+//! Our mark: the one attribute in which a letter that comes back says how often it was sent.
 //!
-//! It is a message attribute named `sns-redrive`, of type `String`, holding compact JSON. Its size
-//! does not depend on how often the letter came back, because each delivery replaces it.
+//! It is a message attribute named `sns-redrive`, of type `String`, that holds compact JSON. Its size does
+//! not depend on how often the letter came back, because each delivery replaces it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,53 +14,53 @@ use crate::arn::{Arn, ArnKind};
 /// The attribute's name.
 pub const MARK_ATTRIBUTE: &str = "sns-redrive";
 
-/// The format that this version writes. A version may add fields and never changes the meaning of one, so marks of
-/// other versions, which instances of an older or a newer release write during a deployment, are read as far as
-/// this one knows their fields. Version 1 had neither `msg` nor `passes`.
+/// The format that this version writes. A version may add fields and never changes the meaning of one. So
+/// this version reads the marks of other versions as far as it knows their fields: during a deployment,
+/// instances of an older or a newer release write them. Version 1 had neither `msg` nor `passes`.
 const VERSION: u8 = 2;
 
-/// What the mark says.
+/// The content of a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Retries behind the letter when it was sent, over its whole life.
+    /// The number of retries behind the letter when it was sent, over its whole life.
     pub spent: u32,
     /// The letter's id, kept for life.
     pub id: String,
-    /// When it first arrived in a dead-letter queue, or was replayed.
+    /// The time when it first arrived in a dead-letter queue, or was replayed.
     pub first: Timestamp,
-    /// How often it was replayed from the archive.
+    /// The number of times that it was replayed from the archive.
     pub generation: u32,
-    /// The digest of the message that it was made for; none in marks of version 1.
+    /// The digest of the message that the mark was made for. Marks of version 1 have none.
     pub digest: Option<Digest>,
-    /// How often we have sent what carried it, on whatever message it was.
+    /// The number of times that we have sent a message with this mark, whichever message it was.
     pub passes: u32,
-    /// How often the letter was published to a topic.
+    /// The number of times that the letter was published to a topic.
     pub published: u32,
-    /// Whether an order sent it, ahead of its next retry.
+    /// True if an order sent it, ahead of its next retry.
     pub ordered: bool,
-    /// What only the requeue's letters say.
+    /// The part that only marks of letters in the requeue have.
     pub requeued: Requeued,
 }
 
-/// What a mark says in the requeue, and is believed on nowhere else: there it is this function, or an
-/// operator, who wrote it.
+/// The part of a mark that is believed only in the requeue, where this function or an operator wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requeued {
     /// The dead-letter queue it came from.
     pub dlq: Option<Arn>,
-    /// The queue from which SQS had moved it there; SQS itself says so only once.
+    /// The queue from which SQS had moved the letter to its dead-letter queue. SQS itself says so only once.
     pub source: Option<Arn>,
-    /// When its next retry is due.
+    /// The time when its next retry is due.
     pub due: Option<Timestamp>,
-    /// Retries behind it before its present stay, which `spent` of the mark counts in once it is moved.
+    /// The number of retries before its present stay. The mark's `spent` includes them once the letter is
+    /// moved.
     pub earlier: u32,
-    /// Where its retries go, whatever its rule says: the wish of whoever replayed it.
+    /// The target of its retries, whatever its rule says, as chosen when it was replayed.
     pub to: Option<ReplayTarget>,
-    /// Whether it was edited before it was replayed.
+    /// True if it was edited before it was replayed.
     pub edited: bool,
 }
 
-/// Where the retries of a replayed letter go.
+/// The target of the retries of a replayed letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ReplayTarget {
@@ -72,7 +72,7 @@ pub enum ReplayTarget {
     Subscription(Arn),
 }
 
-/// Neither `topic` nor an ARN that can be a target.
+/// The error of a text that is neither `topic` nor an ARN that can be a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be topic, or the ARN of a topic, queue or function, not {0:?}")]
 pub struct BadReplayTarget(String);
@@ -102,7 +102,7 @@ impl From<ReplayTarget> for String {
     }
 }
 
-/// The mark on the wire; times are milliseconds since 1970.
+/// The mark as it is sent; times are milliseconds since 1970.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     v: u8,
@@ -139,8 +139,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Mark {
-    /// Reads the mark among a message's attributes, whatever message it was made for. One that cannot be read counts
-    /// as none: the letter starts afresh, and the next delivery replaces it.
+    /// Reads the mark among a message's attributes, whichever message it was made for. A mark that cannot be
+    /// read counts as none: the letter starts afresh, and the next delivery replaces the mark.
     #[must_use]
     pub fn find(attributes: &Attributes) -> Option<Self> {
         let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
@@ -168,19 +168,20 @@ impl Mark {
         })
     }
 
-    /// The mark of a letter that lies elsewhere, or inside of a message that others wrote.
+    /// Returns the mark of a letter that lies outside the requeue, or of a message inside one that others
+    /// wrote.
     pub(super) fn outside_requeue(self) -> Self {
         Self { requeued: Requeued::default(), ..self }
     }
 
-    /// The mark of a letter in the requeue whose message is another than the one that it was made for: where the
-    /// letter came from stays true, what was done with the other message does not count.
+    /// Returns the mark of a letter in the requeue whose message is not the one that the mark was made for.
+    /// It keeps where the letter came from and drops what was done with the other message.
     pub(super) fn on_other_message(self, id: &LetterId) -> Self {
         let requeued = Requeued { due: None, earlier: 0, ..self.requeued };
         Self { spent: 0, id: id.as_str().to_owned(), published: 0, requeued, ..self }
     }
 
-    /// The mark as the attribute that travels.
+    /// Returns the mark as the attribute that is sent.
     #[must_use]
     pub fn to_attribute(&self) -> Attribute {
         let wire = Wire {
@@ -200,7 +201,7 @@ impl Mark {
             to: self.requeued.to.clone(),
             edited: self.requeued.edited,
         };
-        // Strings and numbers only: serde_json cannot fail on it.
+        // The value consists of strings and numbers, so serde_json cannot fail.
         Attribute::string(serde_json::to_string(&wire).unwrap_or_default())
     }
 }
@@ -262,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What instances of an older and a newer release write while one replaces the other.
+    /// During a deployment, instances of an older and of a newer release write such marks.
     #[test]
     fn marks_of_other_versions_are_read_as_far_as_their_fields_are_known() {
         let older = r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#;

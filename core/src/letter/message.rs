@@ -1,8 +1,8 @@
 //! One SQS message as Lambda hands it over, checked once.
 //!
-//! `aws_lambda_events` describes the wire, where everything may be missing. Behind this module a
-//! message has an id, a receipt handle, its timestamps and its receive count, so nobody can answer
-//! Lambda with an empty id (which would fail the whole batch) or count a missing number as zero.
+//! `aws_lambda_events` describes the event as it is sent, where everything may be missing. An [`SqsMessage`]
+//! always has an id, a receipt handle, its timestamps and its receive count, so no code can answer Lambda
+//! with an empty id (which would fail the whole batch) or count a missing number as zero.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
@@ -14,29 +14,29 @@ use jiff::Timestamp;
 
 use crate::arn::Arn;
 
-/// The most message attributes that SQS takes. A raw subscription of a topic takes no more either: it throws a message
-/// with more away.
+/// The largest number of message attributes that SQS takes. A raw subscription of a topic takes no more
+/// either: SNS discards a message with more.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
 pub const MAX_ATTRIBUTES: usize = 10;
 
-/// A message of a batch, with everything SQS said about it.
+/// A message of a batch, with everything that SQS said about it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SqsMessage {
     /// SQS's own id; never empty.
     pub message_id: String,
-    /// What `ChangeMessageVisibility` takes. Never logged, never archived.
+    /// The handle for `ChangeMessageVisibility`. It is never logged and never archived.
     pub receipt_handle: String,
     /// The body, byte for byte.
     pub body: String,
     /// The queue that Lambda read it from: the DLQ or the requeue.
     pub queue: Arn,
-    /// When it entered that queue (or, moved by SQS, its first standard queue).
+    /// The time when it entered that queue (or, if SQS moved it, its first standard queue).
     pub sent: Timestamp,
-    /// When somebody first received it.
+    /// The time when it was first received.
     pub first_received: Timestamp,
-    /// How often it was received, this time included; throttled receives count too.
+    /// The number of times that it was received, this time included. Throttled receives count too.
     pub receive_count: u32,
-    /// The system attributes as SQS gave them, those above included.
+    /// The system attributes as SQS gave them, including those above.
     pub system: BTreeMap<String, String>,
     /// The sender's message attributes.
     pub attributes: Attributes,
@@ -50,35 +50,35 @@ pub type Attributes = BTreeMap<String, Attribute>;
 pub struct Attribute {
     /// `String`, `Number`, `Binary`, `String.Array`, or one of these with a custom suffix.
     pub data_type: String,
-    /// The value in the form that its type asks for.
+    /// The value in the form that its type demands.
     pub value: AttributeValue,
 }
 
 /// The value of an attribute.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AttributeValue {
-    /// For `String`, `Number` and `String.Array`.
+    /// The value of a `String`, `Number` or `String.Array`.
     Text(String),
-    /// For `Binary`, decoded.
+    /// The value of a `Binary`, decoded.
     Binary(Vec<u8>),
 }
 
-/// Why an event cannot be handled at all: it is not one that Lambda's SQS event source mapping
-/// makes. The invocation fails, and every message stays where it is.
+/// The reason why an event cannot be handled at all: Lambda's SQS event source mapping does not make such
+/// events. The invocation fails, and every message stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvent {
-    /// A field without which a message can neither be answered for nor scheduled.
+    /// A field is missing without which a message can neither be answered for nor scheduled.
     #[error("Records[{index}].{field} is missing or has no usable value")]
     Field {
-        /// Position in the event, from 0.
+        /// The position in the event, from 0.
         index: usize,
         /// The field's name in the event.
         field: &'static str,
     },
-    /// Messages of two queues in one event.
+    /// The event has messages of two queues.
     #[error("Records[{index}] is from {found}, others of this event from {expected}")]
     TwoQueues {
-        /// Position in the event, from 0.
+        /// The position in the event, from 0.
         index: usize,
         /// The queue of the first record.
         expected: Arn,
@@ -92,7 +92,7 @@ impl SqsMessage {
     ///
     /// # Errors
     ///
-    /// [`BadEvent`] names the first record and field that Lambda would never send so.
+    /// [`BadEvent`] names the first record and field that Lambda never sends like that.
     pub fn all_of(event: wire::SqsEvent) -> Result<Vec<Self>, BadEvent> {
         let mut messages: Vec<Self> = Vec::with_capacity(event.records.len());
         for (index, record) in event.records.into_iter().enumerate() {
@@ -109,7 +109,7 @@ impl SqsMessage {
         Ok(messages)
     }
 
-    /// `queue` is that of the record before, which is mostly this one's too.
+    /// Checks one record. `queue` is the queue of the record before, which is mostly this one's too.
     fn from_record(index: usize, record: wire::SqsMessage, queue: Option<&Arn>) -> Result<Self, BadEvent> {
         let missing = |field| BadEvent::Field { index, field };
         let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
@@ -139,25 +139,25 @@ impl SqsMessage {
         })
     }
 
-    /// A system attribute that SQS gave, such as `MessageGroupId`.
+    /// Returns a system attribute that SQS gave, such as `MessageGroupId`.
     #[must_use]
     pub fn system(&self, name: &str) -> Option<&str> {
         self.system.get(name).map(String::as_str)
     }
 
-    /// The group, on FIFO queues and on standard queues that are used as fair queues.
+    /// Returns the group, on FIFO queues and on standard queues that are used as fair queues.
     #[must_use]
     pub fn group_id(&self) -> Option<&str> {
         self.system("MessageGroupId")
     }
 
-    /// The queue from which SQS moved the message here after too many receives.
+    /// Returns the queue from which SQS moved the message here after too many receives.
     #[must_use]
     pub fn source_queue(&self) -> Option<Arn> {
         self.system("DeadLetterQueueSourceArn")?.parse().ok()
     }
 
-    /// The text of an attribute that is not binary.
+    /// Returns the text of an attribute that is not binary.
     #[must_use]
     pub fn text_attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).and_then(Attribute::text)
@@ -165,13 +165,13 @@ impl SqsMessage {
 }
 
 impl Attribute {
-    /// An attribute of type `String`.
+    /// Creates an attribute of type `String`.
     #[must_use]
     pub fn string(value: impl Into<String>) -> Self {
         Self { data_type: "String".to_owned(), value: AttributeValue::Text(value.into()) }
     }
 
-    /// The value, where it is text.
+    /// Returns the value, if it is text.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.value {
@@ -180,7 +180,7 @@ impl Attribute {
         }
     }
 
-    /// What the value counts for in AWS's size limits, in bytes.
+    /// Returns the bytes for which the type and the value count in AWS's size limits.
     #[must_use]
     pub fn size(&self) -> usize {
         let value = match &self.value {
@@ -190,8 +190,8 @@ impl Attribute {
         self.data_type.len() + value
     }
 
-    /// SQS takes no attribute without type and value; one that came without would be no reason to fail
-    /// a batch.
+    /// Reads an attribute of a record. SQS takes no attribute without type and value, but one that came
+    /// without them is no reason to fail a batch.
     fn from_record(attribute: wire::SqsMessageAttribute) -> Self {
         let data_type = attribute.data_type.unwrap_or_else(|| "String".to_owned());
         let value = if is_binary(&data_type) {
@@ -203,18 +203,18 @@ impl Attribute {
     }
 }
 
-/// Whether a data type's value is bytes; `Binary.png` is one too.
+/// Reports whether values of a data type are bytes; `Binary.png` is such a type too.
 #[must_use]
 pub fn is_binary(data_type: &str) -> bool {
     data_type == "Binary" || data_type.starts_with("Binary.")
 }
 
-/// SQS gives times as milliseconds since 1970.
+/// Reads a time, which SQS gives as milliseconds since 1970.
 fn timestamp(system: &BTreeMap<String, String>, name: &str) -> Option<Timestamp> {
     Timestamp::from_millisecond(system.get(name)?.parse().ok()?).ok()
 }
 
-/// Hides what a log must not show: body, values, receipt handle.
+/// Hides the parts that a log must not show: body, values, receipt handle.
 impl fmt::Debug for SqsMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqsMessage")

@@ -1,13 +1,13 @@
-//! What lies in the queue.
+//! Dead letters: the messages in the queue, parsed.
 //!
-//! SNS, SQS, Lambda and `EventBridge` all leave failed messages in SQS queues, each in a form of
-//! its own. [`Letter::parse`] recognises the form and takes out what the rest of the software needs:
-//! topic, subscription, message, attributes, the original error where one is given, and our own
-//! mark. It never fails. A body that cannot be read is a letter of origin `raw`, kept whole.
+//! SNS, SQS, Lambda and `EventBridge` all leave failed messages in SQS queues, each in a form of its own.
+//! [`Letter::parse`] recognises the form and takes out what the rest of the software needs: topic,
+//! subscription, message, attributes, the original error if there is one, and our own mark. It never fails. A
+//! body that cannot be read is a letter of origin `raw`, kept whole.
 //!
 //! Everything here is pure: no AWS client, no clock, no logging.
 //!
-//! | origin | how it is told |
+//! | origin | how it is recognised |
 //! |---|---|
 //! | `sqs` | system attribute `DeadLetterQueueSourceArn`, whatever the body |
 //! | `sns` | body is an SNS envelope |
@@ -15,7 +15,7 @@
 //! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN`, where the policy lists the origin |
 //! | `lambda-async` | message attributes `RequestID` and `ErrorCode`, where the policy lists the origin |
 //! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload`, where the policy lists the origin |
-//! | `raw` | everything else, raw deliveries of SNS among it |
+//! | `raw` | everything else, including raw deliveries of SNS |
 
 mod claim;
 mod digest;
@@ -49,47 +49,48 @@ use records::payload_of_destination;
 pub struct Letter {
     /// The message as received.
     pub sqs: SqsMessage,
-    /// How it got into the queue.
+    /// The way in which it got into the queue.
     pub origin: Origin,
-    /// The SNS message in it, where there is one.
+    /// The SNS message in it, if there is one.
     pub notification: Option<Notification>,
-    /// The original error, where the origin tells it.
+    /// The original error, if the origin names it.
     pub cause: Option<Cause>,
-    /// Our mark, where this very message was sent by us before.
+    /// Our mark, if we have sent this very message before.
     pub mark: Option<Mark>,
-    /// How often we have sent what carried its mark, also where that was another message.
+    /// The number of times that we have sent a message with its mark, even if that was another message.
     pub passes: u32,
-    /// The origin that it claims and that the policy does not list for its queue.
+    /// The origin that it claims, if the policy does not list that for its queue.
     pub unlisted: Option<Claim>,
     /// The letter's id, the same each time it comes back.
     pub id: LetterId,
 }
 
-/// Whom the reader of a message believes, beyond SQS itself.
+/// The claims that the reader of a message believes, beyond what SQS itself says.
 #[derive(Debug, Clone, Copy)]
 pub struct Trust<'a> {
-    /// The queue where the mark says which dead-letter queue a letter came from.
+    /// The queue whose marks are believed when they name the dead-letter queue that a letter came from.
     pub requeue: Option<&'a Arn>,
     /// The origins that a letter may claim.
     pub origins: &'a Origins,
 }
 
 impl Letter {
-    /// Understands a message of a dead-letter queue as far as it can be. Never fails. Anybody may have sent it there,
-    /// so neither what its mark says of the requeue nor an origin that it claims is believed.
+    /// Parses a message of a dead-letter queue as far as it can be understood. It never fails. Any sender may
+    /// have put it there, so it believes neither what its mark says of the requeue nor an origin that it
+    /// claims.
     #[must_use]
     pub fn parse(sqs: SqsMessage) -> Self {
         Self::read(sqs, false, Origins::none())
     }
 
-    /// Understands a message of one of the queues that feed the function.
+    /// Parses a message of one of the queues that feed the function.
     #[must_use]
     pub fn received(sqs: SqsMessage, trust: Trust<'_>) -> Self {
         let in_requeue = trust.requeue == Some(&sqs.queue);
         Self::read(sqs, in_requeue, trust.origins)
     }
 
-    /// Understands a message of the requeue, where only this software sends.
+    /// Parses a message of the requeue, where only this software sends.
     #[must_use]
     pub fn parse_requeued(sqs: SqsMessage, origins: &Origins) -> Self {
         Self::read(sqs, true, origins)
@@ -104,7 +105,8 @@ impl Letter {
             Reading::of(&sqs, requeued.source, |claim| origins.list(dlq, claim));
         let inside = || {
             let mark = Mark::find(&notification.as_ref()?.attributes)?.outside_requeue();
-            // Only what is published has attributes in an envelope; an event for a function gets them otherwise too.
+            // Attributes in an envelope were published. An event for a function can get attributes in other
+            // ways too.
             let published = u32::from(matches!(origin, Origin::Sns | Origin::Sqs { .. }));
             Some(Mark { published: mark.published.max(published), ..mark })
         };
@@ -121,13 +123,13 @@ impl Letter {
         Self { sqs, origin, notification, cause, mark, passes, unlisted, id }
     }
 
-    /// The letter without the origin that it claims: as a raw delivery, which any sender can write.
+    /// Returns the letter without the origin that it claims: as a raw delivery, which any sender can write.
     #[must_use]
     pub fn into_raw(self) -> Self {
         Self { origin: Origin::Raw, notification: None, cause: None, ..self }
     }
 
-    /// The mark for its way into the requeue, with so many retries behind it.
+    /// Returns the mark for the letter's way into the requeue, with `spent` retries behind it.
     #[must_use]
     pub fn mark_for_requeue(&self, spent: u32, due: Option<Timestamp>) -> Mark {
         let source = match &self.origin {
@@ -137,21 +139,21 @@ impl Letter {
         let dlq = Some(self.dead_letter_queue().clone());
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
-        // Moving is no pass: it leads to no target.
+        // Moving is not a pass, because it leads to no target.
         let ordered = self.mark.as_ref().is_some_and(|mark| mark.ordered);
         Mark { passes: self.passes, ordered, requeued, ..self.mark(spent) }
     }
 
-    /// The mark of a letter that is replayed `now`: its retries, passes and retention begin afresh, and where the
-    /// replay names a target other than a subscription, publishing it does too. The generation tells its deliveries from
-    /// those before.
+    /// Returns the mark of a letter that is replayed `now`. Its retries, passes and retention begin afresh.
+    /// So does the count of its publishings, if the replay names a target other than a subscription. The
+    /// generation distinguishes its deliveries from those before.
     #[must_use]
     pub fn mark_for_replay(&self, now: Timestamp, to: Option<ReplayTarget>, edited: bool) -> Mark {
         let mark = self.mark_for_requeue(0, None);
         let edited = edited || mark.requeued.edited;
         let published = match to {
             Some(ReplayTarget::Topic | ReplayTarget::Arn(_)) => 0,
-            // Nothing is published for one subscription: a copy stays one.
+            // A replay to one subscription publishes nothing, so a copy stays a copy.
             Some(ReplayTarget::Subscription(_)) | None => mark.published,
         };
         let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
@@ -159,7 +161,7 @@ impl Letter {
         Mark { first: now, generation, passes: 0, published, ordered: false, requeued, ..mark }
     }
 
-    /// The mark for its way to a target, with so many retries behind it.
+    /// Returns the mark for the letter's way to a target, with `spent` retries behind it.
     #[must_use]
     pub fn mark(&self, spent: u32) -> Mark {
         Mark {
@@ -175,8 +177,8 @@ impl Letter {
         }
     }
 
-    /// The mark for its way to a topic. What is published is the SNS message in it, else its body as it stands,
-    /// whatever that holds: the digest is of that.
+    /// Returns the mark for the letter's way to a topic. The function publishes the SNS message in the
+    /// letter, else its body as it stands, whatever that holds, so the digest is of the same text.
     #[must_use]
     pub fn mark_for_topic(&self, spent: u32) -> Mark {
         let body = || Digest::of(&self.sqs.body);
@@ -184,40 +186,42 @@ impl Letter {
         Mark { digest, published: self.published().saturating_add(1), ..self.mark(spent) }
     }
 
-    /// The digest of its message.
+    /// Returns the digest of the letter's message.
     fn digest(&self) -> Digest {
         self.notification.as_ref().map_or_else(|| digest_of_body(&self.sqs.body), |sns| sns.digest)
     }
 
-    /// How often it was published to a topic, by its mark: more than never, and it is a copy that our own
-    /// publishing made.
+    /// Returns how often the letter was published to a topic, by its mark. If it was at all, the letter is a
+    /// copy that our own publishing made.
     #[must_use]
     pub fn published(&self) -> u32 {
         self.mark.as_ref().map_or(0, |mark| mark.published)
     }
 
-    /// Passes that its retries do not account for: what carried its mark was another message then.
+    /// Returns the number of passes that its retries do not account for: then its mark was on another
+    /// message.
     #[must_use]
     pub fn uncounted_passes(&self) -> u32 {
         self.passes.saturating_sub(self.spent())
     }
 
-    /// The queue that it was dead-lettered to: the one that it lies in, unless that is the requeue.
+    /// Returns the dead-letter queue of the letter: the queue that it lies in, unless that is the requeue.
     #[must_use]
     pub fn dead_letter_queue(&self) -> &Arn {
         let marked = self.mark.as_ref().and_then(|mark| mark.requeued.dlq.as_ref());
         marked.unwrap_or(&self.sqs.queue)
     }
 
-    /// When its life in the queue began, from which the retention counts. Moving to the requeue starts
-    /// SQS's clock anew, and would keep a letter for ever: there it goes on from the first arrival.
+    /// Returns the time when its life in the queue began, from which the retention counts. Moving a letter to
+    /// the requeue restarts SQS's clock and would keep it for ever, so its time there counts from the first
+    /// arrival.
     #[must_use]
     pub fn kept_since(&self) -> Timestamp {
         let requeued = self.mark.as_ref().filter(|mark| mark.requeued.dlq.is_some());
         requeued.map_or(self.sqs.sent, |mark| mark.first.min(self.sqs.sent))
     }
 
-    /// The SNS message in it as it was published; else its body.
+    /// Returns the SNS message in it as it was published, else its body.
     #[must_use]
     pub fn message(&self) -> Cow<'_, str> {
         let message = match (&self.notification, &self.origin) {
@@ -237,25 +241,25 @@ impl Letter {
         message.unwrap_or(Cow::Borrowed(&self.sqs.body))
     }
 
-    /// The topic of the SNS message in it.
+    /// Returns the topic of the SNS message in it.
     #[must_use]
     pub fn topic(&self) -> Option<&Arn> {
         self.notification.as_ref().map(|sns| &sns.topic)
     }
 
-    /// The subscription that failed, where the letter names it.
+    /// Returns the subscription whose delivery failed, if the letter names it.
     #[must_use]
     pub fn subscription(&self) -> Option<&Arn> {
         self.notification.as_ref()?.subscription.as_ref()
     }
 
-    /// Retries behind it, by its mark.
+    /// Returns the number of retries behind it, by its mark.
     #[must_use]
     pub fn spent(&self) -> u32 {
         self.mark.as_ref().map_or(0, |mark| mark.spent)
     }
 
-    /// Retries behind it before its present stay in the queues of this function.
+    /// Returns the number of retries behind it before its present stay in the queues of this function.
     #[must_use]
     pub fn earlier(&self) -> u32 {
         self.mark.as_ref().map_or(0, |mark| match mark.requeued.dlq {
@@ -264,20 +268,21 @@ impl Letter {
         })
     }
 
-    /// How often it was replayed from the archive, by its mark.
+    /// Returns how often it was replayed from the archive, by its mark.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.mark.as_ref().map_or(0, |mark| mark.generation)
     }
 
-    /// When it first arrived in a dead-letter queue: by its mark, else when it entered this one.
+    /// Returns the time when it first arrived in a dead-letter queue: by its mark, else when it entered this
+    /// queue.
     #[must_use]
     pub fn first_arrival(&self) -> Timestamp {
         self.mark.as_ref().map_or(self.sqs.sent, |mark| mark.first)
     }
 }
 
-/// The event that failed, as it was: inside a destination's record, or the body itself.
+/// Returns the event that failed, as it was: inside a destination's record, or the body itself.
 #[must_use]
 pub fn original_event(letter: &Letter) -> &str {
     let body = letter.sqs.body.as_str();

@@ -1,10 +1,10 @@
 //! The SNS message that a letter carries, in the two spellings that AWS uses.
 //!
-//! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a
-//! record (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a
-//! [`Notification`]. The unsubscribe link itself is live, so it is read for the subscription that
-//! it names and then dropped. The message itself may be large, and most letters go back as they are: it stays in the
-//! body, and [`Letter::message`](super::Letter::message) reads it there.
+//! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a record
+//! (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a [`Notification`]. The
+//! unsubscribe link is live, so only the subscription is read from it, and the link is dropped. The message
+//! itself may be large, and most letters go back as they are: it stays in the body, and
+//! [`Letter::message`](super::Letter::message) reads it there.
 //!
 //! Sources: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
 //! <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
@@ -26,13 +26,13 @@ use crate::arn::{Arn, ArnKind};
 /// A message as it was published to a topic.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// SNS's id; the same for every subscription of the topic.
+    /// SNS's id, which is the same for every subscription of the topic.
     pub message_id: String,
     /// The topic.
     pub topic: Arn,
-    /// The subscription whose delivery failed, where the letter names it.
+    /// The subscription whose delivery failed, if the letter names it.
     pub subscription: Option<Arn>,
-    /// The subject, where there was one.
+    /// The subject, if there was one.
     pub subject: Option<String>,
     /// The message attributes with their types.
     pub attributes: Attributes,
@@ -61,7 +61,7 @@ struct WireAttribute {
     value: String,
 }
 
-/// A text that stays where it stands; its digest is all that is kept of it.
+/// The digest of a text, which itself stays in the body.
 struct Text(Digest);
 
 impl<'de> Deserialize<'de> for Text {
@@ -99,7 +99,7 @@ struct LambdaRecord {
     sns: Wire,
 }
 
-/// A message that was read as a whole before, for its text alone.
+/// The text of a message; its other fields were read before.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Message<'a> {
@@ -122,7 +122,7 @@ struct MessageRecord<'a> {
 }
 
 impl Notification {
-    /// Reads an envelope; `None` where the text is anything else.
+    /// Reads an envelope. Returns `None` if the text is anything else.
     #[must_use]
     pub fn from_envelope(text: &str) -> Option<Self> {
         let wire: Wire = object(text)?;
@@ -130,8 +130,8 @@ impl Notification {
         Self::from_wire(wire, subscription)
     }
 
-    /// Reads the event of a Lambda subscription. SNS puts exactly one record into an event; one
-    /// with more is not SNS's and is not read.
+    /// Reads the event of a Lambda subscription. SNS puts exactly one record into an event, so an event with
+    /// more records is not SNS's and is not read.
     #[must_use]
     pub fn from_lambda_event(text: &str) -> Option<Self> {
         let event: LambdaEvent = object(text)?;
@@ -165,12 +165,12 @@ impl Notification {
     }
 }
 
-/// The message in an envelope, as it was published.
+/// Returns the message in an envelope, as it was published.
 pub(super) fn message_of_envelope(text: &str) -> Option<Cow<'_, str>> {
     Some(object::<Message<'_>>(text)?.message)
 }
 
-/// The message in the event of a Lambda subscription, as it was published.
+/// Returns the message in the event of a Lambda subscription, as it was published.
 pub(super) fn message_of_lambda_event(text: &str) -> Option<Cow<'_, str>> {
     let event: MessageEvent<'_> = object(text)?;
     let [record] = event.records;
@@ -188,7 +188,7 @@ impl WireAttribute {
     }
 }
 
-/// Parses a JSON object. Most raw bodies are none, which the first character tells for free.
+/// Parses a JSON object. Most raw bodies are not one, which shows in the first character without parsing.
 pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if !text.trim_ascii_start().starts_with('{') {
         return None;
@@ -196,7 +196,7 @@ pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     serde_json::from_str(text).ok()
 }
 
-/// The `SubscriptionArn` parameter of an unsubscribe link.
+/// Returns the `SubscriptionArn` parameter of an unsubscribe link.
 fn subscription_of(link: &str) -> Option<Arn> {
     let (_, query) = link.split_once('?')?;
     let value = query.split('&').find_map(|pair| pair.strip_prefix("SubscriptionArn="))?;
@@ -204,7 +204,7 @@ fn subscription_of(link: &str) -> Option<Arn> {
     (arn.kind() == ArnKind::Subscription).then_some(arn)
 }
 
-/// Hides subject and attributes.
+/// Hides the subject and the attributes.
 impl fmt::Debug for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Notification")

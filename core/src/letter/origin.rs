@@ -1,18 +1,19 @@
-//! The ways into a dead-letter queue, and what made a letter a dead one.
+//! The ways into a dead-letter queue, and the errors that led there.
 
 use std::fmt;
 
 use super::claim::Claim;
 use crate::arn::Arn;
 
-/// Lambda keeps the first kilobyte of an error message; nobody needs more to see what failed.
+/// The longest message of a cause. Lambda too keeps the first kilobyte of an error message, which is enough
+/// to see what failed.
 const MAX_CAUSE_CHARS: usize = 1024;
 
-/// A code is a status or the name of an exception. A function may put anything there, and it is
-/// logged, so it is kept short.
+/// The longest code of a cause. A code is a status or the name of an exception. A function may put anything
+/// there, and it is logged, so it is kept short.
 const MAX_CODE_CHARS: usize = 128;
 
-/// How a letter got into the dead-letter queue.
+/// The way in which a letter got into the dead-letter queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// SNS gave up on a delivery and left its envelope.
@@ -24,7 +25,7 @@ pub enum Origin {
     },
     /// Lambda gave up on an asynchronous invocation; the body is the event.
     LambdaAsync,
-    /// Lambda's on-failure destination; the event is inside the body.
+    /// Lambda sent it to a function's on-failure destination; the event is inside the body.
     LambdaDestination {
         /// The function that failed.
         function: Arn,
@@ -33,30 +34,30 @@ pub enum Origin {
     EventBridge {
         /// The rule.
         rule: Arn,
-        /// The target it could not reach.
+        /// The target that the rule could not reach.
         target: Arn,
     },
     /// A custom event bus of `EventBridge` could not deliver events, and keeps them itself.
     EventBusRecord,
-    /// Anything else: a raw delivery of SNS, or something nobody knows.
+    /// It is anything else: a raw delivery of SNS, or a message of unknown form.
     Raw,
 }
 
-/// What made the letter a dead one, as its origin tells it.
+/// The error that made the letter a dead one, as its origin gives it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cause {
     /// A short code, such as `200` or `Unhandled`.
     pub code: Option<String>,
-    /// The message of the failed code; it may hold anything and is never logged.
+    /// The error's message. It may hold anything and is never logged.
     pub message: Option<String>,
 }
 
 impl Origin {
-    /// Every name that [`Origin::name`] gives, in the order of the docs.
+    /// Every name that [`Origin::name`] returns, in the order of the docs.
     pub const NAMES: [&str; 7] =
         ["sns", "sqs", "lambda-async", "lambda-destination", "eventbridge", "eventbridge-bus", "raw"];
 
-    /// The name in logs, metrics, patterns and archived records.
+    /// Returns the name in logs, metrics, patterns and archived records.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -72,7 +73,7 @@ impl Origin {
 }
 
 impl Cause {
-    /// The cause by its code and message, cut to what is kept, if there is any.
+    /// Creates a cause of a code and a message, cut to the lengths that are kept, if there is either.
     pub(super) fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
         let cut = |text: &str, most| text.chars().take(most).collect::<String>();
         let code = code.map(|code| cut(code, MAX_CODE_CHARS));
@@ -81,7 +82,7 @@ impl Cause {
     }
 }
 
-/// Hides the message: a failed function may have put anything into it.
+/// Hides the message, into which a failed function may have put anything.
 impl fmt::Debug for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()

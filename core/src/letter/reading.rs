@@ -1,4 +1,4 @@
-//! The form of a message: its origin, and what stands in it.
+//! The form of a message: its origin and its content.
 
 use super::claim::Claim;
 use super::digest::Digest;
@@ -9,7 +9,7 @@ use super::origin::{Cause, Origin};
 use super::records::{Destination, EventBusRecord, payload_of_destination};
 use crate::arn::Arn;
 
-/// What can be told of a message's form.
+/// A message's form, and what was read from it.
 pub(super) struct Reading {
     pub(super) origin: Origin,
     pub(super) notification: Option<Notification>,
@@ -18,8 +18,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// The order matters: what SQS itself says cannot be forged, what an envelope says is checked with SNS, and what
-    /// is left can be written by any sender, so it must be `listed`.
+    /// Reads a message. The order matters. SQS's own attributes cannot be forged, and what an envelope says
+    /// is checked with SNS. Any sender can write the rest, so an origin that rests on it must be `listed`.
     pub(super) fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(Claim) -> bool) -> Self {
         let plain = |origin, notification| Self { origin, notification, cause: None, unlisted: None };
         if let Some(source) = sqs.source_queue().or(source) {
@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    /// The origin that it claims. Attributes are cheaper to read than bodies.
+    /// Returns the origin that it claims. Attributes are cheaper to read than bodies, so they come first.
     fn claimed(sqs: &SqsMessage) -> Option<(Claim, Self)> {
         let claimed = |claim, reading: Option<Self>| reading.map(|reading| (claim, reading));
         claimed(Claim::EventBridge, Self::of_eventbridge(sqs))
@@ -65,7 +65,7 @@ impl Reading {
 
     fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
         let wire: Destination = object(&sqs.body)?;
-        // The record of a success has the same form, and must not be run again.
+        // The record of a success has the same form, and its event must not run again.
         if wire.request_context.condition == "Success" {
             return None;
         }
@@ -83,22 +83,22 @@ impl Reading {
     }
 }
 
-/// The mark in an event of SNS that a body holds, where nothing else of it is believed. A mark names no target: all that
-/// a forged one can do is to end its own letter early.
+/// Returns the mark in an event of SNS that a body holds, even if nothing else of the event is believed. A
+/// mark names no target, so a forged one can only end its own letter early.
 pub(super) fn mark_in_event(body: &str) -> Option<Mark> {
-    // Few bodies hold one, so they are not parsed without need.
+    // Few bodies hold a mark, so the others are not parsed.
     let event = body.contains(MARK_ATTRIBUTE).then(|| payload_of_destination(body).unwrap_or(body))?;
     Some(Mark::find(&Notification::from_lambda_event(event)?.attributes)?.outside_requeue())
 }
 
-/// Whether a mark was made for this message. A raw delivery of a message that is an envelope itself is told as an
-/// envelope, so the body as it stands counts as well.
+/// Reports whether a mark was made for this message. A raw delivery of a message that is itself an envelope
+/// reads as an envelope, so a digest of the body as it stands counts as well.
 pub(super) fn is_of(digest: Digest, body: &str, sns: Option<&Notification>) -> bool {
     let message = sns.map_or_else(|| digest_of_body(body), |sns| sns.digest);
     message == digest || Digest::of(body) == digest
 }
 
-/// The digest of the message in a body: what SNS published, else the body itself.
+/// Returns the digest of the message in a body: the message that SNS published, else the body itself.
 pub(super) fn digest_of_body(body: &str) -> Digest {
     let event = payload_of_destination(body).unwrap_or(body);
     let sns = Notification::from_envelope(event).or_else(|| Notification::from_lambda_event(event));

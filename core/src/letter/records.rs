@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use super::notification::object;
 use crate::arn::Arn;
 
-/// The event in the record of a Lambda destination.
+/// Returns the event in the record of a Lambda destination.
 pub(super) fn payload_of_destination(body: &str) -> Option<&str> {
     object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
 }
 
-/// The record of events that a custom event bus could not deliver. The events are not in it.
+/// The record of events that a custom event bus could not deliver. It does not contain the events.
 /// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-retry.html>
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,10 +25,10 @@ pub(super) struct EventBusRecord {
 }
 
 impl EventBusRecord {
-    /// What the resource of such a bus begins with.
+    /// The prefix of the resource of such a bus.
     const BUS: &str = "event-busv2/";
 
-    /// Whether a body is such a record. Few are, so it is not parsed without need.
+    /// Reports whether a body is such a record. Few bodies are, so the others are not parsed.
     pub(super) fn is_in(body: &str) -> bool {
         let record = body.contains(Self::BUS).then(|| object::<Self>(body)).flatten();
         record.is_some_and(|record| record.bus_arn.resource().starts_with(Self::BUS))
@@ -69,8 +69,8 @@ pub(super) struct ResponsePayload {
     pub(super) error_message: Option<String>,
 }
 
-/// A function may answer anything; an answer of another shape tells no cause, which is no reason
-/// to misread the letter.
+/// Reads a value, or `None` if it has another shape. A function may answer anything; an answer of another
+/// shape gives no cause, but is no reason to misread the letter.
 fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,5 +1,5 @@
-//! What tests of letters and policy share: messages as Lambda hands them over, names and times of `events/`, and laws
-//! over random inputs. No product code uses it.
+//! The code that tests of letters and policy share: messages as Lambda hands them over, names and times of
+//! `events/`, and laws over random inputs. No product code uses it.
 #![allow(
     missing_docs,
     clippy::missing_panics_doc,
@@ -28,7 +28,7 @@ use redrive_core::letter::{Digest, Letter, SqsMessage};
 use redrive_core::policy::{ArchiveReason, DEFAULT_RULE};
 use serde_json::{Value, json};
 
-/// The present of most tests, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
+/// The present of most tests, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 pub const NOW: i64 = 1_793_534_400_000;
 
 pub const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
@@ -58,64 +58,64 @@ pub const OTHER_SUBSCRIPTION: &str =
 pub const FIFO_SUBSCRIPTION: &str =
     "arn:aws:sns:eu-central-1:123456789012:orders.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
 
-/// An ARN by its text.
+/// Returns the ARN with this text.
 pub fn arn(text: &str) -> Arn {
     text.parse().unwrap()
 }
 
-/// A point in time by its milliseconds.
+/// Returns the time of these milliseconds since 1970.
 pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()
 }
 
-/// The letters of these messages.
+/// Returns the letters of these messages.
 pub fn letters<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Vec<Letter> {
     letters_of(&event(posts))
 }
 
-/// The letters of an event, whatever origin they claim.
+/// Returns the letters of an event, whatever origin they claim.
 pub fn letters_of(event: &Value) -> Vec<Letter> {
     let event = serde_json::from_value(event.clone()).unwrap();
     SqsMessage::all_of(event).unwrap().into_iter().map(record::claiming).collect()
 }
 
-/// The letter in one message.
+/// Returns the letter in one message.
 pub fn letter(post: &Post) -> Letter {
     letters([post]).remove(0)
 }
 
-/// The id of an envelope's letter.
+/// Returns the id of an envelope's letter.
 pub fn letter_id(id: &str) -> String {
     format!("sns-{id}/{SUBSCRIPTION}")
 }
 
-/// Our mark on a letter that was sent by each of its retries; [`Post::mark`] adds the message's digest.
+/// Returns our mark on a letter that each of its retries has sent. [`Post::mark`] adds the message's digest.
 pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
     json!({ "v": 2, "spent": spent, "id": letter_id, "first": first, "gen": 0, "passes": spent })
 }
 
-/// A mark that was made for this message.
+/// Returns a mark that was made for this message.
 pub fn made_for(message: &str, mut mark: Value) -> Value {
     mark["msg"] = digest(message).into();
     mark
 }
 
-/// What a policy says to believe every origin that a letter claims.
+/// Returns the `origins` of a policy that believes every origin that a letter claims.
 pub fn every_origin() -> Value {
     json!({ "*": ["lambda-async", "lambda-destination", "eventbridge"] })
 }
 
-/// The digest of a message, as marks hold it.
+/// Returns the digest of a message, as marks hold it.
 pub fn digest(message: &str) -> String {
     Digest::of(message).into()
 }
 
-/// The text of our mark on a message that we send for the first time, in the order of its fields.
+/// Returns the text of our mark on a message that we send for the first time, in the order of its fields.
 pub fn mark_text(spent: u32, letter_id: &str, first: i64, message: &str) -> String {
     mark_again(spent, 1, letter_id, first, message)
 }
 
-/// The same on a message that we have sent so often.
+/// Returns the text of our mark on a message that we have sent `passes` times.
 pub fn mark_again(spent: u32, passes: u32, letter_id: &str, first: i64, message: &str) -> String {
     let msg = digest(message);
     format!(
@@ -123,18 +123,18 @@ pub fn mark_again(spent: u32, passes: u32, letter_id: &str, first: i64, message:
     )
 }
 
-/// A mark of one that was published so often.
+/// Returns the text of a mark of a letter that was published `times` times.
 pub fn published(mark: &str, times: u32) -> String {
     format!(r#"{},"pub":{times}}}"#, mark.strip_suffix('}').unwrap())
 }
 
-/// What the archive is told of a letter of which nothing more is known.
+/// Returns the archive's context of a letter of which nothing more than the reason is known.
 pub fn context(reason: ArchiveReason) -> ArchiveContext {
     let rule = DEFAULT_RULE.to_owned();
     ArchiveContext { reason, detail: None, rule, target: None, retry: None, failure: None, order: None }
 }
 
-/// The folder of the sample events.
+/// Returns the folder of the sample events.
 pub fn events() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", "events"].iter().collect()
 }

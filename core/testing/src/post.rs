@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, digest};
 
-/// One record of an SQS event, received for the first time, just now.
+/// One record of an SQS event, received for the first time and just now.
 #[derive(Debug, Clone)]
 pub struct Post {
     pub id: String,
@@ -24,7 +24,7 @@ enum Content {
 }
 
 impl Post {
-    /// An SNS envelope whose message is `message of <id>`.
+    /// Creates an SNS envelope whose message is `message of <id>`.
     pub fn envelope(id: &str) -> Self {
         let envelope = json!({
             "Type": "Notification",
@@ -38,7 +38,7 @@ impl Post {
         Self::new(id, Content::Envelope(envelope.as_object().unwrap().clone()))
     }
 
-    /// A message of any other kind.
+    /// Creates a message of any other kind.
     pub fn raw(id: &str, body: &str) -> Self {
         Self::new(id, Content::Body(body.to_owned()))
     }
@@ -81,7 +81,7 @@ impl Post {
         self.envelope_field("Message", message.into())
     }
 
-    /// An attribute inside the envelope; binary ones in base64.
+    /// Adds an attribute inside the envelope; the value of a binary one is base64.
     pub fn sns_attribute(mut self, name: &str, kind: &str, value: &str) -> Self {
         let Content::Envelope(fields) = &mut self.content else { panic!("no envelope") };
         let attributes = fields["MessageAttributes"].as_object_mut().unwrap();
@@ -89,7 +89,7 @@ impl Post {
         self
     }
 
-    /// An attribute of the SQS message; binary ones in base64.
+    /// Adds an attribute of the SQS message; the value of a binary one is base64.
     pub fn attribute(mut self, name: &str, kind: &str, value: &str) -> Self {
         let field = if kind.starts_with("Binary") { "binaryValue" } else { "stringValue" };
         let mut attribute = json!({ "stringListValues": [], "binaryListValues": [], "dataType": kind });
@@ -98,7 +98,7 @@ impl Post {
         self
     }
 
-    /// Our mark, in the envelope if there is one.
+    /// Adds our mark, in the envelope if there is one.
     pub fn mark(self, mark: &Value) -> Self {
         let text = self.mark_text(mark);
         match self.content {
@@ -107,13 +107,14 @@ impl Post {
         }
     }
 
-    /// Our mark as an attribute of the SQS message.
+    /// Adds our mark as an attribute of the SQS message.
     pub fn sqs_mark(self, mark: &Value) -> Self {
         let text = self.mark_text(mark);
         self.attribute("sns-redrive", "String", &text)
     }
 
-    /// The mark, made for the message that this is now, unless it names another or is too old to name any.
+    /// Returns the text of a mark, made for the present message unless it names another or is too old to name
+    /// any.
     fn mark_text(&self, mark: &Value) -> String {
         let mut mark = mark.clone();
         let message = match &self.content {
@@ -152,16 +153,16 @@ impl Post {
         self.system("DeadLetterQueueSourceArn", queue)
     }
 
-    /// The body as it lies in the queue.
+    /// Returns the body as it lies in the queue.
     pub fn body(&self) -> String {
         match &self.content {
             Content::Body(body) => body.clone(),
-            // Spaces and line ends as SNS writes them: what is delivered must be equal to the byte.
+            // Spaces and line ends are as SNS writes them, since a delivered body must be equal to the byte.
             Content::Envelope(fields) => serde_json::to_string_pretty(fields).unwrap(),
         }
     }
 
-    /// The record, with the receipt handle `handle-<id>`.
+    /// Returns the record, with the receipt handle `handle-<id>`.
     pub fn record(&self) -> Value {
         json!({
             "messageId": self.id,
@@ -181,18 +182,18 @@ fn unsubscribe(subscription: &str) -> String {
     format!("https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={subscription}")
 }
 
-/// An event of these messages.
+/// Returns an event of these messages.
 pub fn event<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Value {
     json!({ "Records": posts.into_iter().map(Post::record).collect::<Vec<_>>() })
 }
 
-/// A file of `events/`.
+/// Returns a file of `events/`.
 pub fn sample(name: &str) -> Value {
     let path = super::events().join(format!("{name}.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The names of the files of `events/`.
+/// Returns the names of the files of `events/`.
 pub fn sample_names() -> Vec<String> {
     let folder = std::fs::read_dir(super::events()).unwrap();
     let names = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -202,7 +203,7 @@ pub fn sample_names() -> Vec<String> {
     names
 }
 
-/// Every file of `events/`.
+/// Returns every file of `events/`, with its name.
 pub fn samples() -> Vec<(String, Value)> {
     sample_names().into_iter().map(|name| (name.clone(), sample(&name))).collect()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{DLQ, NOW, SUBSCRIPTION, TOPIC};
 
-/// One record of an SQS event: received for the first time, just after it was sent.
+/// Returns one record of an SQS event, received for the first time, just after it was sent.
 pub fn record(body: &str) -> Value {
     json!({
         "messageId": "512a856d-6e86-45b6-a7a3-8627a61ec790",
@@ -26,12 +26,12 @@ pub fn record(body: &str) -> Value {
     })
 }
 
-/// A text attribute of a record.
+/// Returns a text attribute of a record.
 pub fn text_attribute(value: &str) -> Value {
     json!({ "stringValue": value, "stringListValues": [], "binaryListValues": [], "dataType": "String" })
 }
 
-/// An SNS envelope as a queue gets it; `attributes` in SNS's form.
+/// Returns an SNS envelope as a queue gets it; `attributes` are in SNS's form.
 pub fn envelope(message: &str, attributes: &Value) -> String {
     let link = "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=";
     json!({
@@ -49,28 +49,28 @@ pub fn envelope(message: &str, attributes: &Value) -> String {
     .to_string()
 }
 
-/// The records as the function sees them, by way of the event that Lambda sends.
+/// Returns the records as the function sees them, by way of the event that Lambda sends.
 pub fn received_all(records: &[Value]) -> Vec<SqsMessage> {
     let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).unwrap();
     SqsMessage::all_of(event).unwrap()
 }
 
-/// One record as the function sees it.
+/// Returns one record as the function sees it.
 pub fn received(record: &Value) -> SqsMessage {
     received_all(std::slice::from_ref(record)).remove(0)
 }
 
-/// The letter in one record, whatever origin it claims.
+/// Returns the letter in one record, whatever origin it claims.
 pub fn letter(record: &Value) -> Letter {
     claiming(received(record))
 }
 
-/// A letter, whatever origin it claims.
+/// Returns the letter in a message, whatever origin it claims.
 pub fn claiming(message: SqsMessage) -> Letter {
     Letter::received(message, Trust { requeue: None, origins: &Origins::all() })
 }
 
-/// The letters of a file of `events/`, whatever origin they claim.
+/// Returns the letters of a file of `events/`, whatever origin they claim.
 pub fn sample(file: &str) -> Vec<Letter> {
     let text = std::fs::read_to_string(super::events().join(file)).unwrap();
     let event: SqsEvent = serde_json::from_str(&text).unwrap();
