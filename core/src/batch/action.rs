@@ -1,4 +1,4 @@
-//! What the machine asks for, and what it is answered.
+//! The actions that the machine asks for, and the answers to them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,39 +21,40 @@ use crate::waiting::WaitingLetter;
 pub struct Now {
     /// The time of day, by which letters are due.
     pub at: Timestamp,
-    /// The time since the invocation began, by a clock that never goes back. Every `until` of an action counts so.
+    /// The time since the invocation began, by a clock that never goes back. Every `until` of an action is
+    /// counted from the same beginning.
     pub elapsed: Duration,
 }
 
-/// Something that the machine wants done. Several actions may be under way at once.
+/// An action that the machine wants done. Several actions may be under way at once.
 #[derive(Debug)]
 pub enum Action {
-    /// Tells what these queues say of themselves. Answered by [`Answer::Queues`].
+    /// Looks up the attributes of these queues. Answered by [`Answer::Queues`].
     LookUpQueues {
         /// The queues.
         queues: BTreeSet<Arn>,
-        /// Whether an answer that is kept but not new will not do.
+        /// True if a kept answer that is not new does not suffice.
         again: bool,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
-    /// Tells what SNS says of these subscriptions. Answered by [`Answer::Subscriptions`].
+    /// Looks up these subscriptions in SNS. Answered by [`Answer::Subscriptions`].
     LookUpSubscriptions {
         /// The subscriptions.
         subscriptions: BTreeSet<Arn>,
-        /// No call begins after this.
+        /// The time after which no call begins.
         until: Duration,
     },
     /// Finds the only subscription that names a dead-letter queue, for letters that name none. Answered by
     /// [`Answer::Discovered`].
     Discover {
-        /// The dead-letter queue of each letter, and when the letter arrived.
+        /// The dead-letter queue of each letter, and the time when the letter arrived.
         searches: Vec<(Arn, Timestamp)>,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
-    /// Tells which of these dead-letter queues a raw subscription shares with others, each once in the life of an
-    /// instance. Answered by [`Answer::Shared`].
+    /// Finds out which of these dead-letter queues a raw subscription shares with others, for each queue once
+    /// in the life of an instance. Answered by [`Answer::Shared`].
     LookUpSharing {
         /// The queues.
         queues: BTreeSet<Arn>,
@@ -62,14 +63,14 @@ pub enum Action {
     Verify {
         /// The letters.
         letters: Vec<Arc<Letter>>,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Delivers letters. Answered by [`Answer::Delivered`].
     Deliver {
         /// The letters with their destinations.
         deliveries: Vec<Delivery>,
-        /// The time for it.
+        /// The time for the deliveries.
         window: Window,
     },
     /// Sends letters to the requeue. Answered by [`Answer::Moved`].
@@ -78,79 +79,80 @@ pub enum Action {
         moves: Vec<Move>,
         /// The requeue.
         requeue: Arn,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Archives letters. Answered by [`Answer::Archived`].
     Archive {
         /// The letters, and why each is archived.
         letters: Vec<(Arc<Letter>, ArchiveContext)>,
-        /// When they are archived.
+        /// The time when they are archived.
         at: Timestamp,
-        /// `MaximumMessageSize` of an archive that is a queue, bytes, where it is known.
+        /// `MaximumMessageSize` in bytes of an archive that is a queue, if it is known.
         limit: Option<usize>,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Reads the document of orders. Answered by [`Answer::Orders`].
     ReadOrders {
-        /// The tag of the document that is known already: one that still has it need not be read.
+        /// The tag of the document that is known already. A document that still has it need not be read.
         unless: Option<String>,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Writes the list of letters that are hidden for long. Answered by [`Answer::Listed`].
     ListWaiting {
         /// The lines.
         letters: Vec<WaitingLetter>,
-        /// When they are written.
+        /// The time when they are written.
         at: Timestamp,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Hides letters. Answered by [`Answer::Hidden`].
     Hide {
-        /// The letters with the seconds to hide them, counted from the call; 0 shows a letter at once.
+        /// The letters with the seconds to hide them, counted from the call; 0 makes a letter visible at
+        /// once.
         letters: Vec<(Arc<Letter>, u64)>,
-        /// No call goes on after this.
+        /// The time after which no call goes on.
         until: Duration,
     },
 }
 
-/// The answer to an action, with one element for each of the action's letters, in their order. What is missing in an
-/// answer counts as not done.
+/// The answer to an action, with one element for each of the action's letters, in their order. An element
+/// that is missing counts as not done.
 #[derive(Debug)]
 pub enum Answer {
-    /// What is known of the queues, and why some could not be read now.
+    /// The attributes of the queues, and why some could not be read now.
     Queues {
-        /// The attributes; what a queue said before holds while it will not tell.
+        /// The attributes. If a queue cannot be read now, its earlier ones hold.
         known: HashMap<Arn, QueueAttributes>,
-        /// The queues that were asked and did not tell.
+        /// The queues that could not be read, and why.
         unread: Vec<(Arn, Failure)>,
     },
     /// The answers of SNS.
     Subscriptions(HashMap<Arn, Known>),
-    /// The subscription of each letter; none where no queue or more than one is named.
+    /// The subscription of each letter, or `None` if no subscription or more than one names the queue.
     Discovered(Vec<Result<Option<Arn>, Failure>>),
-    /// The queues that are shared, as far as it was not told before.
+    /// The queues that are shared, without those that an earlier answer named.
     Shared(Vec<Arn>),
     /// The result of each check.
     Verified(Vec<Verification>),
     /// The result of each delivery.
     Delivered(Vec<Attempt>),
-    /// The result of each move; none for a letter that has no room for the mark.
+    /// The result of each move, or `None` for a letter that has no room for the mark.
     Moved(Vec<Option<Sent>>),
-    /// Whether the archive has the letter.
+    /// The result of archiving each letter.
     Archived(Vec<Result<(), Failure>>),
-    /// Whether the letter is hidden.
+    /// The result of hiding each letter.
     Hidden(Vec<Result<(), Failure>>),
-    /// The document of orders, or why it cannot be read.
+    /// The document of orders, or the reason why it cannot be read.
     Orders(Result<OrdersRead, Failure>),
-    /// Whether the list is written.
+    /// The result of writing the list.
     Listed(Result<(), Failure>),
 }
 
-/// What reading the document of orders came to.
+/// The result of reading the document of orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OrdersRead {
     /// The document.
@@ -160,9 +162,9 @@ pub enum OrdersRead {
         /// Its tag.
         tag: Option<String>,
     },
-    /// It is the one that is known already.
+    /// The document has not changed since it was read before.
     NotModified,
-    /// There is none, and so there are no orders.
+    /// There is no document, and so there are no orders.
     None,
 }
 
@@ -171,28 +173,28 @@ pub enum OrdersRead {
 pub struct Delivery {
     /// The letter.
     pub letter: Arc<Letter>,
-    /// The retry that this is.
+    /// The retry that this delivery is.
     pub retry: Retry,
     /// The destination.
     pub destination: Destination,
-    /// Whether an order asks for it.
+    /// True if an order asks for it.
     pub ordered: bool,
     /// The longest delay of its schedule.
     pub longest: Duration,
     /// Its turn, by the rule's throttle policy.
     pub not_before: Duration,
-    /// How many letters may go in one request with it; the service's own limit holds as well.
+    /// The number of letters that may go in one request with it. The service's own limit holds as well.
     pub at_once: usize,
 }
 
 /// The result of a delivery.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// What became of the letter, or why it has no form for this destination.
+    /// The result of sending the letter, or why it has no form for this destination.
     pub sent: Result<Sent, CannotPack>,
-    /// The time that its request took, which it may have shared.
+    /// The time that its request took. The request may have had other letters too.
     pub took: Duration,
-    /// Whether it went without its mark, which would have been the eleventh attribute.
+    /// True if it went without its mark, which would have been the eleventh attribute.
     pub unmarked: bool,
 }
 
@@ -207,30 +209,30 @@ pub struct Move {
     pub delay: u64,
 }
 
-/// What became of one message that was to be sent.
+/// The result of sending one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// The service has taken it.
+    /// The service has accepted it.
     Accepted,
-    /// It was not taken, or nobody can say: a time-out may hide a success.
+    /// It was not accepted, or it is unknown whether it was: a time-out may hide a success.
     Failed(Failure),
-    /// It may not go there, as only the attempt showed; why, in words.
+    /// It may not go there, which only the attempt showed. The text says why.
     Refused(&'static str),
     /// There was no time to begin.
     NotStarted,
-    /// Its endpoint is down, and is tried again after so long.
+    /// Its endpoint is down, and is tried again after this time.
     LeftOut(Duration),
     /// Other orders were read before it began.
     Withheld,
 }
 
-/// Why a letter has no form for its destination.
+/// The reason why a letter has no form for its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotPack {
     /// The mark would be the eleventh attribute.
     #[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
     Unmarkable,
-    /// A function takes JSON only.
+    /// A function accepts JSON only.
     #[error("holds no JSON, which the event of a function must be")]
     NotJson,
 }
@@ -240,43 +242,44 @@ pub enum CannotPack {
 pub enum Verification {
     /// SNS has signed the letter's message, for the letter's topic.
     Genuine,
-    /// It has not; why, in words.
+    /// SNS has not signed it. The text says why.
     Refused(&'static str),
-    /// Nobody could say: a failed attempt.
+    /// It is unknown, which counts as a failed attempt.
     Unknown(Sent),
 }
 
-/// What is known of a subscription: its attributes, `None` where it does not exist, or why nobody could say.
+/// The result of looking up a subscription: its attributes, or `None` if it does not exist, or the reason why
+/// it is unknown.
 pub type Known = Result<Option<Subscription>, Sent>;
 
-/// What a queue says of itself; empty where it will not tell.
+/// The attributes of a queue; empty if they cannot be read.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueAttributes {
-    /// `MessageRetentionPeriod`, seconds.
+    /// `MessageRetentionPeriod`, in seconds.
     pub retention: Option<u64>,
     /// `maxReceiveCount` of its `RedrivePolicy`.
     pub max_receives: Option<u32>,
-    /// `VisibilityTimeout`, seconds.
+    /// `VisibilityTimeout`, in seconds.
     pub visibility_timeout: Option<u64>,
-    /// `MaximumMessageSize`, bytes.
+    /// `MaximumMessageSize`, in bytes.
     pub max_message_bytes: Option<usize>,
-    /// `ApproximateNumberOfMessagesNotVisible`; 0 where it is not told.
+    /// `ApproximateNumberOfMessagesNotVisible`, or 0 if it is missing.
     pub in_flight: u64,
-    /// When the queue said so, if it ever did.
+    /// The time when the attributes were read, if they ever were.
     pub read: Option<Timestamp>,
 }
 
-/// Why a letter is archived, with all that is known.
+/// The reason why a letter is archived, with all that is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveContext {
     /// The reason.
     pub reason: ArchiveReason,
-    /// More about it, in words.
+    /// Details of the reason, in words.
     pub detail: Option<String>,
     /// The rule that it fell under.
     pub rule: String,
-    /// Where it was to go.
+    /// The target that it was to go to.
     pub target: Option<Endpoint>,
     /// The last retry that was made.
     pub retry: Option<Retry>,
@@ -286,39 +289,39 @@ pub struct ArchiveContext {
     pub order: Option<String>,
 }
 
-/// Something that is worth a line in the log, beside the letters' own.
+/// An event that is worth a line in the log, beside the letters' own lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A queue does not tell its attributes; what it said last holds, or defaults do.
+    /// The attributes of a queue cannot be read. Earlier ones hold, or defaults do.
     QueueUnreadable {
         /// The queue.
         queue: Arn,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
     /// A queue is set up so that it costs retries or letters.
     BadlySetUp {
         /// The queue.
         queue: Arn,
-        /// What is wrong, in words.
+        /// The problem, in words.
         finding: String,
     },
     /// Publishers of a raw subscription's topic can write letters of the queue's other subscriptions.
     SharedWithRaw {
         /// The queue.
         queue: Arn,
-        /// What to do, in words.
+        /// The advice to the operator, in words.
         advice: &'static str,
     },
-    /// A letter has ten attributes and went out without its mark.
+    /// A letter has ten attributes and was sent without its mark.
     Unmarked(Arc<Letter>),
-    /// Letters that should wait elsewhere stay in a queue that gets full.
+    /// Letters that should wait elsewhere stay in a queue that is filling up.
     ManyInFlight {
         /// The queue.
         queue: Arn,
-        /// Letters in flight.
+        /// The number of letters in flight.
         in_flight: u64,
-        /// The most that SQS allows.
+        /// The largest number that SQS allows.
         limit: u64,
     },
     /// The health of an endpoint has changed.
@@ -328,32 +331,32 @@ pub enum Notice {
         /// The change.
         change: Change,
     },
-    /// The requeue did not take letters.
+    /// The requeue did not accept letters.
     RequeueFailed {
         /// The requeue.
         requeue: Arn,
-        /// How many.
+        /// The number of letters.
         letters: usize,
         /// The first failure.
         failure: Failure,
     },
-    /// The orders cannot be read, or not understood.
+    /// The orders cannot be read or understood.
     OrdersUnread {
-        /// Why.
+        /// The reason.
         failure: Failure,
-        /// When they were last read well.
+        /// The time when they were last read successfully.
         last_read: Option<Timestamp>,
-        /// Whether letters are hidden until they are read.
+        /// True if letters are hidden until the orders are read.
         hides: bool,
     },
     /// The list of waiting letters was not written.
     WaitingListFailed {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
 }
 
-/// The results of archiving or hiding so many letters. What was not answered has failed.
+/// Returns the results of archiving or hiding so many letters. A missing answer counts as a failure.
 pub(super) fn results(answer: Answer, count: usize) -> Vec<Result<(), Failure>> {
     let results = match answer {
         Answer::Archived(results) | Answer::Hidden(results) => results,
@@ -362,13 +365,13 @@ pub(super) fn results(answer: Answer, count: usize) -> Vec<Result<(), Failure>> 
     whole(results, count, || Err(no_answer()))
 }
 
-/// Completes the answers for so many letters: what is missing counts as not done.
+/// Completes the answers for so many letters. A missing answer counts as not done.
 pub(super) fn whole<T>(mut answers: Vec<T>, count: usize, missing: impl FnMut() -> T) -> Vec<T> {
     answers.resize_with(count, missing);
     answers
 }
 
-/// The failure of what was not answered.
+/// Returns the failure of an action that was not answered.
 pub(super) fn no_answer() -> Failure {
     Failure::ours(FailureClass::Transient, "NoAnswer")
 }

@@ -12,11 +12,11 @@ use super::order::Order;
 use super::outcome::NotDone;
 use crate::failure::{Failure, FailureClass};
 
-/// The letters for the archive. An archive in S3 takes all of a dead-letter queue or none; of one in SQS a letter may be
-/// refused, and then nothing of its FIFO group is stored after it.
+/// The letters for the archive. An archive in S3 stores all letters of a dead-letter queue or none. An
+/// archive in SQS may refuse one letter; then no later letter of its FIFO group is stored.
 #[derive(Debug)]
 pub(super) struct Archiving {
-    /// When the letters are archived.
+    /// The time when the letters are archived.
     at: Timestamp,
     pub(super) until: Duration,
     /// `MaximumMessageSize` of an archive that is a queue.
@@ -25,12 +25,13 @@ pub(super) struct Archiving {
     letters: Vec<usize>,
     /// The order of these letters, in which the archive's failure blocks a group.
     order: Order<Failure>,
-    /// The letters that the archive is given now, by their place among all.
+    /// The letters that the archive is storing now, by their positions in `letters`.
     under_way: Vec<usize>,
 }
 
 impl Archiving {
-    /// The letters of a batch. One that came from the archive stays: there it would only go round.
+    /// Picks the letters of a batch that are to be archived. A letter that came from the archive stays where
+    /// it is, because archiving would only bring it back.
     pub(super) fn new(config: &Config, cases: &mut [Case<'_>], at: Timestamp, until: Duration) -> Self {
         let mut letters = Vec::new();
         let archive = config.archive_queue.as_ref();
@@ -54,12 +55,12 @@ impl Archiving {
         Self { at, until, limit, limit_known, letters, order, under_way }
     }
 
-    /// Whether the archive has answered for every letter.
+    /// Reports whether the archive has answered for every letter.
     pub(super) fn is_done(&self) -> bool {
         self.order.is_done() && self.under_way.is_empty()
     }
 
-    /// The next letters to archive, if there are any left.
+    /// Returns the next letters to archive, if there are any left.
     pub(super) fn next(&mut self, cases: &mut [Case<'_>]) -> Option<Action> {
         while let Some(round) = self.order.next_round() {
             let (mut under_way, mut letters) = (Vec::new(), Vec::new());
@@ -81,7 +82,7 @@ impl Archiving {
         None
     }
 
-    /// Takes note of what the archive has.
+    /// Takes note of the letters that the archive did not store.
     pub(super) fn archived(&mut self, cases: &mut [Case<'_>], answer: Answer) {
         let answers = results(answer, self.under_way.len());
         for (place, answer) in std::mem::take(&mut self.under_way).into_iter().zip(answers) {

@@ -1,10 +1,10 @@
 //! The time that calls of functions take, and whether one more would end in time.
 //!
-//! A call that waits for its function lasts as long as the function works, and cannot be taken back: cut off at the end of the time for
-//! deliveries, it leaves the function working, and has it work once more at the next retry. So a call begins only if
-//! the longest one to this function that was seen lately still fits. While none was seen, the call's share of the
-//! time must fit. The first call to a function in an invocation always begins, else one that is slower than all the
-//! time would never be called.
+//! A call that waits for its function lasts as long as the function works, and cannot be taken back. If it is
+//! cut off at the end of the time for deliveries, the function works on, and it works once more at the next
+//! retry. So a call begins only if the longest call to this function that was seen lately still fits. If none
+//! was seen, the call's share of the time must fit. The first call to a function in an invocation always
+//! begins. Otherwise a function that needs more than the whole time would never be called.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,51 +12,55 @@ use std::time::Duration;
 use super::time::Window;
 use crate::arn::Arn;
 
-/// A long call counts for half as long after this time, so that one exception does not slow deliveries for ever.
+/// The time after which a long call counts for half as long, so that one exception does not slow deliveries
+/// for ever.
 const HALF_LIFE: Duration = Duration::from_mins(10);
 
-/// Six half-lives: what is left of a long call after them says nothing about the next one.
+/// The time after which a call is forgotten: six half-lives, after which the rest of a long call says nothing
+/// about the next.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
-/// Functions remembered at most; those that were called longest ago are forgotten first.
+/// The largest number of functions that are remembered. The functions that were called longest ago are
+/// forgotten first.
 const MAX_KEPT: usize = 1_000;
 
-/// How long the calls of each function took lately. Moments are counted from any one point in the life of an instance.
+/// The time that the calls of each function took lately. Times are counted from any fixed point in the life
+/// of an instance.
 #[derive(Debug, Clone, Default)]
 pub struct CallTimes(HashMap<Arn, Called>);
 
 /// A function that was called.
 #[derive(Debug, Clone, Copy)]
 struct Called {
-    /// When a call to it last began.
+    /// The time when the last call to it began.
     begun: Duration,
     longest: Option<Longest>,
 }
 
-/// The longest of some calls, of which later ones count for more.
+/// The longest of some calls. Later calls count for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Longest {
     took: Duration,
-    /// When the last of them ended.
+    /// The time when the last of the calls ended.
     at: Duration,
-    /// Whether the last of them was cut off.
+    /// True if the last of the calls was cut off.
     cut_off: bool,
 }
 
-/// How a call ended.
+/// The way in which a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The function has come to an end, with an error or without.
+    /// The function has ended, with or without an error.
     Ran,
     /// The time was over while the function worked.
     CutOff,
-    /// Nobody can say whether the function ran.
+    /// It is unknown whether the function ran.
     Unknown,
 }
 
 impl CallTimes {
-    /// Whether a call to this function begins now. `share` is the time that it may take as long as nothing is known of the
-    /// function.
+    /// Reports whether a call to this function begins now, and takes note of it if so. `share` is the time
+    /// that it may take as long as nothing is known of the function.
     pub(super) fn begin(&mut self, function: &Arn, now: Duration, window: Window, share: Duration) -> bool {
         let Window { since, end, .. } = window;
         let all = &mut self.0;
@@ -84,7 +88,7 @@ impl CallTimes {
 }
 
 impl Longest {
-    /// The longest of the calls so far and one that has ended now.
+    /// Returns the longest of the calls so far and one that has ended now.
     pub(super) fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Duration) -> Option<Self> {
         let cut_off = match how {
             Ended::Ran => false,
@@ -95,8 +99,9 @@ impl Longest {
         Some(Self { took: took.max(before), at: now, cut_off })
     }
 
-    /// How long a call may take, by what was seen lately; `None` where that was nothing. One that was cut off would
-    /// have taken longer than it ran. Nobody knows how much longer, so it counts twice until a call comes back.
+    /// Returns how long a call may take, by the calls that were seen lately, or `None` if there were none. A
+    /// call that was cut off would have taken longer than it ran. It is unknown how much longer, so it counts
+    /// twice until a call comes back.
     pub(super) fn lately(self, now: Duration) -> Option<Duration> {
         let known = now.saturating_sub(self.at) < FORGOTTEN_AFTER;
         let took = self.decayed(now);
@@ -115,7 +120,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Some time after the point that moments are counted from.
+    /// A time after the point that times are counted from.
     const BEGAN: Duration = Duration::from_hours(1);
 
     fn window(since: Duration, end: Duration) -> Window {
@@ -126,7 +131,8 @@ mod tests {
         format!("arn:aws:lambda:eu-central-1:123456789012:function:f{number}").parse().unwrap()
     }
 
-    /// What is known after calls that took so many seconds, ended so, and so many seconds after the first.
+    /// Returns the longest of calls given as seconds, ending, and the second of that ending, counted from
+    /// `first`.
     fn after(calls: &[(u64, Ended, u64)], first: Duration) -> Option<Longest> {
         calls.iter().fold(None, |so_far, (took, how, at)| {
             Longest::with(

@@ -17,8 +17,8 @@ use crate::policy::{
     Rule, Verdict, plus, seconds_until,
 };
 
-/// For how many seconds a letter is hidden that there was no time to send. Its queue would keep it for the whole of its
-/// visibility timeout, because of others that took the time.
+/// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden
+/// for the whole of its queue's visibility timeout, because of other letters that took the time.
 const SOON: u64 = 1;
 
 /// A letter on its way to an outcome.
@@ -29,32 +29,32 @@ pub(super) struct Case<'p> {
     pub(super) facts: Facts,
     pub(super) verdict: Option<Verdict<'p>>,
     pub(super) disposition: Disposition,
-    /// When the disposition was decided; waits count from then.
+    /// The time when the disposition was decided. Waits count from then.
     pub(super) decided: Timestamp,
     pub(super) retry: Option<Retry>,
-    /// How long that attempt took.
+    /// The time that the attempt took.
     pub(super) took: Option<Duration>,
     pub(super) target: Option<Endpoint>,
     pub(super) failure: Option<Failure>,
     pub(super) detail: Option<String>,
-    /// In how many seconds it shows again if nobody hides it otherwise.
+    /// The seconds until it becomes visible if it is not hidden otherwise.
     pub(super) shows_in: u64,
-    /// What the archive did not take before, in an earlier invocation.
+    /// The archiving that failed in an earlier invocation.
     pub(super) unarchived: Option<Unarchived>,
-    /// For how many seconds it is hidden since the archive did not take it.
+    /// The seconds for which it is hidden because the archive did not accept it.
     pub(super) hidden: Option<u64>,
-    /// Whether its subscription was looked for.
+    /// True if its subscription was searched for.
     pub(super) searched: bool,
-    /// Whether it was to be sent and there was no time to begin: it comes back soon.
+    /// True if it was to be sent and there was no time to begin: it comes back soon.
     pub(super) soon: bool,
-    /// What could not be done with it.
+    /// The step that could not be done, and the failure.
     pub(super) undone: Option<(NotDone, Failure)>,
 }
 
-/// What is to become of a letter.
+/// The disposition of a letter, while the batch goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disposition {
-    /// Nothing was decided yet.
+    /// The letter is undecided.
     Open,
     /// A retry is due.
     Due(Retry),
@@ -69,7 +69,7 @@ pub(super) enum Disposition {
 }
 
 impl Disposition {
-    /// The action of the order that led to it, where one alone did.
+    /// Returns the action of the order that alone led to it, if one did.
     pub(super) fn ordered(&self) -> Option<OrderAction> {
         match self {
             Self::Archive(ArchiveReason::Ordered) => Some(OrderAction::Archive),
@@ -80,7 +80,8 @@ impl Disposition {
 }
 
 impl<'p> Case<'p> {
-    /// A letter under its rule; one that cannot be matched against the rules is for the archive.
+    /// Creates the case of a letter under its rule. A letter that cannot be matched against the rules is for
+    /// the archive.
     pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
         let (letter, rule) = policy.sort(letter);
         let mut case = Self {
@@ -108,17 +109,17 @@ impl<'p> Case<'p> {
         case
     }
 
-    /// Whether an order asks for its attempt.
+    /// Reports whether an order asks for its attempt.
     pub(super) fn is_sent_by_order(&self) -> bool {
         self.facts.ordered.action() == Some(OrderAction::Retry)
     }
 
-    /// Whether an order led to this disposition that does not say so any more.
+    /// Reports whether an order led to this disposition and no longer asks for it.
     pub(super) fn is_taken_back(&self, disposition: &Disposition) -> bool {
         disposition.ordered().is_some_and(|action| self.facts.ordered.action() != Some(action))
     }
 
-    /// Goes on where the archive did not take the letter: nothing more is attempted.
+    /// Takes up a letter that the archive did not accept before. No further attempt is made.
     pub(super) fn resume(&mut self, unarchived: Unarchived) {
         if self.disposition == Disposition::Open {
             self.archive(unarchived.context.reason, unarchived.context.detail.clone());
@@ -127,12 +128,12 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// When its queue drops it.
+    /// Returns the time when its queue drops it.
     pub(super) fn end(&self) -> Timestamp {
         plus(self.letter.kept_since(), self.facts.retention)
     }
 
-    /// Whether the letter's subscription must be looked for.
+    /// Reports whether the letter's subscription must be searched for.
     pub(super) fn needs_discovery(&self) -> bool {
         let asks = match self.facts.ordered.action() {
             None => self.rule.asks_for_subscription(&self.letter),
@@ -142,24 +143,25 @@ impl<'p> Case<'p> {
         self.disposition == Disposition::Open && asks
     }
 
-    /// The route to the subscription whose delivery policy the rule goes by, if it does.
+    /// Returns the route to the subscription whose delivery policy the rule uses, if it does.
     pub(super) fn route_of_delivery_policy(&self) -> Option<Route> {
         let asks = self.rule.delivery == DeliverySpec::FromSubscription;
         asks.then(|| self.rule.route(&self.letter, self.facts.discovered.as_ref()))
     }
 
-    /// The group that keeps this letter in order; `None` on standard queues, whose groups do not.
+    /// Returns the group that keeps this letter in order. It is `None` on standard queues, whose groups keep
+    /// no order.
     pub(super) fn fifo_group(&self) -> Option<&str> {
         self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
     }
 
-    /// Whether this letter holds up its group, having neither been delivered nor moved. An archived letter does too:
-    /// whether the archive has taken it shows only at the end.
+    /// Reports whether this letter holds up its group, because it was neither delivered nor moved. An
+    /// archived letter does too, because only the end shows whether the archive has accepted it.
     pub(super) fn blocks(&self) -> bool {
         !matches!(self.disposition, Disposition::Delivered | Disposition::Requeued(_))
     }
 
-    /// Takes a decision of the policy over.
+    /// Takes over a decision of the policy.
     pub(super) fn settle(&mut self, decision: &Decision, now: Timestamp) {
         self.decided = now;
         match decision {
@@ -173,15 +175,15 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Whether the rule or an order may still decide. A letter that cannot be matched against the rules is archived, but
-    /// not while an order holds it.
+    /// Reports whether the rule or an order may still decide. A letter that cannot be matched against the
+    /// rules is archived, but not while an order holds it.
     pub(super) fn is_undecided(&self) -> bool {
         let unmatched = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
         self.disposition == Disposition::Open
             || (unmatched && self.verdict.is_none() && self.unarchived.is_none())
     }
 
-    /// Asks rule and orders about it.
+    /// Returns the decision of its rule and the orders.
     pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
         let verdict = self.rule.decide(&self.letter, &self.facts, now);
         let decision = match self.disposition {
@@ -195,7 +197,7 @@ impl<'p> Case<'p> {
         decision
     }
 
-    /// The order that it was handled on.
+    /// Returns the id of the order that it was handled on.
     fn order(&self) -> Option<String> {
         let order = self.facts.ordered.order().filter(|_| self.verdict.is_some())?;
         Some(order.id.clone())
@@ -210,13 +212,13 @@ impl<'p> Case<'p> {
         self.archive(ArchiveReason::Refused, Some(why.to_owned()));
     }
 
-    /// Keeps it from its attempt in this invocation; it comes back soon.
+    /// Keeps it from its attempt in this invocation. It comes back soon.
     pub(super) fn put_off(&mut self) {
         self.disposition = Disposition::OutOfTime;
         self.soon = true;
     }
 
-    /// Takes the result of a delivery over.
+    /// Takes over the result of a delivery.
     pub(super) fn attempted(&mut self, retry: Retry, attempt: Attempt, now: Timestamp) {
         match attempt.sent {
             Ok(sent) => {
@@ -234,7 +236,7 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Takes the answer to a retry over.
+    /// Takes over the answer to a retry.
     pub(super) fn answered(&mut self, retry: Retry, answer: Sent, now: Timestamp) {
         match answer {
             Sent::Accepted => {
@@ -262,7 +264,7 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Why it is archived, if it is.
+    /// Returns the reason why it is archived, if it is.
     pub(super) fn context(&self) -> Option<ArchiveContext> {
         let Disposition::Archive(reason) = self.disposition else { return None };
         let before = self.unarchived.as_ref().map(|before| &before.context);
@@ -277,9 +279,9 @@ impl<'p> Case<'p> {
         })
     }
 
-    /// For how many seconds it is to be hidden now. Deliveries took their time: what is left of the wait. Held letters
-    /// are shown again at once: SQS keeps them behind the hidden head of their group, and while they were in flight
-    /// they would block that head.
+    /// Returns the seconds for which it is to be hidden now, if it is. For a deferred letter that is the rest
+    /// of the wait, since the deliveries took time. Held letters become visible at once: SQS keeps them
+    /// behind the hidden head of their group, and if they were in flight they would block that head.
     pub(super) fn hiding(&self, now: Timestamp) -> Option<u64> {
         match &self.disposition {
             Disposition::Defer(deferral) => Some(seconds_until(now, plus(self.decided, deferral.hide))),
@@ -289,7 +291,7 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// The outcome, now that archive and queue have answered.
+    /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
         let expires = self.end().as_second();
         let order = self.order();
@@ -306,7 +308,8 @@ impl<'p> Case<'p> {
             (Disposition::Requeued(deferral), None) => Outcome::Requeued(deferral),
             (Disposition::Observed(decision), None) => Outcome::Observed(decision),
         };
-        // Where nobody knows how often it was received before SQS moved it, it is rather counted twice.
+        // If it is unknown how often the letter was received before SQS moved it, counting it twice is better
+        // than not at all.
         let moved = self.letter.sqs.source_queue().is_some();
         let receives = self.letter.sqs.receive_count;
         let first = match self.facts.source_max_receives {

@@ -1,7 +1,7 @@
-//! What is wrong with the queue that the function was given, said once in a process and queue.
+//! A check of the queue that the function was given. Each finding is reported once per process and queue.
 //!
-//! None of this stops the function: letters are better off with it than without. But each finding costs retries or
-//! letters, and is easily mended.
+//! No finding stops the function, since letters are better off with it than without. But each finding costs
+//! retries or letters, and is easy to correct.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{Action, DeliverySpec, Policy, Rule, expiry_margin};
 
-/// Everything that is wrong with a queue whose attributes are known. `left` is the invocation's time.
+/// Returns everything that is wrong with a queue whose attributes are known. `left` is the invocation's time.
 pub(super) fn findings(
     config: &Config,
     queue: &Arn,
@@ -42,10 +42,11 @@ pub(super) fn findings(
     findings.into_iter().flatten().chain(rules).collect()
 }
 
-/// The dead-letter queues of letters that publishers of a raw subscription's topic could have written, if there is one:
-/// nothing shows that they did not.
+/// Returns the dead-letter queues of letters that publishers of a raw subscription's topic could have
+/// written, if there is such a subscription: nothing proves that they did not.
 pub(super) fn open_to_forgery(policy: &Policy, cases: &[Case<'_>]) -> BTreeSet<Arn> {
-    // Who has letters verified has thought of it; raw letters, which nobody signs, need a rule without.
+    // If a rule verifies signatures, the operator knows of the problem. Raw letters have no signature, so
+    // they need a rule that does not verify.
     let verifies = policy.all_rules().any(|rule| rule.verify_signature);
     let open =
         |case: &&Case<'_>| !case.rule.verify_signature && (case.letter.notification.is_some() || !verifies);
@@ -60,7 +61,8 @@ pub(super) fn open_to_forgery(policy: &Policy, cases: &[Case<'_>]) -> BTreeSet<A
         .collect()
 }
 
-/// Whether letters of the queue could go to the requeue.
+/// Reports an incompatible pair: letters cannot go from a FIFO queue to a standard requeue, nor the other way
+/// round.
 fn kinds(config: &Config, queue: &Arn, in_requeue: bool) -> Option<String> {
     let requeue = config.requeue.as_ref().filter(|_| !in_requeue)?;
     let text = match (queue.is_fifo(), requeue.is_fifo()) {
@@ -71,7 +73,7 @@ fn kinds(config: &Config, queue: &Arn, in_requeue: bool) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Returns what to do about a raw subscription that shares a queue with others.
+/// Returns the advice for a raw subscription that shares a queue with others.
 pub(super) fn advice_on_sharing(queue: &Arn) -> &'static str {
     if queue.is_fifo() {
         // Messages of FIFO topics carry no signature.
@@ -82,7 +84,8 @@ pub(super) fn advice_on_sharing(queue: &Arn) -> &'static str {
      of the others. Set verifySignature for the letters of the others, or give the raw one a dead-letter queue of its own"
 }
 
-/// A letter that shows before its invocation ends is handled twice.
+/// Reports a visibility timeout that is too short: a letter that becomes visible before its invocation ends
+/// is handled twice.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 fn visibility(attributes: &QueueAttributes, left: Duration) -> Option<String> {
     let timeout = attributes.visibility_timeout?;
@@ -95,8 +98,9 @@ fn visibility(attributes: &QueueAttributes, left: Duration) -> Option<String> {
     })
 }
 
-/// A letter that cannot be hidden shows again when the visibility timeout ends: too late, if that is longer than the
-/// time in which letters are archived before their queue drops them.
+/// Reports a visibility timeout that is too long: a letter that cannot be hidden becomes visible only when it
+/// ends. That is too late if it is longer than the time in which letters are archived before their queue
+/// drops them.
 fn too_late(attributes: &QueueAttributes) -> Option<String> {
     let (timeout, retention) = (attributes.visibility_timeout?, attributes.retention?);
     let margin = expiry_margin(retention);
@@ -108,7 +112,7 @@ fn too_late(attributes: &QueueAttributes) -> Option<String> {
     })
 }
 
-/// How far a rule's schedule gets in the time that a queue keeps letters.
+/// Reports a schedule that is longer than the time for which a queue keeps letters.
 fn schedule(rule: &Rule, retention: u64) -> Option<String> {
     let DeliverySpec::Given(delivery) = &rule.delivery else { return None };
     let schedule = &delivery.schedule;
@@ -116,7 +120,7 @@ fn schedule(rule: &Rule, retention: u64) -> Option<String> {
     let mut since_arrival = 0.0;
     for retry in 1..=schedule.retries {
         since_arrival += schedule.delay(retry)?;
-        // A retention is far below what f64 holds exactly.
+        // A retention is far below the largest whole number that f64 holds exactly.
         #[expect(clippy::cast_precision_loss, reason = "14 days of seconds are exact")]
         if since_arrival > most as f64 && rule.action == Action::Redrive {
             return Some(format!(

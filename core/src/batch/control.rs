@@ -1,4 +1,4 @@
-//! The orders in a batch: when they are read, and what they change. And the list of waiting letters.
+//! The orders in a batch: when they are read, and what they change; and the list of waiting letters.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::endpoint::Endpoint;
 use crate::policy::{Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
-/// What is left of it for the list when the orders are read beside deliveries.
+/// The part of the control time that is kept for the list when the orders are read beside deliveries.
 const LIST_TIME: Duration = Duration::from_millis(500);
 
 impl super::machine::Machine {
-    /// Whether the orders could not be read when this was last tried.
+    /// Reports whether the last attempt to read the orders failed.
     #[must_use]
     pub fn orders_are_unread(&self) -> bool {
         self.known_orders().is_unread
@@ -24,7 +24,7 @@ impl super::machine::Machine {
 }
 
 impl Batch<'_> {
-    /// Reads the orders, where that is due and time is left for it.
+    /// Reads the orders, if that is due and time is left for it.
     pub(super) fn read_orders(&mut self, now: Now) -> Option<Action> {
         let mut orders = self.machine.known_orders();
         let has_time = !self.control_time.is_zero();
@@ -36,7 +36,7 @@ impl Batch<'_> {
         Some(Action::ReadOrders { unless: orders.ask(now.at), until })
     }
 
-    /// Takes note of the orders.
+    /// Takes over the orders.
     pub(super) fn orders_read(&mut self, answer: Answer, now: Now) {
         let asked = self.orders_asked.take().unwrap_or(now);
         self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
@@ -54,12 +54,13 @@ impl Batch<'_> {
         self.apply_orders(now);
     }
 
-    /// Says whether deliveries that begin now wait when the orders get old.
+    /// Decides whether deliveries that begin later wait when the orders get old.
     pub(super) fn wait_for_orders(&mut self) {
         self.machine.known_orders().waits_no_more = self.control_time <= LIST_TIME;
     }
 
-    /// When [`Batch::poll`] has something new to ask though nothing was answered, counted as `elapsed` is.
+    /// Returns the time when [`Batch::poll`] asks for something new without an answer, counted as `elapsed`
+    /// is.
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<Duration> {
         let is_delivering = matches!(self.stage, Stage::AwaitDelivered(_));
@@ -69,8 +70,9 @@ impl Batch<'_> {
         Some(now.elapsed + self.machine.known_orders().due_in(now.at).unsigned_abs())
     }
 
-    /// Reads the orders beside deliveries. Those that have not begun wait for the answer while there is time for that;
-    /// later they begin by the old one, and a new one counts as soon as it is there.
+    /// Reads the orders beside deliveries. Deliveries that have not begun wait for the answer while there is
+    /// time for that. After that time they begin by the old orders, and new orders count as soon as they
+    /// arrive.
     pub(super) fn reread_orders(&mut self, now: Now) -> Option<(ActionId, Action)> {
         if self.next_poll(now)? > now.elapsed {
             return None;
@@ -84,7 +86,7 @@ impl Batch<'_> {
         Some((ActionId(Chain::Orders), Action::ReadOrders { unless: orders.ask(now.at), until }))
     }
 
-    /// Takes note of orders that were read beside deliveries.
+    /// Takes over orders that were read beside deliveries.
     pub(super) fn orders_reread(&mut self, answer: Answer, now: Now) {
         self.rereading = false;
         let asked = self.orders_asked.take().unwrap_or(now);
@@ -97,7 +99,7 @@ impl Batch<'_> {
         self.take_orders(answer, asked.at, now.at);
     }
 
-    /// Decides anew about letters that were due by an earlier reading; returns those that still are.
+    /// Decides anew about letters that were due by earlier orders. Returns those that still are.
     pub(super) fn still_due(&mut self, due: Due, now: Timestamp) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
@@ -107,7 +109,7 @@ impl Batch<'_> {
         still.collect()
     }
 
-    /// Decides about a letter by the orders that are known now; returns the retry that is due.
+    /// Decides about a letter by the orders that are known now. Returns the retry that is due.
     fn decide_anew(&mut self, index: usize, now: Timestamp) -> Option<Retry> {
         let case = &mut self.cases[index];
         case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
@@ -121,15 +123,15 @@ impl Batch<'_> {
         if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
     }
 
-    /// Decides anew about a letter that was not sent since other orders were read. Where it is due all the same, it comes
-    /// back soon.
+    /// Decides anew about a letter that was not sent because other orders were read. If it is still due, it
+    /// comes back soon.
     pub(super) fn withheld(&mut self, index: usize, now: Timestamp) {
         if self.decide_anew(index, now).is_some() {
             self.cases[index].put_off();
         }
     }
 
-    /// Looks up what is ordered of the letters that nothing was decided about yet.
+    /// Looks up the orders about the letters that are undecided.
     pub(super) fn apply_orders(&mut self, now: Timestamp) {
         if !self.machine.config.orders {
             return;
@@ -140,7 +142,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Decides anew about letters that an order holds or archives, where that was taken back while the batch went on.
+    /// Decides anew about letters that an order holds or archives, if that order was taken back while the
+    /// batch went on.
     pub(super) fn let_go(&mut self, now: Timestamp) {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
@@ -167,14 +170,14 @@ impl Batch<'_> {
         Some((ActionId(Chain::List), Action::ListWaiting { letters, at: now.at, until }))
     }
 
-    /// Takes note of a list that was not written. Nothing depends on it.
+    /// Takes note of a list that was not written. Nothing else depends on it.
     pub(super) fn waiting_listed(&mut self, answer: Answer) {
         let answer = if let Answer::Listed(answer) = answer { answer } else { Err(no_answer()) };
         self.notices.extend(answer.err().map(|failure| Notice::WaitingListFailed { failure }));
     }
 }
 
-/// The line of a letter that is hidden for long.
+/// Returns the line of a letter that is hidden for long.
 fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
     let Disposition::Defer(deferral) = &case.disposition else { return None };
     let hide = case.hiding(now).filter(|hide| *hide > LISTED_ABOVE)?;

@@ -1,7 +1,8 @@
-//! Which requests begin when: at their turn, when a place is free, if they are likely to end in time, and if their
-//! endpoint is not down.
+//! The order in which requests begin: at their turn, when a place is free, if they are likely to end in time,
+//! and if their endpoint is not down.
 //!
-//! A batch becomes some requests. Whoever makes them asks [`Dispatch`] which begin now, and tells it how they have ended.
+//! A batch becomes some requests. The code that makes them asks [`Dispatch`] which of them begin now, and
+//! tells it how they have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -20,22 +21,22 @@ pub struct Request {
     pub to: Endpoint,
     /// Its turn, counted as the window is.
     pub turn: Duration,
-    /// Whether it waits until the function that it calls has ended.
+    /// True if the request waits until the function that it calls has ended.
     pub waits: bool,
     /// The purpose.
     pub purpose: Purpose,
 }
 
-/// What becomes of a request now.
+/// The answer whether a request begins now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// It begins, and may take so long; nothing says how long where it may take its full time.
+    /// It begins and may take this long, or its full time if this is `None`.
     Now(Option<Duration>),
     /// It would not end in time, so it is not made.
     TooLate,
     /// Its endpoint is down, so it is not made.
     LeftOut,
-    /// None of its letters may go any more, so it is not made.
+    /// Its letters may no longer go, so it is not made.
     Withheld,
 }
 
@@ -57,15 +58,15 @@ pub struct Dispatch {
 /// The requests to one endpoint.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Requests with last retries that wait, by their turns.
+    /// The waiting requests that contain last retries, by their turns.
     last: VecDeque<usize>,
-    /// Other requests that wait, by their turns.
+    /// The other waiting requests, by their turns.
     others: VecDeque<usize>,
     under_way: usize,
 }
 
 impl Request {
-    /// The function that it waits for, where it does.
+    /// Returns the function that it waits for, if it does.
     fn function(&self) -> Option<&Arn> {
         match &self.to {
             Endpoint::Function(function) if self.waits => Some(function),
@@ -79,15 +80,15 @@ impl Lane {
         if purpose.is_last() { &mut self.last } else { &mut self.others }
     }
 
-    /// The next requests of both kinds.
+    /// Returns the next requests of both kinds.
     fn fronts(&self) -> impl Iterator<Item = usize> {
         [self.last.front(), self.others.front()].into_iter().flatten().copied()
     }
 }
 
 impl Dispatch {
-    /// The requests of a round, none of which is under way. The window is counted from the point from which `now` and the
-    /// turns are.
+    /// Creates the dispatch of a round's requests, of which none is under way. The window, `now` and the
+    /// turns are counted from the same point.
     #[must_use]
     pub fn new(requests: Vec<Request>, window: Window, now: Duration) -> Self {
         let mut order: Vec<usize> = (0..requests.len()).collect();
@@ -107,8 +108,8 @@ impl Dispatch {
         Self { window, share, requests, lanes, lane_of, begun: HashMap::new(), singles_under_way: 0 }
     }
 
-    /// Returns the requests whose turn and place have come, and those that are not made. `goes` says whether any letter of a
-    /// request may still go; it is asked before the request counts as begun, and once.
+    /// Returns the requests whose turn and place have come, and those that are not made. `goes` says whether
+    /// any letter of a request may still go. It is asked once for each request, before that counts as begun.
     pub fn poll(
         &mut self,
         now: Duration,
@@ -141,9 +142,9 @@ impl Dispatch {
         polled
     }
 
-    /// Returns the next request whose turn and place have come, or whose endpoint is down. The endpoint with the fewest
-    /// requests under way comes first, so that a crowd for one endpoint does not keep the others waiting; of those with
-    /// as many, whose turn came first.
+    /// Returns the next request whose turn and place have come, or whose endpoint is down. The endpoint with
+    /// the fewest requests under way comes first, so that many requests to one endpoint do not keep the
+    /// others waiting. Among equals, the request with the earliest turn comes first.
     fn next(&self, now: Duration, health: &Health) -> Option<(usize, Admission)> {
         if self.begun.len() >= CONCURRENT_REQUESTS {
             return None;
@@ -174,7 +175,7 @@ impl Dispatch {
         best
     }
 
-    /// The next turn that lies ahead, where there is one.
+    /// Returns the next turn that lies ahead, if there is one.
     #[must_use]
     pub fn next_turn(&self, now: Duration) -> Option<Duration> {
         let fronts = self.lanes.iter().flat_map(Lane::fronts);
@@ -193,7 +194,7 @@ impl Dispatch {
     }
 }
 
-/// Whether a request that begins now is likely to end in time.
+/// Reports whether a request that begins now is likely to end in time.
 fn is_in_time(
     request: &Request,
     window: Window,
@@ -201,14 +202,14 @@ fn is_in_time(
     now: Duration,
     health: &mut Health,
 ) -> bool {
-    // A round that is late has half of its own time for calls that are short. One that waits for its function may take
-    // as long as the round before.
+    // A round that is late has half of its own time for short calls. A call that waits for its function may
+    // take as long as one in the round before.
     let start = request.function().map_or(window.start, |_| window.since);
     let in_time = now < Window { start, ..window }.latest_start(&request.to);
     in_time && request.function().is_none_or(|function| health.calls.begin(function, now, window, share))
 }
 
-/// Whether each letter for this endpoint is a request of its own.
+/// Reports whether each letter for this endpoint is a request of its own.
 fn goes_alone(to: &Endpoint) -> bool {
     match to {
         Endpoint::Function(_) | Endpoint::Http(_) => true,
@@ -216,9 +217,9 @@ fn goes_alone(to: &Endpoint) -> bool {
     }
 }
 
-/// The time that each of so many requests to functions and web servers may take, if all are to be made in the whole time:
-/// each place among those under way makes several in a row. Where it makes only one, half of the time must do, since
-/// that one may wait for its turn.
+/// Returns the time that each of so many requests to functions and web servers may take, if all are to be
+/// made in the whole time: each place among those under way makes several in a row. If it makes only one,
+/// half of the time must be enough, since that one may wait for its turn.
 fn share(whole: Duration, requests: usize) -> Duration {
     let in_a_row = requests.div_ceil(CONCURRENT_SINGLES).max(2);
     whole / u32::try_from(in_a_row).unwrap_or(u32::MAX)
@@ -340,7 +341,7 @@ mod tests {
         let begin = dispatch.poll(SECOND * 60, &mut health, |_| false);
         assert_eq!(begin, [(0, Begin::Withheld)]);
         assert!(health.wait(&to, purpose, SECOND * 54) > Duration::ZERO, "it is still down");
-        // The first call to a function in an invocation always begins, and the trial is still to be made.
+        // The first call to a function in an invocation always begins, and the trial is not made yet.
         let begin = dispatch.poll(SECOND * 81, &mut health, |_| true);
         assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 2)))]);
     }

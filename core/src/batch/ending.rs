@@ -1,7 +1,8 @@
 //! Letters near the end of their queue's retention.
 //!
-//! Whatever kept a letter from its attempt, its queue drops it at the end. So a letter that stays, and would not be
-//! seen again before the margin begins, is archived in this very invocation, with all others in one request.
+//! A queue drops a letter at the end of its retention, whatever kept the letter from its attempt. So a letter
+//! that stays, and would not be received again before the margin begins, is archived in this invocation,
+//! together with all others in one request.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,21 +13,22 @@ use super::action::QueueAttributes;
 use super::case::{Case, Disposition};
 use crate::policy::{ArchiveReason, expiry_margin, is_kept, plus};
 
-/// How long after the invocation's end a letter shows again that was hidden for the invocation only, seconds: its answer
-/// takes a moment, and clocks differ.
+/// The seconds after the invocation's end at which a letter becomes visible again that was hidden for the
+/// invocation only: its answer takes a moment, and clocks differ.
 const AFTER_THE_END: u64 = 10;
 
-/// `VisibilityTimeout` of a queue that nobody has changed.
+/// The `VisibilityTimeout` of a queue by default, in seconds.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 const DEFAULT_VISIBILITY_TIMEOUT: u64 = 30;
 
-/// The seconds for which letters show no more while their invocation runs, by their queue.
+/// Returns the seconds for which letters are hidden while their invocation runs, by their queue.
 pub(super) fn visibility_timeout(attributes: QueueAttributes) -> u64 {
     attributes.visibility_timeout.unwrap_or(DEFAULT_VISIBILITY_TIMEOUT)
 }
 
-/// The letters to hide for this invocation only, and for how many seconds: those near their end that their queue would
-/// hide until it is too late. Whatever then happens to the invocation, they come back in time.
+/// Returns the letters to hide for this invocation only, and the seconds to hide them: the letters near their
+/// end that their queue would hide until it is too late. They come back in time whatever happens to the
+/// invocation.
 pub(super) fn near_their_end(
     cases: &[Case<'_>],
     timeout: u64,
@@ -44,7 +46,7 @@ pub(super) fn near_their_end(
     (cases.iter().enumerate().filter(|(_, case)| near(case)).map(|(index, _)| index).collect(), run)
 }
 
-/// Archives what would stay untouched and would not be seen again in time.
+/// Archives the letters that would stay untouched and would not be received again in time.
 pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
     let heads = heads(cases, now);
     for case in cases {
@@ -63,7 +65,7 @@ pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
     }
 }
 
-/// In how many seconds the head of each FIFO group shows again, and its group with it.
+/// Returns the seconds until the head of each FIFO group becomes visible again, and its group with it.
 fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, u64> {
     let mut heads = HashMap::new();
     for case in cases {

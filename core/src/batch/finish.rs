@@ -16,7 +16,8 @@ use super::{checkup, ending};
 use crate::letter::Letter;
 
 impl Batch<'_> {
-    /// Asks whether publishers of a raw subscription's topic can write letters of other subscriptions of a queue.
+    /// Asks whether publishers of a raw subscription's topic can write letters of other subscriptions of a
+    /// queue.
     pub(super) fn look_at_sharing(&mut self) -> (Stage, Option<Action>) {
         let queues = checkup::open_to_forgery(&self.machine.config.policy, &self.cases);
         if queues.is_empty() {
@@ -31,7 +32,8 @@ impl Batch<'_> {
             self.let_go(now.at);
             ending::archive_what_ends(&mut self.cases, now.at);
         }
-        // What the archive does not take is hidden afterwards, so it does not get all of the time.
+        // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of
+        // the time.
         let until = half_of(now.elapsed, self.time.finish);
         self.archiving = Some(Archiving::new(&self.machine.config, &mut self.cases, now.at, until));
         let hiding = |(index, case): (usize, &Case<'_>)| Some((index, case.hiding(now.at)?));
@@ -48,7 +50,7 @@ impl Batch<'_> {
         hidings.iter().map(|(index, seconds)| (self.cases[*index].letter.clone(), *seconds)).collect()
     }
 
-    /// Gives the archive what is left for it.
+    /// Gives the archive the letters that are left for it.
     pub(super) fn archive_on(&mut self, now: Now) -> Option<(ActionId, Action)> {
         if self.archive_asked.is_some() {
             return None;
@@ -88,7 +90,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Hides what the archive did not take.
+    /// Hides the letters that the archive did not accept.
     pub(super) fn hide_unarchived(&mut self, now: Now) -> (Stage, Option<Action>) {
         let hidings = unarchived(&mut self.machine.knowledge(), &self.cases, now.at);
         if hidings.is_empty() {
@@ -100,9 +102,9 @@ impl Batch<'_> {
     }
 }
 
-/// Remembers what the archive did not take, and forgets what it took; returns the letters to hide until they are given to
-/// it again, with the seconds. Within a FIFO group only the first is hidden: while the others were in flight they would
-/// block it.
+/// Remembers the letters that the archive did not accept, and forgets those that it did. Returns the letters
+/// to hide until the archive gets them again, with the seconds. Within a FIFO group only the first is hidden,
+/// because others in flight would block it.
 fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> Vec<(usize, u64)> {
     let mut order = Order::new(cases.iter().map(Case::fifo_group));
     let mut hidings = Vec::new();

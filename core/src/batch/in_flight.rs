@@ -1,72 +1,72 @@
-//! Where a deferred letter waits: hidden in its queue, or moved to the requeue.
+//! The place where a deferred letter waits: hidden in its queue, or moved to the requeue.
 //!
-//! A hidden letter is *in flight*, and SQS allows some 120,000 of those in a queue; at the limit
-//! Lambda's polls silently get nothing, and this function would hear of no letter at all, not even of
-//! those that are due. A message that is sent with `DelaySeconds` waits without being in flight, but
-//! for 15 minutes at most, so a wait of six hours takes 24 moves.
+//! A hidden letter is *in flight*, and SQS allows some 120,000 of those in a queue. At the limit Lambda's
+//! polls silently get nothing: this function would get no letter at all, not even those that are due. A
+//! message that is sent with `DelaySeconds` waits without being in flight, but for 15 minutes at most, so a
+//! wait of six hours takes 24 moves.
 //!
-//! A move costs a send, a receive and a delete, three tenths of a request a letter in batches of ten;
-//! hiding a letter for as long as 11.5 hours costs two tenths. So letters are hidden while there is
-//! room. When half of the limit is used, those whose wait is longer than a move's delay are moved;
-//! from three quarters on all that have to wait at all, since short waits fill a queue as well when
-//! many letters fail.
+//! A move costs a send, a receive and a delete: 0.3 requests per letter in batches of ten. Hiding a letter
+//! for up to 11.5 hours costs 0.2 requests. So letters are hidden while there is room. When half of the limit
+//! is used, letters whose wait is longer than a move's delay are moved. From three quarters on, all letters
+//! that have to wait are moved, since short waits fill a queue as well when many letters fail.
 //!
-//! The number in flight is SQS's own, but that lags by up to a minute and is read now and then only. So
-//! [`InFlightEstimate`] adds what this instance has hidden since a minute before the reading. Other instances hide
-//! letters too: once the reading shows that many are in flight, each is taken to have hidden as much.
-//! That errs on the side of moving, which costs a little; at the limit nothing would move at all.
+//! The number in flight is SQS's own, but that lags by up to a minute and is read only now and then. So
+//! [`InFlightEstimate`] adds the letters that this instance has hidden since a minute before the reading.
+//! Other instances hide letters too: once the reading shows that many are in flight, each instance is assumed
+//! to have hidden as many. This overestimates, so that letters move too early, which costs a little; at the
+//! limit nothing would move at all.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 
 use std::collections::VecDeque;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Messages in flight that SQS allows in a queue, about.
+/// The number of messages in flight that SQS allows in a queue, approximately.
 pub const IN_FLIGHT_LIMIT: u64 = 120_000;
 
 /// The longest `DelaySeconds`.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html>
 pub const MAX_DELAY: u64 = 900;
 
-/// How far SQS's number may be behind.
+/// The time by which SQS's number may be behind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-attributes.html>
 const LAG: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long a reading is good while letters are hidden.
+/// The time for which a reading is good while letters are hidden.
 const READING_MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How soon a reading may be repeated, however many letters were hidden since.
+/// The time after which a reading may be repeated at the earliest, however many letters were hidden since.
 const READING_MIN_AGE: SignedDuration = SignedDuration::from_secs(10);
 
-/// Hidden letters are counted by so much time.
+/// The length of the time span in which hidden letters are counted together.
 const BUCKET: SignedDuration = SignedDuration::from_secs(10);
 
-/// Buckets kept: more than lag and age of a reading.
+/// The number of time spans that are kept: longer together than the lag and the age of a reading.
 const MAX_BUCKETS: usize = 16;
 
-/// Where a deferred letter waits.
+/// The place where a deferred letter waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In its queue, hidden.
     Hidden,
-    /// In the requeue, delayed by so many seconds.
+    /// In the requeue, delayed.
     Moved {
         /// `DelaySeconds`: 0 to [`MAX_DELAY`].
         delay: u64,
     },
 }
 
-/// How many letters of one queue are in flight, as far as one instance of the function can tell.
+/// The number of letters of one queue that are in flight, as far as one instance of the function can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlightEstimate {
     limit: u64,
     instances: u64,
     reading: Option<Reading>,
-    /// What was hidden here lately, with the beginning of its bucket.
+    /// The number of letters that were hidden here lately, with the beginning of each time span.
     hidden: VecDeque<(Timestamp, u64)>,
 }
 
-/// What a queue said.
+/// A queue's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     in_flight: u64,
@@ -74,15 +74,16 @@ struct Reading {
 }
 
 impl InFlightEstimate {
-    /// A queue that nothing is known of yet. `limit` is the most that it may have in flight,
-    /// `instances` how many instances of the function may hide its letters at once.
+    /// Creates the estimate of a queue about which nothing is known yet. `limit` is the largest number that
+    /// it may have in flight, `instances` the number of instances of the function that may hide its letters
+    /// at once.
     #[must_use]
     pub fn new(limit: u64, instances: u32) -> Self {
         Self { limit, instances: u64::from(instances.max(1)), reading: None, hidden: VecDeque::new() }
     }
 
-    /// What the queue said was in flight, and when; an older reading than the one that is known is
-    /// passed over.
+    /// Takes over the number that the queue reported as in flight at a time. A reading older than the known
+    /// one is ignored.
     pub fn set(&mut self, in_flight: u64, at: Timestamp) {
         if self.reading.is_none_or(|known| at > known.at) {
             self.reading = Some(Reading { in_flight, at });
@@ -91,14 +92,14 @@ impl InFlightEstimate {
         }
     }
 
-    /// When the queue said something last.
+    /// Returns the time of the queue's last reading.
     #[must_use]
     pub fn read_at(&self) -> Option<Timestamp> {
         self.reading.map(|reading| reading.at)
     }
 
-    /// Whether the queue should be asked before letters are hidden: the last reading is old, or so much
-    /// may have been hidden since that it says little.
+    /// Reports whether the queue should be asked before letters are hidden: the last reading is old, or so
+    /// many letters may have been hidden since that it says little.
     #[must_use]
     pub fn wants_reading(&self, now: Timestamp) -> bool {
         let Some(reading) = self.reading else { return true };
@@ -107,22 +108,23 @@ impl InFlightEstimate {
         age >= READING_MAX_AGE || (age >= READING_MIN_AGE && suspicious)
     }
 
-    /// Letters in flight: the last reading, and what it may not have counted. 0 while there is no reading.
+    /// Returns the letters in flight: the last reading, and the letters that it may not have counted. It is 0
+    /// while there is no reading.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         let Some(reading) = self.reading else { return 0 };
-        // One busy instance of many must not fill an empty queue in theory.
+        // One busy instance of many must not make an empty queue look full.
         let others = reading.in_flight >= self.limit / 8;
         self.with_hidden(reading, if others { self.instances } else { 1 })
     }
 
-    /// Whether letters with long waits should be moved, if they can be.
+    /// Reports whether letters with long waits should be moved, if they can be.
     #[must_use]
     pub fn is_tight(&self) -> bool {
         self.in_flight() >= self.half()
     }
 
-    /// Where a letter should wait for `wait` seconds.
+    /// Returns the place where a letter should wait for `wait` seconds.
     #[must_use]
     pub fn place(&self, wait: u64) -> Place {
         let crowded = self.in_flight() >= self.limit / 4 * 3;
@@ -196,7 +198,7 @@ mod tests {
         assert_eq!((many.in_flight(), many.is_tight()), (60_000, true));
     }
 
-    /// SQS may not have counted it yet.
+    /// SQS may not have counted these letters yet.
     #[test]
     fn what_was_hidden_within_a_minute_before_a_reading_goes_on_counting() {
         let mut estimate = estimate(20_000);
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!(estimate.read_at(), Some(at(91)));
     }
 
-    /// Only so many times are kept, and each is forgotten with its beginning.
+    /// Each time span is forgotten with its beginning.
     #[test]
     fn what_is_hidden_within_ten_seconds_is_counted_as_one() {
         let mut busy = estimate(0);

@@ -11,21 +11,21 @@ use super::throttle::Throttle;
 use super::unarchived::Memory;
 use crate::arn::Arn;
 
-/// What an instance has learnt.
+/// The knowledge of one instance.
 #[derive(Debug)]
 pub(super) struct Knowledge {
-    /// Letters in flight in the queues that feed the function: the dead-letter queue and the requeue.
+    /// The letters in flight in the queues that feed the function: the dead-letter queue and the requeue.
     pub(super) estimates: HashMap<Arn, InFlightEstimate>,
     /// The reading of each queue that last triggered the warning of many letters in flight.
     warned: HashMap<Arn, Timestamp>,
-    /// Queues that were looked at already.
+    /// The queues that were checked already.
     pub(super) checked: HashSet<Arn>,
     pub(super) unarchived: Memory,
     pub(super) throttle: Throttle,
 }
 
 impl Knowledge {
-    /// Nothing yet.
+    /// Creates the knowledge of a new instance.
     pub(super) fn new(config: &Config) -> Self {
         Self {
             estimates: HashMap::new(),
@@ -36,13 +36,13 @@ impl Knowledge {
         }
     }
 
-    /// The letters of a queue in flight, as far as this instance can tell.
+    /// Returns the letters of a queue in flight, as far as this instance can tell.
     pub(super) fn estimate(&self, config: &Config, queue: &Arn) -> InFlightEstimate {
         let known = self.estimates.get(queue).cloned();
         known.unwrap_or_else(|| InFlightEstimate::new(config.in_flight_limit, config.deliverers()))
     }
 
-    /// Takes note of what queues say is in flight.
+    /// Takes over the numbers in flight that queues report.
     pub(super) fn read(&mut self, config: &Config, attributes: &HashMap<Arn, QueueAttributes>) {
         for (queue, attributes) in attributes {
             if let Some(read) = attributes.read {
@@ -53,7 +53,7 @@ impl Knowledge {
         }
     }
 
-    /// Tells that many letters are in flight and nothing can be moved, once for each reading.
+    /// Returns the warning that many letters are in flight and none can be moved, once for each reading.
     pub(super) fn warn(
         &mut self,
         config: &Config,

@@ -10,32 +10,34 @@
 //!                                   └──> a Report for every letter ──> Lambda's answer, log, metrics
 //! ```
 //!
-//! Nothing here calls anybody or looks at a clock: the time comes with every call ([`Now`]), and what is known of queues
-//! and subscriptions comes as answers. So the function, the simulation and the figures drive the same code.
+//! Nothing here makes a call or reads a clock: the time comes with every call ([`Now`]), and the facts about
+//! queues and subscriptions come as answers. So the function, the simulation and the figures drive the same
+//! code.
 //!
-//! Nothing that happens to a single letter fails the batch: each ends in exactly one [`Outcome`], and only letters that
-//! are safe elsewhere may be deleted. Within a FIFO queue letters of one group go one after the other, in rounds: a
-//! letter that does not leave by delivery holds the rest of its group. A standard queue is one round.
+//! No problem of a single letter fails the batch: every letter ends in exactly one [`Outcome`], and only
+//! letters that are safe elsewhere may be deleted. Within a FIFO queue, letters of one group go one after the
+//! other, in rounds: a letter that does not leave by delivery holds the rest of its group. A standard queue
+//! is one round.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `machine`, `config`, `knowledge` | what an instance decides by, from batch to batch |
-//! | `run` | which stage of a batch comes next |
+//! | `machine`, `config`, `knowledge` | the machine of an instance, from batch to batch |
+//! | `run` | the stages of a batch, and which comes next |
 //! | `opening`, `round`, `finish` | the stages, on what `state` holds |
-//! | `action` | what is asked for and answered |
-//! | `case` | one letter and what is to become of it |
-//! | `order` | rounds, and who blocks whom |
+//! | `action` | the actions and their answers |
+//! | `case` | one letter and its disposition |
+//! | `order` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
 //! | `requests` | which messages share a request |
-//! | `dispatch`, `calls` | which requests begin when |
-//! | `purpose` | what requests are made for |
-//! | `health` | what is known of endpoints: which are left alone, and when they are tried again |
+//! | `dispatch`, `calls` | the order in which requests begin |
+//! | `purpose` | the purposes of requests |
+//! | `health` | the health of endpoints: which are left alone, and when they are tried again |
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
-//! | `checkup` | what is wrong with a queue |
-//! | `known_orders` | orders, as far as they are known |
+//! | `checkup` | the check of a queue's settings |
+//! | `known_orders` | the orders that an instance knows |
 //! | `control` | orders in a batch, and the list of waiting letters |
 //! | `outcome` | reports, and Lambda's answer |
 

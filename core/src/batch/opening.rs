@@ -1,4 +1,4 @@
-//! The opening of a batch: what is asked about its queues, and about letters that name no subscription.
+//! The opening of a batch: the questions about its queues, and about letters that name no subscription.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl Batch<'_> {
         let of = |queue: &Arn| known.get(queue).copied().unwrap_or_default();
         if let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) {
             let attributes = of(&queue);
-            // Nobody checks a queue that does not tell, so that the next batch can.
+            // A queue whose attributes cannot be read stays unchecked, so that the next batch checks it.
             if attributes.retention.is_some() && knowledge.checked.insert(queue.clone()) {
                 let left = self.deadline.saturating_sub(now.elapsed);
                 let findings = checkup::findings(config, &queue, &attributes, &letters, left);
@@ -78,7 +78,8 @@ impl Batch<'_> {
         (Stage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
     }
 
-    /// Takes up what the archive did not take before, but for letters whose order to archive was taken back.
+    /// Takes up the letters that the archive did not accept before, except those whose order to archive was
+    /// taken back.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
             let mut knowledge = self.machine.knowledge();
@@ -96,7 +97,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Finds the subscription of letters that name none, where their rule asks for it.
+    /// Finds the subscription of letters that name none, if their rule asks for it.
     pub(super) fn discover(&mut self, now: Now) -> (Stage, Option<Action>) {
         let needs = |index: &usize| self.cases[*index].needs_discovery();
         let asked: Vec<usize> = (0..self.cases.len()).filter(needs).collect();
@@ -112,7 +113,8 @@ impl Batch<'_> {
         (Stage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
     }
 
-    /// Letters for which nobody can say yet stay in their queue untouched: the search goes on next time.
+    /// Takes over the subscriptions that were found. A letter without an answer stays in its queue untouched,
+    /// and the search goes on next time.
     pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer) -> Stage {
         let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
@@ -134,7 +136,7 @@ impl Batch<'_> {
         Stage::DeliveryPolicies
     }
 
-    /// Reads the delivery policies of subscriptions, for rules that go by them.
+    /// Reads the delivery policies of subscriptions, for rules that use them.
     pub(super) fn read_delivery_policies(&mut self, now: Now) -> (Stage, Option<Action>) {
         self.order = Order::new(self.cases.iter().map(Case::fifo_group));
         let route = |case: &Case<'_>| {

@@ -1,9 +1,11 @@
-//! The order within FIFO groups: which letters may go together, and which one holds up the others of its group.
+//! The order within FIFO groups: which letters may go together, and which letter holds up the others of its
+//! group.
 
 use std::collections::{HashMap, VecDeque};
 
-/// The rounds in which items go. Items of one group go one after the other, each in a round of its own; items without a
-/// group go in the first round. An item that must not be overtaken blocks its group with a reason `W`.
+/// The rounds in which items go. Items of one group go one after the other, each in a round of its own. Items
+/// without a group go in the first round. An item that must not be overtaken blocks its group with a reason
+/// `W`.
 #[derive(Debug)]
 pub struct Order<W = ()> {
     /// The number of each item's group.
@@ -14,7 +16,7 @@ pub struct Order<W = ()> {
 }
 
 impl<W> Order<W> {
-    /// The order of items by their groups. Items are numbered from 0, as they come.
+    /// Creates the order of items by their groups. Items are numbered from 0, as they come.
     pub fn new<'g>(items: impl IntoIterator<Item = Option<&'g str>>) -> Self {
         let mut numbers: HashMap<&str, usize> = HashMap::new();
         let mut met: Vec<usize> = Vec::new();
@@ -43,20 +45,20 @@ impl<W> Order<W> {
         self.rounds.pop_front()
     }
 
-    /// Whether there is no round left.
+    /// Reports whether there is no round left.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.rounds.is_empty()
     }
 
-    /// Blocks the group of an item. An item without a group holds up nobody.
+    /// Blocks the group of an item. An item without a group holds up no other item.
     pub fn block(&mut self, item: usize, why: W) {
         if let Some(group) = self.groups[item] {
             self.blocked[group] = Some(why);
         }
     }
 
-    /// Why the group of an item is blocked, if it is.
+    /// Returns the reason why the group of an item is blocked, if it is.
     #[must_use]
     pub fn blocked(&self, item: usize) -> Option<&W> {
         self.groups[item].and_then(|group| self.blocked[group].as_ref())

@@ -1,4 +1,4 @@
-//! What became of a letter, and what Lambda is told about it.
+//! The outcome of a letter, and Lambda's answer about it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 
-/// What became of a letter. Every letter of a batch ends in exactly one of these.
+/// The outcome of a letter. Every letter of a batch ends in exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its target has taken it.
+    /// Its target has accepted it.
     Delivered,
     /// The archive has it.
     Archived(ArchiveReason),
-    /// The requeue has it, and shows it in `hide` seconds.
+    /// The requeue has it, and makes it visible in `hide` seconds.
     Requeued(Deferral),
     /// It stays in the queue, hidden until its next retry.
     Deferred(Deferral),
@@ -25,16 +25,16 @@ pub enum Outcome {
     Held,
     /// It stays in the queue as it was.
     Failed(NotDone),
-    /// It stays in the queue untouched; this is what would have been done.
+    /// It stays in the queue untouched. This is what would have been done.
     Observed(Decision),
 }
 
-/// Why nothing could be done with a letter that now stays in its queue.
+/// The reason why nothing could be done with a letter that now stays in its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotDone {
-    /// The archive did not take it.
+    /// The archive did not accept it.
     Archive,
-    /// It could not be hidden; the queue's own visibility timeout applies.
+    /// It could not be hidden. The queue's own visibility timeout applies.
     Hide,
     /// The invocation's time was over.
     OutOfTime,
@@ -49,30 +49,31 @@ pub struct Report {
     pub rule: String,
     /// The order that it was handled on, if it was.
     pub order: Option<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// The retry that was made, if one was.
     pub retry: Option<Retry>,
-    /// How long that attempt took, where it was sent at all.
+    /// The time that the attempt took, if it was sent at all.
     pub took: Option<Duration>,
-    /// Where it was to go, as far as that was worked out.
+    /// The target, as far as it was determined.
     pub target: Option<Endpoint>,
-    /// What went wrong with the delivery, where something did.
+    /// The failure of the delivery, if there was one.
     pub failure: Option<Failure>,
-    /// What went wrong with the archive or with hiding.
+    /// The failure of archiving or hiding.
     pub undone: Option<Failure>,
-    /// More about it, in words.
+    /// Details, in words.
     pub detail: Option<String>,
-    /// For how many seconds it is hidden, where the archive did not take it.
+    /// The seconds for which it is hidden, if the archive did not accept it.
     pub hidden: Option<u64>,
-    /// Whether this is its first receive, and it was never sent by us.
+    /// True if this is its first receive and we never sent it.
     pub arrived: bool,
-    /// Seconds until its queue drops it.
+    /// The seconds until its queue drops it.
     pub expires_in: i64,
 }
 
 impl Report {
-    /// Whether the archive refused the letter for good, so that it is lost unless somebody acts.
+    /// Reports whether the archive refused the letter permanently, so that it is lost unless an operator
+    /// acts.
     #[must_use]
     pub fn is_refused_by_archive(&self) -> bool {
         let permanent = |failure: &Failure| failure.class == FailureClass::Permanent;
@@ -81,7 +82,7 @@ impl Report {
 }
 
 impl Outcome {
-    /// The name in logs.
+    /// Returns the name in logs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -95,7 +96,7 @@ impl Outcome {
         }
     }
 
-    /// Whether its attempt was left out because its target is down.
+    /// Reports whether its attempt was left out because its target is down.
     #[must_use]
     pub fn is_left_out(&self) -> bool {
         match self {
@@ -104,7 +105,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the letter is safe elsewhere, so that Lambda may delete its message.
+    /// Reports whether the letter is safe elsewhere, so that Lambda may delete its message.
     #[must_use]
     pub fn leaves_queue(&self) -> bool {
         match self {
@@ -115,7 +116,7 @@ impl Outcome {
 }
 
 impl NotDone {
-    /// The name in logs.
+    /// Returns the name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,8 +127,8 @@ impl NotDone {
     }
 }
 
-/// Lambda's answer: every message that is not safe elsewhere is reported as failed, so that Lambda
-/// leaves it, and the visibility that was set, alone. What is not in the list, Lambda deletes.
+/// Returns Lambda's answer. It reports every message that is not safe elsewhere as failed, so that Lambda
+/// changes neither the message nor its visibility. Lambda deletes every message that is not in the list.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 #[must_use]
 pub fn response(reports: &[Report]) -> SqsBatchResponse {

@@ -1,7 +1,7 @@
 //! The place where deferred letters wait: hidden, or, when their queue gets full, in the requeue.
 //!
-//! Moving is sending first, and letting Lambda delete afterwards. A letter that the requeue does not take is hidden as
-//! ever, so nothing depends on the requeue.
+//! A letter is moved by sending it first and letting Lambda delete it afterwards. A letter that the requeue
+//! does not accept is hidden as usual, so nothing depends on the requeue.
 
 use jiff::Timestamp;
 
@@ -22,19 +22,19 @@ pub(super) struct Moving {
     delay: u64,
 }
 
-/// The deferred letters of a round, while it is decided where they wait.
+/// The deferred letters of a round, while the machine decides where they wait.
 #[derive(Debug)]
 pub(super) struct Placing {
-    /// Letters that will be in flight, being hidden for a while.
+    /// The number of letters that will be in flight, because they are hidden for a while.
     in_flight: u64,
-    /// Letters that stay where they are, without those that nobody could move.
+    /// The number of letters that stay where they are, without those whose move failed.
     hidden: usize,
     pub(super) moving: Vec<Moving>,
-    /// Letters that were to be moved.
+    /// The number of letters that were to be moved.
     to_move: usize,
 }
 
-/// The deferred letters of a round.
+/// Returns the deferred letters of a round.
 pub(super) fn deferred(cases: &[Case<'_>], round: &[usize]) -> Vec<(usize, Deferral)> {
     let deferral = |index: &usize| match cases[*index].disposition {
         Disposition::Defer(deferral) => Some((*index, deferral)),
@@ -57,7 +57,7 @@ impl Placing {
             let case = &cases[index];
             let place = match case.letter.sqs.queue.is_fifo() {
                 true if steps_aside(config, case, &deferral) => Place::Moved { delay: 0 },
-                // Nothing can be delayed in a FIFO queue, and order would be lost.
+                // A FIFO queue cannot delay single messages, and the order would be lost.
                 true => Place::Hidden,
                 false => estimate.place(deferral.wait(now)),
             };
@@ -75,7 +75,8 @@ impl Placing {
         Self { in_flight, hidden, moving, to_move }
     }
 
-    /// Leaves out what the requeue would not keep for as long as it waits, by its own first arrival.
+    /// Leaves out letters that the requeue would drop before their wait is over, counted from their own first
+    /// arrival.
     pub(super) fn keep_within(&mut self, cases: &[Case<'_>], retention: u64, now: Timestamp) {
         self.moving.retain(|one| {
             let since = cases[one.index].letter.first_arrival().min(now);
@@ -83,7 +84,7 @@ impl Placing {
         });
     }
 
-    /// The moves to make.
+    /// Returns the moves to make.
     pub(super) fn moves(&self, cases: &[Case<'_>]) -> Vec<Move> {
         let one = |one: &Moving| {
             let letter = &cases[one.index].letter;
@@ -93,8 +94,8 @@ impl Placing {
         self.moving.iter().map(one).collect()
     }
 
-    /// Takes the answers to the moves over; returns whether the requeue took all that was sent. A letter that has no room
-    /// for the mark stays, which costs it nothing but a place.
+    /// Takes over the answers to the moves. Returns whether the requeue accepted all that was sent. A letter
+    /// that has no room for the mark stays, which costs nothing but its place in flight.
     pub(super) fn moved(
         &mut self,
         cases: &mut [Case<'_>],
@@ -137,7 +138,7 @@ impl Placing {
         queue: &Arn,
         now: Timestamp,
     ) -> Option<Notice> {
-        // What the queue has said meanwhile counts.
+        // The queue may have been read meanwhile.
         let mut estimate = knowledge.estimate(config, queue);
         estimate.hide(self.in_flight + self.to_move as u64, now);
         let tight = estimate.is_tight() && (self.to_move > 0 || (queue.is_fifo() && self.hidden > 0));
@@ -147,8 +148,8 @@ impl Placing {
     }
 }
 
-/// Whether a failing head of a FIFO group makes way for its group. In the requeue it blocks: there letters of its group
-/// only wait that failed too.
+/// Reports whether a failing head of a FIFO group makes way for its group. In the requeue it does not, since
+/// all letters of its group that wait there have failed too.
 fn steps_aside(config: &Config, case: &Case<'_>, deferral: &Deferral) -> bool {
     let fresh = config.requeue.as_ref() != Some(&case.letter.sqs.queue);
     fresh && case.rule.fifo == Fifo::StepAside && deferral.why == DeferReason::Failed

@@ -1,7 +1,7 @@
-//! Which messages share a request.
+//! The grouping of messages into requests.
 //!
-//! Messages for one endpoint share requests where the service has batches, as many as it takes by number and by bytes, and
-//! keep their order within them.
+//! Messages for one endpoint share requests if the service has batches, as many as it accepts by number and
+//! by bytes, and keep their order within them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,48 +10,48 @@ use super::health::Health;
 use super::purpose::Purpose;
 use crate::endpoint::Endpoint;
 
-/// Entries of a batch request of SNS and SQS.
+/// The largest number of entries in a batch request of SNS and SQS.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub const MAX_ENTRIES: usize = 10;
 
-/// Bytes of a request to a topic. A batch may be as large as one message; topics take 256 KiB unless their
-/// `MaximumMessageSize` says otherwise.
+/// The largest request to a topic, in bytes. A batch may be as large as one message; topics take 256 KiB
+/// unless their `MaximumMessageSize` says otherwise.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 const MAX_TOPIC_BYTES: usize = 256 * 1024;
 
-/// Bytes of a request to a queue. A batch may be as large as one message.
+/// The largest request to a queue, in bytes. A batch may be as large as one message.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const MAX_QUEUE_BYTES: usize = 1024 * 1024;
 
-/// Records of a request to a stream.
+/// The largest number of records in a request to a stream.
 /// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
 const MAX_RECORDS: usize = 500;
 
-/// Bytes of a request to a stream.
+/// The largest request to a stream, in bytes.
 /// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
 const MAX_STREAM_BYTES: usize = 4 * 1024 * 1024;
 
-/// A message that is to be sent, as far as it matters for sharing a request.
+/// A message that is to be sent, with the properties that decide which request it shares.
 #[derive(Debug, Clone, Copy)]
 pub struct Unsent<'a> {
     /// The endpoint.
     pub to: &'a Endpoint,
-    /// The trace that its request carries, if any: one request has one.
+    /// The trace that its request carries, if any: a request has only one.
     pub trace: Option<&'a str>,
-    /// The bytes that it counts for.
+    /// The bytes for which it counts.
     pub bytes: usize,
-    /// The number of messages that may go in one request with it; the service's own limit holds as well.
+    /// The number of messages that may go in one request with it. The service's own limit holds as well.
     pub at_once: usize,
     /// The purpose.
     pub purpose: Purpose,
 }
 
-/// Puts messages, by their positions, into requests.
+/// Groups messages, by their positions, into requests.
 #[must_use]
 pub fn requests(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
     let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
     for (index, Unsent { to, trace, purpose, .. }) in messages.iter().enumerate() {
-        // Last retries wait for another trial than all others.
+        // Last retries wait for another trial than the others.
         let last = purpose.is_last() && !health.is_up(to);
         together.entry((to, *trace, last)).or_default().push(index);
     }
@@ -65,7 +65,7 @@ pub fn requests(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
     together.into_iter().flat_map(split).collect()
 }
 
-/// The entries and the bytes of one request.
+/// Returns the largest number of entries and of bytes of one request.
 fn limits(to: &Endpoint) -> (usize, usize) {
     match to {
         Endpoint::Topic(_) => (MAX_ENTRIES, MAX_TOPIC_BYTES),
@@ -75,9 +75,9 @@ fn limits(to: &Endpoint) -> (usize, usize) {
     }
 }
 
-/// Splits messages of the given sizes into runs of at most `max_entries` whose total respects
-/// `max_bytes`. A message that is larger on its own gets a request of its own, since only the
-/// service knows its real limit. Order is kept.
+/// Splits messages of the given sizes into runs of at most `max_entries` whose total respects `max_bytes`. A
+/// message that is larger than this gets a request of its own, since only the service knows its real limit.
+/// The order is kept.
 ///
 /// ```
 /// use redrive_core::batch::runs;
@@ -133,7 +133,7 @@ mod tests {
         Unsent { to, trace: None, bytes: 100, at_once: usize::MAX, purpose: Purpose::Other }
     }
 
-    /// The requests in the order of their first messages.
+    /// Returns the requests in the order of their first messages.
     fn of(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
         let mut requests = requests(messages, health);
         requests.sort();

@@ -1,4 +1,4 @@
-//! From the route that a rule names to a destination that may be reached.
+//! The resolution of the route that a rule names to a destination that may be reached.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,26 +9,26 @@ use crate::endpoint::{Destination, Endpoint, Through};
 use crate::letter::{Letter, Origin};
 use crate::policy::{ArchiveReason, DeliveryPolicy, Route, Verdict};
 
-/// What came out of looking for a destination.
+/// The result of looking for a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Resolution {
-    /// Send it there.
+    /// The letter goes to this destination.
     Send(Destination),
     /// It may not or cannot go there.
     Archive(ArchiveReason, String),
-    /// Nobody could say whether it may: a failed attempt.
+    /// It is unknown whether it may, which counts as a failed attempt.
     Unknown(Sent),
 }
 
-/// The subscriptions that must be asked about.
+/// Returns the subscriptions that must be looked up.
 pub(super) fn subscriptions<'a>(routes: impl Iterator<Item = &'a Route>) -> BTreeSet<Arn> {
     routes.filter_map(Route::subscription).cloned().collect()
 }
 
-/// What shows a forged subscription before SNS is asked: it must be one of the letter's topic, and in
-/// the region of its dead-letter queue, as SNS demands. So a letter does not choose which of AWS's hosts
-/// is called. The subscription that the letter itself names must be one of the topic too: the successor that a
-/// replay names takes no letters of another topic's.
+/// Finds a forged subscription before SNS is asked. A subscription must belong to the letter's topic, and be
+/// in the region of its dead-letter queue, as SNS demands, so that a letter does not choose which of AWS's
+/// hosts is called. The subscription that the letter itself names must belong to the topic too, since the
+/// successor that a replay names accepts no letters of another topic.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
 pub(super) fn refusal_at_sight(route: &Route, letter: &Letter, dlq: &Arn) -> Option<Refusal> {
     let subscription = route.subscription()?;
@@ -44,7 +44,7 @@ pub(super) fn refusal_at_sight(route: &Route, letter: &Letter, dlq: &Arn) -> Opt
     (!near).then_some(Refusal::OtherRegion)
 }
 
-/// The destination of a letter, if it may go there. `requeue` is this function's own.
+/// Returns the destination of a letter, if it may go there. `requeue` is this function's own.
 pub(super) fn resolve(
     verdict: &Verdict<'_>,
     letter: &Letter,
@@ -108,7 +108,7 @@ pub(super) fn resolve(
     Resolution::Send(destination)
 }
 
-/// Whether a letter may go to the endpoint of its subscription.
+/// Checks whether a letter may go to the endpoint of its subscription.
 fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, route: &Route) -> Check {
     match (route, &letter.origin) {
         (Route::Returned { .. }, Origin::LambdaAsync) => subscription.check_function(letter.topic(), dlq),
@@ -116,7 +116,7 @@ fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, route: &Route)
     }
 }
 
-/// The endpoint of a subscription.
+/// Returns the endpoint of a subscription.
 fn through(verdict: &Verdict<'_>, arn: &Arn, subscription: &Subscription, endpoint: Endpoint) -> Destination {
     let content_type = verdict.delivery.content_type.clone();
     let own = || DeliveryPolicy::from_effective(subscription.delivery_policy.as_deref()?)?.content_type;

@@ -1,4 +1,4 @@
-//! One round of a batch: decide, verify, look up, deliver, and place what is deferred.
+//! The steps of one round of a batch: decide, verify, look up, deliver, and place the deferred letters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +18,13 @@ use crate::arn::Arn;
 use crate::endpoint::Destination;
 use crate::policy::{Decision, Retry, Route};
 
-/// The longest that an invocation waits for a letter's turn. A hidden letter waits for nothing, and keeps nobody waiting.
+/// The longest time that an invocation waits for a letter's turn. A letter with a later turn is hidden
+/// instead, so that it holds up nothing.
 const LONGEST_TURN: Duration = Duration::from_millis(1_500);
 
 impl Batch<'_> {
-    /// Asks the policy about the letters of the next round, but for those behind another of their group and those whose
-    /// disposition is known already.
+    /// Decides about the letters of the next round, except those behind another of their group and those
+    /// whose disposition is known already.
     pub(super) fn next_round(&mut self, now: Now) -> Stage {
         let Some(round) = self.order.next_round() else { return Stage::Share };
         self.round = round;
@@ -34,7 +35,7 @@ impl Batch<'_> {
                 case.disposition = Disposition::Held;
                 continue;
             }
-            // Orders that changed meanwhile ask for what was not asked at the beginning.
+            // Orders that changed meanwhile can need a search that was not made at the beginning.
             if active && case.needs_discovery() && !case.searched {
                 case.put_off();
                 continue;
@@ -53,7 +54,7 @@ impl Batch<'_> {
         if active { Stage::Verify } else { Stage::EndRound }
     }
 
-    /// Passes on the letters that SNS signed, and those whose rule does not ask.
+    /// Asks for the signatures of letters whose rule demands that, and lets the others pass.
     pub(super) fn verify(&mut self, now: Now) -> (Stage, Option<Action>) {
         let due = |index: &usize| match self.cases[*index].disposition {
             Disposition::Due(retry) => Some((*index, retry)),
@@ -70,7 +71,8 @@ impl Batch<'_> {
         (Stage::AwaitVerified { passed, asked }, Some(Action::Verify { letters, until }))
     }
 
-    /// Letters that SNS did not sign are refused; a certificate that cannot be had is a failed attempt.
+    /// Takes over the results of the checks. A letter that SNS did not sign is refused. A certificate that
+    /// cannot be fetched is a failed attempt.
     pub(super) fn verified(&mut self, mut passed: Due, asked: Due, answer: Answer, now: Now) -> Stage {
         let answers = if let Answer::Verified(answers) = answer { answers } else { Vec::new() };
         let answers = whole(answers, asked.len(), || Verification::Unknown(Sent::NotStarted));
@@ -81,7 +83,7 @@ impl Batch<'_> {
                 Verification::Unknown(sent) => self.cases[index].answered(retry, sent, now.at),
             }
         }
-        // The order of the batch, in which letters of one request go out.
+        // Restores the order of the batch, in which letters of one request are sent.
         passed.sort_unstable_by_key(|(index, _)| *index);
         Stage::LookUp(passed)
     }
@@ -97,7 +99,7 @@ impl Batch<'_> {
         (Stage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
     }
 
-    /// Sends the letters that are due, may go where they should, and have a turn in time.
+    /// Sends the letters that are due, may go to their targets, and have a turn in time.
     pub(super) fn send(
         &mut self,
         due: Due,
@@ -125,7 +127,7 @@ impl Batch<'_> {
         (Stage::AwaitDelivered(sent), Some(Action::Deliver { deliveries, window }))
     }
 
-    /// Finds the destination of a letter that is due, or settles what becomes of it instead.
+    /// Returns the destination of a letter that is due, or settles another disposition.
     pub(super) fn address(
         &mut self,
         index: usize,
@@ -146,8 +148,9 @@ impl Batch<'_> {
         None
     }
 
-    /// When a letter may go by its rule's throttle policy, and with how many others; one whose turn comes too late, or so
-    /// late that the invocation would wait for it, is put off, which is no attempt.
+    /// Returns the time when a letter may go by its rule's throttle policy, and with how many others. If its
+    /// turn comes too late, or so late that the invocation would wait for it, the letter is put off, which is
+    /// no attempt.
     pub(super) fn turn(
         &mut self,
         index: usize,
@@ -197,7 +200,8 @@ impl Batch<'_> {
         Stage::Place
     }
 
-    /// Asks how many letters are in flight, where deferred ones could be moved and that has to be known better.
+    /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
+    /// not good enough.
     pub(super) fn place(&mut self, now: Now) -> (Stage, Option<Action>) {
         let Some(queue) = self.queue().filter(|_| !deferred(&self.cases, &self.round).is_empty()) else {
             return (Stage::EndRound, None);
@@ -205,7 +209,7 @@ impl Batch<'_> {
         let until = half_of(now.elapsed, self.time.finish);
         let config = &self.machine.config;
         let wants_reading = self.machine.knowledge().estimate(config, &queue).wants_reading(now.at);
-        // Where nothing can be moved, the reading of the minute will do.
+        // If no letter can be moved, the reading of the last minute is good enough.
         if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
             return (Stage::PlaceWithEstimate(until), None);
         }
@@ -230,7 +234,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Moves letters to the requeue. A letter stays where the requeue would not keep it as long as it waits.
+    /// Prepares the moves to the requeue. A letter stays if the requeue would not keep it as long as it
+    /// waits.
     pub(super) fn move_away(
         &mut self,
         mut placing: Placing,
@@ -276,8 +281,8 @@ impl Batch<'_> {
     }
 }
 
-/// The route of a letter about whose subscription SNS must be asked, unless it shows at once that the letter may not go
-/// there.
+/// Returns the route of a letter whose subscription SNS must be asked about, unless it is clear already that
+/// the letter may not go there.
 fn route_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Route> {
     let route = &case.verdict.as_ref()?.route;
     let refused = refusal_at_sight(route, &case.letter, case.letter.dead_letter_queue());

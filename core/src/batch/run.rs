@@ -14,7 +14,8 @@ use crate::arn::Arn;
 use crate::letter::Letter;
 
 impl Machine {
-    /// Begins a batch of letters of one queue. `deadline` is when Lambda ends the invocation, counted from now.
+    /// Begins a batch of letters of one queue. `deadline` is the time when Lambda ends the invocation,
+    /// counted from now.
     #[must_use]
     pub fn begin(&self, letters: Vec<Letter>, deadline: Duration) -> Batch<'_> {
         Batch::new(self, letters, deadline)
@@ -22,7 +23,8 @@ impl Machine {
 }
 
 impl Batch<'_> {
-    /// Returns the actions that are to be done now; none where answers are waited for, or at the end.
+    /// Returns the actions that are to be done now. There are none while an answer is awaited, and at the
+    /// end.
     pub fn poll(&mut self, now: Now) -> Vec<(ActionId, Action)> {
         let mut asked: Vec<_> = self.next_stage(now).into_iter().collect();
         if matches!(self.stage, Stage::AwaitFinished) {
@@ -38,13 +40,14 @@ impl Batch<'_> {
         asked
     }
 
-    /// Whether the batch waits for an answer. It does not wait for orders that are read beside deliveries.
+    /// Reports whether the batch waits for an answer. It does not wait for orders that are read beside
+    /// deliveries.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.awaited > 0
     }
 
-    /// Takes the answer to an action. One of another kind than was asked counts as an answer that says nothing.
+    /// Takes the answer to an action. An answer of another kind than was asked for counts as an empty one.
     pub fn take(&mut self, id: ActionId, answer: Answer, now: Now) {
         if id.0 != Chain::Orders {
             self.awaited = self.awaited.saturating_sub(1);
@@ -64,12 +67,12 @@ impl Batch<'_> {
         }
     }
 
-    /// Returns what happened besides, since it was asked last.
+    /// Returns the notices since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// The report of each letter, in the order of the batch.
+    /// Returns the report of each letter, in the order of the batch.
     #[must_use]
     pub fn into_reports(self, now: Timestamp) -> Vec<Report> {
         self.cases.into_iter().map(|case| case.report(now)).collect()

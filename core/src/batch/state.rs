@@ -17,8 +17,9 @@ use crate::policy::{Retry, Route};
 
 /// A batch on its way to its reports.
 ///
-/// [`Batch::poll`] says what is to be done now, [`Batch::take`] takes an answer; when nothing is under way and nothing is
-/// asked any more, the batch is at its end. A batch that is dropped before leaves its letters in their queue.
+/// [`Batch::poll`] returns the actions that are to be done now, [`Batch::take`] takes an answer. When no
+/// action is under way and `poll` returns none, the batch is at its end. A batch that is dropped before
+/// leaves its letters in their queue.
 #[derive(Debug)]
 pub struct Batch<'m> {
     pub(super) machine: &'m Machine,
@@ -29,33 +30,33 @@ pub struct Batch<'m> {
     /// The order of the cases.
     pub(super) order: Order,
     pub(super) round: Vec<usize>,
-    /// When the first round of the invocation was sent.
+    /// The time when the first round of the invocation was sent.
     pub(super) begun: Option<Duration>,
-    /// Once the requeue has failed in an invocation it is left alone.
+    /// False once the requeue has failed in this invocation. Then it is left alone.
     pub(super) requeue_works: bool,
     pub(super) archiving: Option<Archiving>,
-    /// What is asked of the archive now.
+    /// The question that the archive is asked now.
     pub(super) archive_asked: Option<Asked>,
     /// The letters that are being hidden at the end.
     pub(super) hiding: Option<Vec<usize>>,
     pub(super) notices: Vec<Notice>,
-    /// The time that is left for orders and for the list of waiting letters.
+    /// The time that is left for the orders and for the list of waiting letters.
     pub(super) control_time: Duration,
-    /// When the orders were last asked for in this invocation.
+    /// The time when the orders were last asked for in this invocation.
     pub(super) orders_asked: Option<Now>,
-    /// Whether they are being read beside deliveries.
+    /// True while the orders are being read beside deliveries.
     pub(super) rereading: bool,
-    /// Actions without whose answers the batch does not end.
+    /// The number of actions whose answers the batch waits for.
     pub(super) awaited: usize,
-    /// Whether the waiting letters were listed already.
+    /// True if the waiting letters were listed already.
     pub(super) listed: bool,
 }
 
-/// Which action an answer belongs to.
+/// The id that ties an answer to its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ActionId(pub(super) Chain);
 
-/// What may be under way at the same time.
+/// The chains of actions that may be under way at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Chain {
     /// The stages one after the other.
@@ -64,7 +65,7 @@ pub(super) enum Chain {
     Archive,
     /// Hiding, at the same time.
     Hide,
-    /// Listing what waits, at the same time.
+    /// Listing waiting letters, at the same time.
     List,
     /// Reading the orders, beside deliveries.
     Orders,
@@ -76,7 +77,7 @@ pub(super) enum Asked {
     Store,
 }
 
-/// What comes next, or which answer is waited for.
+/// The next step, or the answer that is awaited.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The letters, before the orders are read.
@@ -123,7 +124,7 @@ pub(super) enum Stage {
 pub(super) type Due = Vec<(usize, Retry)>;
 
 impl<'m> Batch<'m> {
-    /// A batch of which nothing is known yet.
+    /// Creates a batch of which nothing is known yet.
     pub(super) fn new(machine: &'m Machine, letters: Vec<Letter>, deadline: Duration) -> Self {
         Self {
             machine,
@@ -155,7 +156,7 @@ impl<'m> Batch<'m> {
         self.cases.first().map(|case| case.letter.sqs.queue.clone())
     }
 
-    /// Takes note of what queues say.
+    /// Takes over the attributes of queues.
     pub(super) fn queues(&mut self, answer: Answer) -> HashMap<Arn, QueueAttributes> {
         let Answer::Queues { known, unread } = answer else { return HashMap::new() };
         self.machine.knowledge().read(&self.machine.config, &known);

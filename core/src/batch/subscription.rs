@@ -1,8 +1,9 @@
 //! The subscription that failed: where its endpoint is, and whether a letter may go there.
 //!
-//! A letter is only a message in a queue, and whoever can write to the queue can write any letter. So nothing that it
-//! says of its subscription is believed: the subscription is asked for its endpoint, its topic and its own dead-letter
-//! target, and a letter goes there only if the owner of the subscription has pointed its dead letters at this queue.
+//! A letter is only a message in a queue, and anyone who can write to the queue can write any letter. So
+//! nothing that the letter says of its subscription is believed. SNS is asked for the subscription's
+//! endpoint, topic and dead-letter target, and a letter goes there only if the owner of the subscription has
+//! pointed its dead letters at this queue.
 
 use std::collections::HashMap;
 
@@ -12,31 +13,31 @@ use crate::arn::Arn;
 use crate::endpoint::{Endpoint, HttpUrl};
 use crate::policy::Voucher;
 
-/// What SNS says of a subscription.
+/// The attributes of a subscription in SNS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// `sqs`, `lambda`, `https`, `email` ...
+    /// The protocol: `sqs`, `lambda`, `https`, `email` ...
     pub protocol: String,
-    /// An ARN, a URL or an address.
+    /// The endpoint: an ARN, a URL or an address.
     pub endpoint: String,
     /// The topic.
     pub topic: String,
     /// The queue that its own `RedrivePolicy` names.
     pub dead_letter_target: Option<String>,
-    /// Whether its letters lie in that queue as they were published, without an envelope.
+    /// True if its letters lie in that queue as they were published, without an envelope.
     pub raw: bool,
-    /// Whether it still waits to be confirmed.
+    /// True if it still waits to be confirmed.
     pub pending: bool,
-    /// `EffectiveDeliveryPolicy`, JSON; HTTP/S only.
+    /// The `EffectiveDeliveryPolicy` as JSON; HTTP/S only.
     pub delivery_policy: Option<String>,
 }
 
-/// Whether a letter may go to its subscription.
+/// The answer whether a letter may go to its subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// To this place.
+    /// It may, to this endpoint.
     Endpoint(Endpoint),
-    /// Its endpoint is none that can be delivered to; why, in words.
+    /// The function cannot deliver to its endpoint. The text says why.
     Undeliverable(String),
     /// It may not.
     Refused(Refusal),
@@ -47,7 +48,7 @@ pub enum Check {
 pub enum Refusal {
     /// There is no such subscription.
     Unknown,
-    /// Nobody has confirmed it.
+    /// The subscription was not confirmed.
     Pending,
     /// It belongs to another topic than the letter.
     OtherTopic,
@@ -55,12 +56,12 @@ pub enum Refusal {
     OtherRegion,
     /// It does not name this queue as its dead-letter target.
     OtherDeadLetterQueue,
-    /// It delivers elsewhere than where the letter came from.
+    /// It does not deliver to where the letter came from.
     OtherEndpoint,
 }
 
 impl Subscription {
-    /// Whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
+    /// Checks whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
     #[must_use]
     pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
         if topic.is_some_and(|topic| topic.as_str() != self.topic) {
@@ -75,7 +76,7 @@ impl Subscription {
         self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
     }
 
-    /// Whether this subscription vouches for the topic that a letter from `dlq` names.
+    /// Checks whether this subscription confirms the topic that a letter from `dlq` names.
     ///
     /// # Errors
     ///
@@ -98,8 +99,9 @@ impl Subscription {
         vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
     }
 
-    /// Whether a letter that Lambda itself gave up on may go to the function of this subscription. Its own dead letters
-    /// may lie elsewhere: those of the function lie here, and the policy says so.
+    /// Checks whether a letter that Lambda itself gave up on may go to the function of this subscription. The
+    /// subscription's own dead letters may lie elsewhere. This queue has those of the function, as the policy
+    /// says.
     #[must_use]
     pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
         if let Err(refusal) = self.vouches(topic, dlq, &Voucher::Exists) {
@@ -112,7 +114,7 @@ impl Subscription {
         }
     }
 
-    /// The endpoint by its protocol.
+    /// Returns the endpoint by its protocol.
     fn reachable(&self) -> Result<Endpoint, String> {
         let protocol = self.protocol.as_str();
         let arn = || self.endpoint.parse::<Arn>().ok().and_then(Endpoint::of_arn);
@@ -127,7 +129,7 @@ impl Subscription {
         }
     }
 
-    /// Reads the attributes as SNS gives them; `None` without a topic, which every subscription has.
+    /// Reads the attributes as SNS gives them. Returns `None` without a topic, which every subscription has.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
     #[must_use]
     pub fn from_attributes(attributes: &HashMap<String, String>) -> Option<Self> {
@@ -155,7 +157,7 @@ struct RedrivePolicy {
 }
 
 impl Refusal {
-    /// The check in words that an operator can act on.
+    /// Returns the failed check in words that an operator can act on.
     #[must_use]
     pub fn detail(self) -> &'static str {
         match self {

@@ -1,9 +1,8 @@
 //! The rate of deliveries towards one endpoint.
 //!
-//! Each delivery gets a turn; turns lie apart by the time that the rate asks for. There is no burst:
-//! an endpoint that just came back is met at the rate that its owner named, from the first letter
-//! on. The rate is shared evenly by the instances of the function that may run at once, since they
-//! do not know of each other.
+//! Each delivery gets a turn. The time between turns follows from the rate. There is no burst: an endpoint
+//! that just came back is called at the rate that its owner named, from the first letter on. The rate is
+//! shared evenly by the instances of the function that may run at once, since they do not know of each other.
 
 use std::collections::HashMap;
 
@@ -11,19 +10,20 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::endpoint::Endpoint;
 
-/// Endpoints remembered at most; those whose turns are over are forgotten first.
+/// The largest number of endpoints that are remembered. Those whose turns are over are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
-/// The longest that a letter is put off. Then it asks again, since other instances may have time for it, or fewer letters
-/// are left. That costs a receive, and so perhaps a retry: with less, a letter of a short schedule would have none left.
+/// The longest time that a letter is put off. Then it asks again, since other instances may have time for it,
+/// or fewer letters are left. Coming back costs a receive, and so perhaps a retry: with a shorter time, a
+/// letter of a short schedule would have no retry left.
 const LONGEST_PUT_OFF: SignedDuration = SignedDuration::from_hours(1);
 
-/// Gives turns.
+/// The turns at endpoints.
 #[derive(Debug, Clone)]
 pub(super) struct Throttle {
     instances: u32,
     next: HashMap<Endpoint, Timestamp>,
-    /// The next turn for a letter that is put off, where some are.
+    /// The next turn for a letter that is put off, if some are.
     later: HashMap<Endpoint, Timestamp>,
 }
 
@@ -32,8 +32,8 @@ impl Throttle {
         Self { instances: instances.max(1), next: HashMap::new(), later: HashMap::new() }
     }
 
-    /// The next turn at an endpoint of this rate, which is taken if it is not after `until`. Each letter that comes too
-    /// late has a turn of its own to come back at, within an hour.
+    /// Returns the next turn at an endpoint of this rate, and takes it if it is not after `until`. Each
+    /// letter that comes too late gets a turn of its own to come back at, within an hour.
     pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Timestamp, until: Timestamp) -> Turn {
         let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
         let apart = i64::from(self.instances) * 1_000_000_000 / i64::from(rate.max(1));
@@ -54,7 +54,7 @@ impl Throttle {
         Turn::Taken(turn)
     }
 
-    /// How many letters may go in one request: no more than one second's share of an instance.
+    /// Returns how many letters may go in one request: no more than one second's share of an instance.
     pub(super) fn at_once(&self, rate: u32) -> usize {
         usize::try_from(rate / self.instances).unwrap_or(usize::MAX).max(1)
     }
@@ -63,9 +63,9 @@ impl Throttle {
 /// A turn at an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// At this time.
+    /// The letter may go at this time.
     Taken(Timestamp),
-    /// There is none in time; the next would be then.
+    /// There is no turn in time. The next would be then.
     Later(Timestamp),
 }
 
@@ -81,7 +81,7 @@ mod tests {
         Endpoint::Queue(format!("arn:aws:sqs:eu-central-1:123456789012:{name}").parse().unwrap())
     }
 
-    /// The turns of `count` letters for one endpoint.
+    /// Returns the turns of `count` letters for one endpoint.
     fn turns(
         throttle: &mut Throttle,
         name: &str,
@@ -108,8 +108,9 @@ mod tests {
         assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
     }
 
-    /// Works so many letters off that are all there at once, in batches of ten, at one letter a second. Returns the longest
-    /// that one was put off, how long all took, both in seconds, and the receives.
+    /// Sends so many letters that are all there at once, in batches of ten, at one letter a second. Returns
+    /// the longest time that one was put off, the time that all took, both in seconds, and the number of
+    /// receives.
     fn work_off(throttle: &mut Throttle, letters: i64) -> (i64, i64, usize) {
         let mut waiting: std::collections::BTreeSet<(i64, i64)> = (0..letters).map(|n| (0, n)).collect();
         let (mut now, mut longest, mut receives) = (0, 0, 0);

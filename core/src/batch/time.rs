@@ -6,30 +6,31 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::endpoint::Endpoint;
 
-/// The time that a call of AWS takes at most, but for rare exceptions.
+/// The longest time that a call of AWS takes, apart from rare exceptions.
 pub const CALL_TIME: Duration = Duration::from_secs(2);
 
 /// The time that SNS gives a web server to answer.
 /// <https://docs.aws.amazon.com/sns/latest/dg/SendMessageToHttp.prepare.html>
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The time of an invocation that its control objects may take, reading and writing together.
+/// The time in an invocation for its control objects, reading and writing together.
 pub(super) const CONTROL_TIME: Duration = Duration::from_secs(1);
 
 /// The end of each part of an invocation, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// No delivery goes on after this.
+    /// The time after which no delivery goes on.
     pub(super) deliver: Duration,
-    /// Archive and queue must have answered by this.
+    /// The time by which the archive and the queue must have answered.
     pub(super) finish: Duration,
 }
 
 impl Budget {
     /// Divides the time until `deadline`.
     ///
-    /// A fifth of it, 10 s at most, is kept for archive and hiding: a letter whose retry was cut off must still be
-    /// hidden. Of that, half a second and more for many letters is kept for the log lines and the answer.
+    /// A fifth of it, 10 s at most, is kept for archiving and hiding: a letter whose retry was cut off must
+    /// still be hidden. Of that, half a second, plus some for many letters, is kept for the log lines and the
+    /// answer.
     pub(super) fn until(deadline: Duration, letters: usize) -> Self {
         let kept = (deadline / 5).min(Duration::from_secs(10));
         let lines = Duration::from_micros(200).saturating_mul(u32::try_from(letters).unwrap_or(u32::MAX));
@@ -38,12 +39,12 @@ impl Budget {
     }
 }
 
-/// Half of the time until then: a look-up that hangs must leave the other letters time to go.
+/// Returns the middle of the time until then: a look-up that hangs must leave the other letters time to go.
 pub(super) fn half_of(now: Duration, until: Duration) -> Duration {
     now + until.saturating_sub(now) / 2
 }
 
-/// The moment that lies so much later.
+/// Returns the time that lies so much later.
 pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -52,19 +53,20 @@ pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
 /// The time for the deliveries of one round, counted from the beginning of the invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// When the first deliveries of the invocation began. A call that waits for its function is the first of the
-    /// invocation where none to this function has begun since.
+    /// The time when the first deliveries of the invocation began. A call that waits for its function is the
+    /// first of the invocation if none to this function has begun since.
     pub since: Duration,
-    /// When those of this round begin.
+    /// The time when the deliveries of this round begin.
     pub start: Duration,
-    /// When they must have ended: what is under way then is cut off.
+    /// The time when they must have ended. Requests that are under way then are cut off.
     pub end: Duration,
 }
 
 impl Window {
-    /// The last moment to begin a request, counted as `start` and `end` are. One that begins too late is cut off when
-    /// the endpoint may just have taken the letter, and would be a failed attempt and a duplicate; a letter that is
-    /// not begun comes back as it is. Where the time is short from the beginning, half of it must do.
+    /// Returns the last time to begin a request, counted as `start` and `end` are. A request that begins too
+    /// late may be cut off just after the endpoint has accepted the letter, which would be a failed attempt
+    /// and a duplicate. A letter that is not begun comes back as it is. If the time is short from the
+    /// beginning, half of it must be enough.
     #[must_use]
     pub fn latest_start(&self, to: &Endpoint) -> Duration {
         let needed = match to {

@@ -1,8 +1,8 @@
-//! Letters that the archive did not take, remembered until it does.
+//! Letters that the archive did not accept, remembered until it does.
 //!
-//! Such a letter comes back as if nothing had been done: its last attempt would be made again, as often as it shows.
-//! An instance that has seen the archive fail knows better. It hides the letter for a while, each time for twice as
-//! long, and hands it to the archive without another attempt when it comes back.
+//! Such a letter comes back as if nothing had been done, so its last attempt would be made again each time
+//! that it becomes visible. An instance that has seen the archive fail hides the letter for a while, each
+//! time for twice as long, and hands it to the archive without another attempt when it comes back.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,32 @@ use super::action::ArchiveContext;
 use crate::letter::SqsMessage;
 use crate::policy::seconds_until;
 
-/// How long such a letter is hidden at first, seconds: most failures of an archive pass at once.
+/// The time for which such a letter is hidden at first, in seconds: most failures of an archive pass at once.
 const FIRST_HIDE: u64 = 1;
 
-/// The longest that it is hidden, seconds. An archive that is back gets it no later.
+/// The longest time that it is hidden, in seconds. An archive that works again gets it after this time at the
+/// latest.
 const MAX_HIDE: u64 = 900;
 
-/// Letters remembered at most, some hundred bytes each. One that is forgotten is attempted once more.
+/// The largest number of letters that are remembered, some hundred bytes each. A letter that is forgotten is
+/// attempted once more.
 const MAX_KEPT: usize = 10_000;
 
-/// How long a letter is remembered that did not come back: another instance has archived it.
+/// The time for which a letter is remembered that does not come back, because another instance has archived
+/// it.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A letter that was to be archived.
 #[derive(Debug, Clone)]
 pub(super) struct Unarchived {
     pub(super) context: ArchiveContext,
-    /// How long it is hidden, seconds.
+    /// The time for which it is hidden, in seconds.
     pub(super) hide: u64,
 }
 
 impl Unarchived {
-    /// Of a letter that its queue drops at `end`, and that was hidden `before`, if the archive did not take it then.
+    /// Creates the memory of a letter that its queue drops at `end`. `before` is the earlier memory, if the
+    /// archive did not accept it then either.
     pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
         let hide = patience(before.map(|before| before.hide), seconds_until(now, end));
         Self { context, hide }
@@ -45,7 +49,7 @@ impl Unarchived {
 pub(super) struct Memory(HashMap<String, (Timestamp, Unarchived)>);
 
 impl Memory {
-    /// Returns what is remembered of a letter, if the archive did not take it before.
+    /// Returns the memory of a letter, if the archive did not accept it before.
     pub(super) fn of(&self, message: &SqsMessage) -> Option<Unarchived> {
         self.0.get(&message.message_id).map(|(_, unarchived)| unarchived.clone())
     }
@@ -60,15 +64,15 @@ impl Memory {
     }
 
     pub(super) fn forget(&mut self, message: &SqsMessage) {
-        // Nearly always nothing is remembered at all.
+        // Nearly always there is nothing in memory.
         if !self.0.is_empty() {
             self.0.remove(&message.message_id);
         }
     }
 }
 
-/// How long a letter is hidden that the archive did not take, seconds: twice as long as before, and no more than half of
-/// the time that is left, so that it comes back however little that is.
+/// Returns the seconds for which a letter is hidden that the archive did not accept: twice as long as before,
+/// and no more than half of the time that is left, so that it comes back however little that is.
 fn patience(before: Option<u64>, left: u64) -> u64 {
     let longer = before.map_or(FIRST_HIDE, |before| before.saturating_mul(2));
     longer.min(MAX_HIDE).min(left / 2).max(1)

@@ -1,57 +1,57 @@
-//! How many retries a letter has behind it, and what is next.
+//! The rule that says how many retries a letter has behind it, and what is next.
 //!
-//! No counter of AWS counts attempts: throttled receives and hops raise the receive count, and SQS
-//! keeps it when it moves a message. The clock alone would skip what a paused function missed. So
-//! the number of a retry comes from both: the n-th retry is due when its point in time has passed
-//! *and* the message was received as often as reaching that point takes.
+//! No counter of AWS counts attempts: throttled receives and hops raise the receive count, and SQS keeps it
+//! when it moves a message. The clock alone would skip the retries that a paused function missed. So the
+//! number of a retry comes from both: the n-th retry is due when its point in time has passed *and* the
+//! message was received as often as reaching that point takes.
 //!
 //! This module knows seconds and counts only. [`step`] is the whole rule.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The longest that a message is hidden at once, seconds.
+/// The longest time that a message is hidden at once, in seconds.
 ///
-/// SQS allows 12 hours, counted from the receive, which lies before the invocation by the batching
-/// window (up to 5 minutes) and the time that the batch takes (up to 15): half an hour is kept.
+/// SQS allows 12 hours, counted from the receive. The receive lies before the invocation by the batching
+/// window (up to 5 minutes) and the time that the batch takes (up to 15), so this leaves half an hour.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 pub const VISIBILITY_CEILING: u64 = 41_400;
 
-/// A point counts as reached one second early: SQS's clock and ours may differ by that much, and
+/// The time before a point at which it counts as reached: SQS's clock and ours may differ by a second, and
 /// its timestamps are rounded.
 const SLACK: SignedDuration = SignedDuration::from_secs(1);
 
-/// What is known of a letter at one receive.
+/// The facts about a letter at one receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receive {
     /// The present.
     pub now: Timestamp,
-    /// When it entered the queue.
+    /// The time when it entered the queue.
     pub sent: Timestamp,
-    /// When it was first received.
+    /// The time when it was first received.
     pub first_received: Timestamp,
-    /// Receives, this one included, less those it brought along from a source queue.
+    /// The receives, including this one, without those that it brought along from a source queue.
     pub count: u32,
-    /// Retries behind it by its mark.
+    /// The number of retries behind it by its mark.
     pub spent: u32,
-    /// When its next retry is due, where the mark says so.
+    /// The time when its next retry is due, if the mark says so.
     pub due: Option<Timestamp>,
-    /// The longest that it may be hidden at once, seconds; [`VISIBILITY_CEILING`] but for tests.
+    /// The longest time that it may be hidden at once, in seconds: [`VISIBILITY_CEILING`] except in tests.
     pub ceiling: u64,
 }
 
-/// What the rule says.
+/// The answer of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// No retry is left.
+    /// The letter has no retry left.
     Exhausted,
-    /// It came back before its time.
+    /// The letter came back before its time.
     Early {
-        /// When its retry is due.
+        /// The time when its retry is due.
         until: Timestamp,
     },
-    /// It is on its way through a wait longer than the ceiling.
+    /// The letter is in the middle of a wait longer than the ceiling.
     Hop {
-        /// When its retry is due.
+        /// The time when its retry is due.
         until: Timestamp,
         /// The retry that is due then.
         retry: u32,
@@ -64,7 +64,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// When the letter's next retry is planned; now, where that moment has come or there is none.
+    /// Returns the time for which the letter's next retry is planned: now, if that time has come or no retry
+    /// is left.
     #[must_use]
     pub fn planned(self, now: Timestamp) -> Timestamp {
         match self {
@@ -74,24 +75,25 @@ impl Step {
     }
 }
 
-/// Where a letter stands in its schedule.
+/// The position of a letter in its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// What it is due for.
+    /// The step that it is due for.
     pub(super) step: Step,
-    /// When its next retry is planned, where that lies ahead and the one before may have been made: an attempt before then
-    /// is one that the schedule does not have. Where it was received once more than its retry takes, nobody knows
-    /// whether that retry was made.
+    /// The time of its next retry, if that lies ahead and the retry before it may have been made. An attempt
+    /// before that time is additional to the schedule. If the letter was received more often than its retry
+    /// takes, it is unknown whether that retry was made.
     pub(super) ahead: Option<Timestamp>,
 }
 
-/// Says what a letter is due for. `retries` is the schedule's length, `wait` the delay before a
-/// retry in whole seconds, asked for numbers from 1 to `retries` only.
+/// Returns the step that a letter is due for. `retries` is the schedule's length. `wait` returns the delay
+/// before a retry in whole seconds; it is called with numbers from 1 to `retries` only.
 pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step {
     standing(receive, retries, wait).step
 }
 
-/// Says where a letter stands, as [`step`] does, and whether its next retry lies ahead.
+/// Returns the position of a letter in its schedule: the answer of [`step`], and the time of its next retry
+/// if that lies ahead.
 pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Standing {
     let Receive { now, spent, ceiling, .. } = *receive;
     let left = retries.saturating_sub(spent);
@@ -110,8 +112,8 @@ pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u6
         return Standing { step: Step::Early { until: point }, ahead: Some(point) };
     }
 
-    // The largest n whose point has passed and whose receives have happened; at least 1. Points and
-    // receives only grow, so the search ends at the first that fails.
+    // Finds the largest n whose point has passed and whose receives have happened; at least 1. Points and
+    // receives only grow, so the search ends at the first n that fails.
     let mut n = 1;
     while n < left && expected < u64::from(receive.count) {
         let delay = wait(spent + n + 1);
@@ -128,7 +130,7 @@ pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u6
         let delay = wait(spent + n + 1);
         let next_point = plus(point, delay);
         ahead = (!reached(next_point)).then_some(next_point);
-        // Retry n is behind us, and this receive is a hop of the long wait that follows it.
+        // Retry n has been made, and this receive is a hop of the long wait that follows it.
         if delay > ceiling && reached(plus(point, ceiling)) {
             return Standing { step: Step::Hop { until: next_point, retry: spent + n + 1 }, ahead };
         }
@@ -136,19 +138,19 @@ pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u6
     Standing { step: Step::Attempt { retry: spent + n }, ahead }
 }
 
-/// How often a message is received for a wait of `seconds`: R(w) of the rule.
+/// Returns how often a message is received during a wait of `seconds`: R(w) of the rule.
 fn receives(seconds: u64, ceiling: u64) -> u64 {
     seconds.div_ceil(ceiling.max(1)).max(1)
 }
 
-/// Whole seconds from one point to a later one, rounded up; 0 where it is not later.
+/// Returns the whole seconds from one point to a later one, rounded up, or 0 if it is not later.
 #[must_use]
 pub fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
     let millis = then.as_millisecond().saturating_sub(now.as_millisecond());
     u64::try_from(millis).unwrap_or(0).div_ceil(1000)
 }
 
-/// A point in time some seconds later; the end of time where there is none.
+/// Returns the point in time some seconds later, or the end of time if there is none.
 #[must_use]
 pub fn plus(point: Timestamp, seconds: u64) -> Timestamp {
     let seconds = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));

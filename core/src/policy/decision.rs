@@ -1,18 +1,18 @@
-//! The words in which the policy answers.
+//! The types of the policy's answers.
 
 use jiff::Timestamp;
 
 use super::decide::seconds_until;
 use super::schedule::Phase;
 
-/// What the policy says about a letter now.
+/// The policy's answer about a letter now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// A retry is due.
     Deliver(Retry),
-    /// It stays in the queue, hidden.
+    /// The letter stays in the queue, hidden.
     Defer(Deferral),
-    /// It leaves the queue for the archive.
+    /// The letter leaves the queue for the archive.
     Archive(ArchiveReason, Option<&'static str>),
 }
 
@@ -21,87 +21,89 @@ pub enum Decision {
 pub struct Retry {
     /// Its number.
     pub number: u32,
-    /// How many the schedule has.
+    /// The number of retries in the schedule.
     pub of: u32,
     /// The phase it belongs to.
     pub phase: Phase,
-    /// When the next retry is planned, where an order brings an attempt forward. Such an attempt takes no number: its own
-    /// is that of the retry before it, 0 where there is none.
+    /// The time for which the next retry is planned, if an order brings an attempt forward. Such an attempt
+    /// takes no number: its own is that of the retry before it, or 0 if there is none.
     pub planned: Option<Timestamp>,
 }
 
 impl Retry {
-    /// The number of the retry that is to be made where this attempt is not.
+    /// Returns the number of the retry that is due next if this attempt is not made.
     #[must_use]
     pub fn upcoming(&self) -> u32 {
         if self.planned.is_some() { self.number.saturating_add(1) } else { self.number }
     }
 
-    /// Whether no other comes after it.
+    /// Reports whether no other retry comes after it.
     #[must_use]
     pub fn is_last(&self) -> bool {
         self.number >= self.of
     }
 }
 
-/// How long a letter stays hidden.
+/// The time for which a letter stays hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deferral {
-    /// Seconds to hide it now; the ceiling at most, 0 for an immediate retry.
+    /// The seconds to hide it now: at most the ceiling, 0 for an immediate retry.
     pub hide: u64,
-    /// When its next retry is due, which may lie several hops away. Where an order, or not knowing the orders, keeps it
-    /// back, that moment may have passed.
+    /// The time when its next retry is due, which may lie several hops away. It may have passed if an order,
+    /// or not knowing the orders, keeps the letter back.
     pub due: Timestamp,
     /// The number of that retry.
     pub retry: u32,
-    /// Why.
+    /// The reason.
     pub why: DeferReason,
 }
 
 impl Deferral {
-    /// Seconds until an attempt can be made: until its retry is due, or as long as it is kept back.
+    /// Returns the seconds until an attempt can be made: until its retry is due, or as long as it is kept
+    /// back.
     #[must_use]
     pub fn wait(&self, now: Timestamp) -> u64 {
         let until_due = seconds_until(now, self.due);
         match self.why {
             DeferReason::Ordered | DeferReason::OrdersUnread => until_due.max(self.hide),
             DeferReason::Failed | DeferReason::Early | DeferReason::Hop | DeferReason::Hold => until_due,
-            // Its attempt may be made before the moment that an order has brought it forward from.
+            // The attempt may be made after the hiding, before the time from which an order has brought it
+            // forward.
             DeferReason::Throttled | DeferReason::EndpointDown => self.hide,
         }
     }
 
-    /// What the mark must say where the letter waits in the requeue: the retries behind it, and when the
-    /// next is due. A rule that holds letters names no such moment; when it is gone, the next retry has
-    /// its ordinary delay.
+    /// Returns the content of the mark if the letter waits in the requeue: the retries behind it, and the
+    /// time when the next is due. A rule that holds letters names no such time; when that rule is gone, the
+    /// next retry has its ordinary delay.
     #[must_use]
     pub fn for_mark(&self) -> (u32, Option<Timestamp>) {
         (self.retry.saturating_sub(1), (self.why != DeferReason::Hold).then_some(self.due))
     }
 }
 
-/// Why a letter is deferred.
+/// The reason why a letter is deferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeferReason {
-    /// A retry failed; the next one has its time.
+    /// A retry failed, and the time of the next one has not come.
     Failed,
-    /// It came back before its time.
+    /// The letter came back before its time.
     Early,
-    /// It is on its way through a wait longer than one hiding.
+    /// The letter is in the middle of a wait longer than one hiding.
     Hop,
     /// Its rule holds it.
     Hold,
-    /// Its target takes no more for now.
+    /// Its target accepts no more messages for now.
     Throttled,
     /// An order holds it.
     Ordered,
-    /// Nobody knows yet whether an order holds it.
+    /// The orders were not read yet, so one may hold it.
     OrdersUnread,
-    /// Its target is down, and is tried again later.
+    /// Its target is down and is tried again later.
     EndpointDown,
 }
 
-/// Why a letter is archived.
+/// The reason why a letter is archived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArchiveReason {
     /// Every retry of its schedule failed.
@@ -110,19 +112,19 @@ pub enum ArchiveReason {
     Expiring,
     /// Its rule says so.
     Rule,
-    /// Nothing tells where it belongs.
+    /// The letter does not tell where it belongs.
     Unrecognised,
-    /// Its target's protocol is none that can be delivered to.
+    /// Its target has a protocol that the function cannot deliver to.
     UndeliverableProtocol,
-    /// Its target is none that it may reach.
+    /// The letter may not be sent to its target.
     Refused,
-    /// Its target will never take it.
+    /// Its target will never accept it.
     Permanent,
-    /// The mark would be its eleventh attribute.
+    /// The mark would be its eleventh attribute, and SQS takes ten.
     Unmarkable,
-    /// It is a copy that our own publishing made, and nothing tells where it failed.
+    /// It is a copy that our own publishing made, and it does not tell where it failed.
     Returned,
-    /// What carried its mark has been sent too often.
+    /// Messages with its mark have been sent too often.
     Loop,
     /// An order says so.
     Ordered,
@@ -144,7 +146,7 @@ impl ArchiveReason {
         Self::Ordered,
     ];
 
-    /// The name in logs and archived records.
+    /// Returns the name in logs and archived records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -164,7 +166,7 @@ impl ArchiveReason {
 }
 
 impl DeferReason {
-    /// The name in logs.
+    /// Returns the name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

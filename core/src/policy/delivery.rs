@@ -1,9 +1,9 @@
-//! SNS's delivery policy document, in the shapes that SNS takes, and the presets.
+//! SNS's delivery policy document, in the forms that SNS takes, and the presets.
 //!
-//! A subscription's document has `healthyRetryPolicy`, `throttlePolicy` and `requestPolicy`; a
-//! topic's wraps the same in `http` with `default` before each name. Limits are SNS's own, but for
-//! two that SNS needs for HTTP/S and this software does not: delays may reach the queue's retention
-//! and retries the number that SNS keeps for its own endpoints.
+//! A subscription's document has `healthyRetryPolicy`, `throttlePolicy` and `requestPolicy`; a topic's wraps
+//! the same in `http` with `default` before each name. The limits are SNS's own, except for two that SNS
+//! needs for HTTP/S and this software does not: a delay may be as long as the queue's retention, and there
+//! may be as many retries as SNS makes for its own endpoints.
 //! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 
 use serde_json::Value;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::fields::{Faults, Fields};
 use super::schedule::{Backoff, MAX_DELAY_SECONDS, MAX_RETRIES, Schedule};
 
-/// A delivery policy: the schedule, and what else SNS's document can say.
+/// A delivery policy: the schedule, and the other settings of SNS's document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryPolicy {
-    /// When retries happen.
+    /// The schedule of retries.
     pub schedule: Schedule,
     /// `maxReceivesPerSecond`: deliveries a second towards one target.
     pub max_receives_per_second: Option<u32>,
@@ -30,15 +30,15 @@ const PRESETS: [(&str, Schedule); 3] = [
 ];
 
 impl DeliveryPolicy {
-    /// A policy of nothing but a schedule.
+    /// Creates a policy that has only a schedule.
     #[must_use]
     pub fn of(schedule: Schedule) -> Self {
         Self { schedule, max_receives_per_second: None, content_type: None }
     }
 
-    /// Reads what SNS gives as the `EffectiveDeliveryPolicy` of an HTTP/S subscription, in which the
-    /// topic's defaults and its `disableSubscriptionOverrides` are worked in already. SNS may add
-    /// fields, so unknown ones are passed over; `None` where it is no delivery policy.
+    /// Reads the `EffectiveDeliveryPolicy` of an HTTP/S subscription, as SNS gives it. The topic's defaults
+    /// and its `disableSubscriptionOverrides` are already applied in it. SNS may add fields, so unknown ones
+    /// are ignored. Returns `None` if the text is not a delivery policy.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
     #[must_use]
     pub fn from_effective(json: &str) -> Option<Self> {
@@ -53,7 +53,7 @@ impl DeliveryPolicy {
             return Self::read_policies(document, SUBSCRIPTION_LEVEL);
         };
         let policy = Self::read_policies(&http, TOPIC_LEVEL);
-        // It decides between a topic's and a subscription's policy; here there is only one.
+        // It decides between a topic's and a subscription's policy; here there is only one policy.
         http.flag("disableSubscriptionOverrides");
         http.finish();
         policy
@@ -69,7 +69,7 @@ impl DeliveryPolicy {
         });
         let content_type = fields.object(request).and_then(|request| {
             let content_type = request.text("headerContentType").map(str::to_owned);
-            // What no header can hold would fail every post for good.
+            // A text that no header can hold would fail every post permanently.
             let printable = |c: char| c == ' ' || c.is_ascii_graphic();
             if content_type.as_ref().is_some_and(|text| text.is_empty() || !text.chars().all(printable)) {
                 request.note("headerContentType", "must be printable ASCII, such as application/json");
@@ -81,12 +81,12 @@ impl DeliveryPolicy {
     }
 }
 
-/// When retries go, in the words of the policy.
+/// The delivery policy of a rule, as the redrive policy names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliverySpec {
-    /// By this policy.
+    /// This policy.
     Given(DeliveryPolicy),
-    /// By the effective delivery policy of the letter's subscription.
+    /// The effective delivery policy of the letter's subscription.
     FromSubscription,
 }
 
@@ -124,7 +124,7 @@ fn read_schedule(fields: Fields<'_>) -> Schedule {
         backoff: fields.choice("backoffFunction", &backoffs).unwrap_or(default.backoff),
     };
     if fields.has_faults() {
-        // What stands in for a bad number must not be complained about.
+        // The defaults that replace bad numbers must not cause further faults.
         fields.finish();
         return default;
     }

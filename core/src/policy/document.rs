@@ -12,7 +12,7 @@ use super::schedule::Schedule;
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Claim, Origins};
 
-/// The name by which logs and archived records know the default.
+/// The name of the default in logs and archived records.
 pub const DEFAULT_RULE: &str = "default";
 
 /// Everything that is wrong with a policy document.
@@ -66,7 +66,7 @@ fn read(document: &Value, faults: &Faults) -> Policy {
     Policy { default, rules, matcher, origins }
 }
 
-/// `{"<ARN of a queue, or *>": ["lambda-async", ...]}`.
+/// Reads `{"<ARN of a queue, or *>": ["lambda-async", ...]}`.
 fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
     let mut origins = Origins::default();
     let Some(value) = fields.value("origins") else { return origins };
@@ -109,7 +109,8 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
     String::new()
 }
 
-/// What a rule leaves out comes from `base`; its delivery policy replaces the base's whole.
+/// Reads a rule. The fields that it leaves out come from `base`; its delivery policy replaces the base's as a
+/// whole.
 fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
     let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
     let fifo = [("block", Fifo::Block), ("step-aside", Fifo::StepAside)];
@@ -187,7 +188,7 @@ fn read_subscription(given: &Fields<'_>) -> Option<SubscriptionSpec> {
 }
 
 impl Rule {
-    /// The built-in default of the contract.
+    /// Returns the built-in default of the contract.
     pub(super) fn built_in() -> Self {
         Self {
             name: DEFAULT_RULE.to_owned(),

@@ -1,8 +1,8 @@
-//! Reads a JSON document field by field and keeps every fault with its path.
+//! A reader of JSON documents that goes field by field and keeps every fault with its path.
 //!
-//! An operator who gets one fault per deployment deploys five times. So nothing here stops at the
-//! first: a fault is noted, a harmless value stands in for the bad one, and reading goes on. What
-//! nobody asked for by name is an unknown key, and a fault too.
+//! An operator who gets one fault per deployment deploys five times. So nothing here stops at the first
+//! fault: the fault is noted, a harmless value replaces the bad one, and reading goes on. A key that no code
+//! asks for by name is unknown, which is a fault too.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,21 +10,21 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// One thing wrong with a document.
+/// One fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where, such as `rules[1].deliveryPolicy.healthyRetryPolicy.numRetries`.
+    /// The place in the document, such as `rules[1].deliveryPolicy.healthyRetryPolicy.numRetries`.
     pub path: String,
-    /// What, with the limit where there is one.
+    /// The problem, with the limit if there is one.
     pub problem: String,
 }
 
-/// The longest path and the longest problem that are told, characters. A document may hold any text, and a log line has an
-/// end.
+/// The longest path and the longest problem of a fault, in characters. A document may hold any text, and log
+/// lines must stay short.
 const MAX_TOLD: usize = 500;
 
 impl Fault {
-    /// A fault; what is long is cut.
+    /// Creates a fault. Long texts are cut.
     pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: cut(path.into()), problem: cut(problem.into()) }
     }
@@ -55,7 +55,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// For documents that others write: unknown keys are no faults.
+    /// Creates the faults of a document that others write, in which unknown keys are allowed.
     pub(super) fn lenient() -> Self {
         Self { lenient: true, ..Self::default() }
     }
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         Self { faults, path, map, asked: RefCell::default() }
     }
 
-    /// The path of a field of this object.
+    /// Returns the path of a field of this object.
     pub(super) fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -96,12 +96,12 @@ impl<'a> Fields<'a> {
         self.faults.note(self.path(key), problem);
     }
 
-    /// Whether a fault was found in this object.
+    /// Reports whether a fault was found in this object.
     pub(super) fn has_faults(&self) -> bool {
         self.faults.found.borrow().iter().any(|fault| fault.path.starts_with(&self.path))
     }
 
-    /// A field as it stands; `null` counts as absent.
+    /// Returns a field as it stands; `null` counts as absent.
     pub(super) fn value(&self, key: &'static str) -> Option<&'a Value> {
         self.asked.borrow_mut().insert(key);
         self.map?.get(key).filter(|value| !value.is_null())
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
         value.as_array().map(Vec::as_slice)
     }
 
-    /// A whole number within limits; `default` where it is absent or bad.
+    /// Returns a whole number within limits, or `default` if it is absent or bad.
     pub(super) fn number(&self, key: &'static str, limits: (u32, u32), default: u32) -> u32 {
         let Some(value) = self.value(key) else { return default };
         let (least, most) = limits;
@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
         default
     }
 
-    /// One of a few names.
+    /// Returns one of a few names.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text(key)?;
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// Says which keys nobody asked for. Call it last.
+    /// Notes the keys that no code asked for. Call it last.
     pub(super) fn finish(self) {
         let asked = self.asked.take();
         for key in self.map.into_iter().flat_map(Map::keys) {
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value for an error message: small ones as they are, others by their kind.
+/// Returns a value for an error message: a small one as it is, any other by its kind.
 fn shown(value: &Value) -> String {
     match value {
         Value::Number(_) | Value::Bool(_) => value.to_string(),

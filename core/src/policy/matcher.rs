@@ -1,8 +1,7 @@
-//! Which rule a letter falls under: `EventBridge` patterns over a JSON view of the letter.
+//! The search for the rule that a letter falls under: `EventBridge` patterns over a JSON view of the letter.
 //!
-//! The pattern language is the one that users know from SNS filter policies and `EventBridge`
-//! rules; the crate `quamina` compiles all patterns into one automaton, so many rules cost little
-//! more than one.
+//! The pattern language is the one that users know from SNS filter policies and `EventBridge` rules; the
+//! crate `quamina` compiles all patterns into one automaton, so many rules cost little more than one.
 //! Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
 
 use std::fmt;
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
 
-/// The fields of the view; a pattern over any other could never match.
+/// The fields of the view. A pattern over any other field could never match.
 const VIEW: [&str; 9] = [
     "origin",
     "queueArn",
@@ -25,28 +24,29 @@ const VIEW: [&str; 9] = [
     "error",
 ];
 
-/// Steps that matching one letter against one pattern may take. Where several fields of a pattern
-/// name lists, every combination of their entries is tried; without a bound, a small message could
-/// keep the function busy until Lambda ends it, and every other letter of its batch with it.
+/// The largest number of steps for matching one letter against one pattern. If several fields of a pattern
+/// name lists, every combination of their entries is tried. Without a bound, a small message could keep the
+/// function busy until Lambda ends it, and every other letter of its batch with it.
 const MAX_STEPS: usize = 100_000;
 
-/// The same for the pattern of an order: a document may hold many.
+/// The same bound for the pattern of an order, since a document may hold many orders.
 const MAX_STEPS_OF_ORDER: usize = 10_000;
 
-/// How large the automaton of one field of an order's pattern may be, bytes: a list of a thousand short texts. The time
-/// that compiling takes goes by it.
+/// The largest size of the automaton of one field of an order's pattern, in bytes: a list of a thousand short
+/// texts. The time for compiling grows with this size.
 const MAX_ORDER_BYTES: usize = 1_000_000;
 
-/// The states of an order's pattern: they multiply where several fields each name values of several kinds.
+/// The largest number of states of an order's pattern. States multiply if several fields each name values of
+/// several kinds.
 const MAX_ORDER_STATES: usize = 100;
 
-/// Whose patterns are matched.
+/// The owner of the patterns that are matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Of {
-    /// A policy's, which are compiled once in the life of an instance.
+    /// A policy, whose patterns are compiled once in the life of an instance.
     #[default]
     Rules,
-    /// One order's, which is compiled while letters wait.
+    /// One order, whose pattern is compiled while letters wait.
     Order,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Of {
 pub(super) struct Matcher {
     of: Of,
     patterns: Option<Quamina<usize>>,
-    /// For each pattern the paths of its fields.
+    /// The paths of the fields of each pattern.
     paths: Vec<Vec<Vec<String>>>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The letter, as far as these patterns are about it.
+    /// Returns the letter with the fields that these patterns need.
     pub(super) fn of(letter: &Letter, patterns: &[&Matcher]) -> Self {
         let about = |field: &str| patterns.iter().any(|matcher| matcher.names(field));
         Self::from(view(letter, about))
@@ -86,7 +86,7 @@ impl From<Value> for View {
 pub struct Unmatchable;
 
 impl Unmatchable {
-    /// Why, in words.
+    /// The reason, in words.
     pub(super) const DETAIL: &str = "its lists are too long for the pattern of a rule";
 }
 
@@ -110,12 +110,12 @@ impl Of {
 }
 
 impl Matcher {
-    /// No patterns yet.
+    /// Creates a matcher without patterns.
     pub(super) fn new(of: Of) -> Self {
         Self { of, ..Self::default() }
     }
 
-    /// Adds the pattern of a rule; the problem is said in words.
+    /// Adds the pattern of a rule. An error says in words what is wrong with the pattern.
     pub(super) fn add(&mut self, rule: usize, pattern: &Value) -> Result<(), String> {
         let Some(fields) = pattern.as_object().filter(|fields| !fields.is_empty()) else {
             return Err("must be an object with at least one field".to_owned());
@@ -138,7 +138,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// The first rule whose pattern matches.
+    /// Returns the first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Result<Option<usize>, Unmatchable> {
         Ok(self.matching(letter)?.into_iter().min())
     }
@@ -147,7 +147,7 @@ impl Matcher {
         self.matching_view(&View::of(letter, &[self]))
     }
 
-    /// All whose pattern matches a view.
+    /// Returns all rules whose pattern matches a view.
     pub(super) fn matching_view(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
         let steps = |paths: &Vec<Vec<String>>| {
@@ -160,15 +160,16 @@ impl Matcher {
         patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
     }
 
-    /// Whether any pattern is about a field. Most are not about the message, which may be large and would be
-    /// parsed and written for nothing. An origin is always there, so that no view is empty.
+    /// Reports whether the view needs a field. It needs those that a pattern names, and always the origin, so
+    /// that no view is empty. Most patterns do not name the message, which may be large and would be parsed
+    /// and written for nothing.
     fn names(&self, field: &str) -> bool {
         let mut named = self.paths.iter().flatten().filter_map(|path| path.first());
         field == "origin" || named.any(|name| name == field)
     }
 }
 
-/// The paths of a pattern's fields.
+/// Returns the paths of a pattern's fields.
 fn paths(pattern: &Value) -> Vec<Vec<String>> {
     let Some(fields) = pattern.as_object() else { return vec![Vec::new()] };
     let below = |(name, value): (&String, &Value)| {
@@ -178,7 +179,7 @@ fn paths(pattern: &Value) -> Vec<Vec<String>> {
     fields.iter().flat_map(below).collect()
 }
 
-/// How many values stand at a path; lists are looked through, as the matcher does.
+/// Counts the values at a path. It looks through lists, as the matcher does.
 fn leaves(value: &Value, path: &[String]) -> usize {
     match (value, path) {
         (Value::Array(values), _) => values.iter().map(|value| leaves(value, path)).sum(),
@@ -188,7 +189,8 @@ fn leaves(value: &Value, path: &[String]) -> usize {
     }
 }
 
-/// The letter as patterns see it, as far as they are `about` it. Fields that it does not have are absent.
+/// Returns the letter as patterns see it, with the fields that they are `about`. Fields that the letter does
+/// not have are absent.
 fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
     let sns = letter.notification.as_ref();
     let attributes = sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes);
@@ -211,21 +213,21 @@ fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
     Value::Object(fields.filter_map(|field| Some((field.to_owned(), value(field)?))).collect())
 }
 
-/// Our mark comes and goes; a rule must not.
+/// Returns the attributes without our mark, which comes and goes while the rule of a letter must not change.
 fn seen_attributes(attributes: &Attributes) -> Value {
     let others = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
     Value::Object(others.filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect())
 }
 
-/// The original error; what it does not tell is absent.
+/// Returns the original error. The parts that it does not have are absent.
 fn error(cause: &Cause) -> Value {
     let parts = [("code", &cause.code), ("message", &cause.message)];
     let known = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part.as_deref()?.into())));
     Value::Object(known.collect())
 }
 
-/// What `EventBridge` refuses and the matcher would pass over: a rule that names no topic by mistake
-/// would apply to all of them.
+/// Finds a mistake that `EventBridge` refuses and the matcher would ignore: a rule that names no topic by
+/// mistake would apply to all of them.
 fn mistake(pattern: &Value) -> Option<&'static str> {
     match pattern {
         Value::Object(fields) if fields.is_empty() => Some("holds an empty object"),
@@ -246,7 +248,7 @@ fn mistake(pattern: &Value) -> Option<&'static str> {
     }
 }
 
-/// An attribute's value as SNS filter policies see it; binary ones cannot be matched.
+/// Returns an attribute's value as SNS filter policies see it. Binary values cannot be matched.
 fn seen(attribute: &Attribute) -> Option<Value> {
     let text = attribute.text()?;
     let parsed = match attribute.data_type.as_str() {

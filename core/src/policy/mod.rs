@@ -1,9 +1,9 @@
-//! What should happen to a letter, and when.
+//! The policy: what should happen to a letter, and when.
 //!
-//! The redrive policy says which rule a letter falls under; the rule's schedule and the letter's
-//! own history say whether a retry is due. [`Policy::decide`] answers before anything is done,
-//! [`Verdict::after_failure`] once a delivery has failed. Both are pure: the present is an argument,
-//! jitter comes from a hash, and the same letter at the same time always gets the same answer.
+//! The redrive policy says which rule a letter falls under; the rule's schedule and the letter's own history
+//! say whether a retry is due. [`Policy::decide`] answers before anything is done, [`Verdict::after_failure`]
+//! once a delivery has failed. Both are pure: the present is an argument, jitter comes from a hash, and the
+//! same letter at the same time always gets the same answer.
 
 mod decide;
 mod decision;

@@ -1,4 +1,4 @@
-//! Where a rule sends a letter, as far as the letter itself tells.
+//! The route on which a rule sends a letter, as far as the letter itself tells.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::rule::{Action, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Letter, Origin, ReplayTarget};
 
-/// Where a rule sends a letter, before any subscription is asked.
+/// The route on which a rule sends a letter, before SNS is asked about any subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// To this topic, queue, function or stream.
@@ -16,30 +16,30 @@ pub enum Route {
     ThroughSubscription(Arn),
     /// To the topic of this subscription, once SNS confirms it: a letter alone could name any topic.
     ToTopicOf(Arn, Voucher),
-    /// Back to the endpoint of this subscription, where a copy failed that our own publishing made.
+    /// Back to the endpoint of this subscription, where a copy that our own publishing made has failed.
     Returned {
         /// The subscription.
         subscription: Arn,
-        /// Whether the letter may be published once more where only SNS can deliver to that endpoint.
+        /// True if the letter may be published once more when only SNS can deliver to that endpoint.
         again: bool,
     },
-    /// Nowhere: why, as the reason it is archived for and in words.
+    /// Nowhere. The letter is archived for this reason; the text says it in words.
     Nowhere(ArchiveReason, &'static str),
 }
 
-/// What SNS must say of a subscription that is to vouch for a letter's topic.
+/// The fact that SNS must confirm about a subscription before the letter's topic is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Voucher {
-    /// It names the letter's dead-letter queue: SNS itself put the letter there.
+    /// The subscription names the letter's dead-letter queue: SNS itself put the letter there.
     DeadLetters,
-    /// It delivers to this queue or function, from which the letter came.
+    /// The subscription delivers to this queue or function, from which the letter came.
     DeliversTo(Arn),
-    /// It is one of that topic.
+    /// The subscription belongs to that topic.
     Exists,
 }
 
 impl Route {
-    /// The subscription that SNS must be asked about.
+    /// Returns the subscription that SNS must be asked about.
     #[must_use]
     pub fn subscription(&self) -> Option<&Arn> {
         match self {
@@ -52,8 +52,8 @@ impl Route {
 }
 
 impl Rule {
-    /// Whether a letter counts as raw under this rule, whatever origin it claims: a rule that names a subscription
-    /// is about raw deliveries, and any publisher of its topic can write such a claim.
+    /// Reports whether a letter counts as raw under this rule, whatever origin it claims. A rule that names a
+    /// subscription is about raw deliveries, and any publisher of its topic can write such a claim.
     #[must_use]
     pub fn takes_as_raw(&self, letter: &Letter) -> bool {
         let claimed = match letter.origin {
@@ -63,15 +63,15 @@ impl Rule {
         claimed && matches!(self.subscription, SubscriptionSpec::Named(_)) && letter.subscription().is_none()
     }
 
-    /// Whether the letter goes through a subscription that neither it nor the rule names, and the rule
-    /// asks to look for it.
+    /// Reports whether the letter goes through a subscription that neither it nor the rule names, and the
+    /// rule says to discover it.
     #[must_use]
     pub fn asks_for_subscription(&self, letter: &Letter) -> bool {
         self.action == Action::Redrive && self.leaves_subscription_open(letter)
     }
 
-    /// Whether a retry of the letter would go through a subscription that is yet to be found, whatever the rule does with
-    /// its letters.
+    /// Reports whether a retry of the letter would go through a subscription that is yet to be discovered,
+    /// whatever the rule does with its letters.
     #[must_use]
     pub fn leaves_subscription_open(&self, letter: &Letter) -> bool {
         let through_subscription = match (self.target_of(letter).as_ref(), &letter.origin) {
@@ -84,7 +84,7 @@ impl Rule {
             && letter.subscription().is_none()
     }
 
-    /// The rule's target, unless whoever replayed the letter named another.
+    /// Returns the rule's target, unless the replay of the letter named another.
     fn target_of(&self, letter: &Letter) -> Cow<'_, TargetSpec> {
         let to = letter.mark.as_ref().and_then(|mark| mark.requeued.to.as_ref());
         to.map_or(Cow::Borrowed(&self.target), |to| {
@@ -96,8 +96,8 @@ impl Rule {
         })
     }
 
-    /// Where the rule sends a letter. `discovered` is the one subscription that names the letter's
-    /// queue, where the rule asks for it and it was found.
+    /// Returns the route on which the rule sends a letter. `discovered` is the one subscription that names
+    /// the letter's queue, if the rule asks for it and it was found.
     #[must_use]
     pub fn route(&self, letter: &Letter, discovered: Option<&Arn>) -> Route {
         if self.takes_as_raw(letter) {
@@ -157,11 +157,12 @@ impl Rule {
         arn.cloned().map_or(nowhere("names no subscription"), Route::ThroughSubscription)
     }
 
-    /// The route to the letter's own topic, or to the one that is `named`.
+    /// Returns the route to the letter's own topic, or to the one that is `named`.
     ///
-    /// Every subscriber gets a copy of what is published, and copies can fail as the first message did. A letter that is
-    /// such a copy goes back to what failed and is not published again: with two failing subscribers each retry would
-    /// make two letters of one, 4,096 of each after twelve retries, and as many copies for every healthy subscriber.
+    /// Every subscriber gets a copy of a published message, and copies can fail as the first message did. A
+    /// letter that is such a copy goes back to the subscriber where it failed and is not published again.
+    /// Otherwise, with two failing subscribers, each retry would turn one letter into two: 4,096 of each
+    /// after twelve retries, and as many copies for every healthy subscriber.
     fn to_topic(&self, letter: &Letter, named: Option<&Arn>) -> Route {
         if letter.published() > 0 {
             return self.returned(letter);
@@ -190,7 +191,7 @@ impl Rule {
         Route::ToTopicOf(subscription.clone(), voucher)
     }
 
-    /// The route of a copy that our own publishing made, back to what failed.
+    /// Returns the route of a copy that our own publishing made, back to where it failed.
     fn returned(&self, letter: &Letter) -> Route {
         match (&letter.origin, letter.subscription(), &self.subscription) {
             (Origin::Sqs { source }, ..) => to(source),
@@ -218,7 +219,7 @@ impl Rule {
     }
 }
 
-/// The subscription that has replaced the letter's own, as whoever replayed the letter said.
+/// Returns the subscription that has replaced the letter's own, as the replay of the letter named it.
 fn successor(letter: &Letter) -> Option<&Arn> {
     match letter.mark.as_ref()?.requeued.to.as_ref()? {
         ReplayTarget::Subscription(arn) => Some(arn),
@@ -226,8 +227,8 @@ fn successor(letter: &Letter) -> Option<&Arn> {
     }
 }
 
-/// Whether a letter is the one that was published, come back from its own subscription, and not the copy of another
-/// subscriber.
+/// Reports whether a letter is the published one itself, which came back from its own subscription, and not
+/// the copy of another subscriber.
 fn is_first(letter: &Letter, subscription: &Arn) -> bool {
     let id = letter.id.as_str().split_once('/');
     id.is_some_and(|(_, original)| original == subscription.as_str())

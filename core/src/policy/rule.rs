@@ -1,36 +1,36 @@
-//! A rule: what to do with the letters that fall under it.
+//! Rules, which say what to do with the letters that fall under them.
 
 use super::delivery::DeliverySpec;
 use crate::arn::Arn;
 
-/// What to do with the letters that fall under it.
+/// A rule: what to do with the letters that fall under it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Its name in logs and archived records; `default` for the default.
     pub name: String,
-    /// What to do at all.
+    /// The action on its letters.
     pub action: Action,
-    /// Where retries go.
+    /// The target of retries.
     pub target: TargetSpec,
-    /// When they go.
+    /// The delivery policy, which has the schedule of retries.
     pub delivery: DeliverySpec,
-    /// How far delays may be shortened, 0 to 1.
+    /// The share by which delays may be shortened, 0 to 1.
     pub jitter: f64,
-    /// ARNs and URL prefixes that may be reached; `None` for whatever the target comes down to.
+    /// The ARNs and URL prefixes that may be reached; with `None`, any target that the rule resolves to.
     pub allow_targets: Option<Vec<String>>,
-    /// Whether the schedule goes on after a permanent failure.
+    /// True if the schedule goes on after a permanent failure.
     pub retry_permanent: bool,
     /// The subscription of letters that name none.
     pub subscription: SubscriptionSpec,
-    /// Whether a letter's signature must verify.
+    /// True if a letter's signature must verify.
     pub verify_signature: bool,
-    /// What becomes of a FIFO group whose head fails.
+    /// The handling of a FIFO group whose head fails.
     pub fifo: Fifo,
-    /// What ends a record for a Firehose stream.
+    /// The end of a record for a Firehose stream.
     pub record_delimiter: RecordDelimiter,
 }
 
-/// What ends a record for a Firehose stream, which puts records together without anything between them.
+/// The end of a record for a Firehose stream, which joins records without anything between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordDelimiter {
     /// A line break, unless the body ends with one.
@@ -40,7 +40,7 @@ pub enum RecordDelimiter {
 }
 
 impl RecordDelimiter {
-    /// The text that ends a record.
+    /// Returns the text that ends a record.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -50,34 +50,34 @@ impl RecordDelimiter {
     }
 }
 
-/// What becomes of a FIFO group whose head fails.
+/// The handling of a FIFO group whose head fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fifo {
-    /// It waits for its head: order is kept.
+    /// The group waits for its head: order is kept.
     Block,
     /// The head moves to the requeue and its group goes on: order is given up.
     StepAside,
 }
 
-/// What a rule does with its letters.
+/// The action of a rule on its letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Retry on the schedule.
+    /// Retries the letters on the schedule.
     Redrive,
-    /// Archive at once.
+    /// Archives the letters at once.
     Archive,
-    /// Hide as long as possible and touch nothing.
+    /// Hides the letters as long as possible and touches nothing.
     Hold,
 }
 
-/// Where a rule sends its retries, in the words of the policy.
+/// The target of a rule's retries, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
-    /// Back to whatever failed.
+    /// The target that failed.
     Origin,
     /// The subscription that the letter or the rule names.
     Subscription,
-    /// The queue that SQS moved it from.
+    /// The queue that SQS moved the letter from.
     Source,
     /// The letter's topic: every subscriber.
     Topic,
@@ -85,12 +85,12 @@ pub enum TargetSpec {
     Arn(Arn),
 }
 
-/// The subscription of letters that name none, in the words of the policy.
+/// The subscription of letters that name none, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubscriptionSpec {
-    /// There is none: such letters are archived.
+    /// There is no subscription: such letters are archived.
     None,
-    /// This one.
+    /// This subscription.
     Named(Arn),
     /// The only one that names the letter's queue as its dead-letter target.
     Discover,

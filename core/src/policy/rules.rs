@@ -1,4 +1,4 @@
-//! The redrive policy: which rule a letter falls under.
+//! The redrive policy, which says which rule a letter falls under.
 
 use jiff::Timestamp;
 
@@ -19,7 +19,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy of a function that is given none.
+    /// Returns the policy of a function that is configured with none.
     #[must_use]
     pub fn built_in() -> Self {
         Self {
@@ -30,30 +30,31 @@ impl Policy {
         }
     }
 
-    /// The origins that letters may claim.
+    /// Returns the origins that letters may claim.
     #[must_use]
     pub fn origins(&self) -> &Origins {
         &self.origins
     }
 
-    /// Understands a message of one of the queues that feed the function, believing what this policy lists.
+    /// Parses a message of one of the queues that feed the function. It believes the origins that this policy
+    /// lists.
     #[must_use]
     pub fn read(&self, sqs: SqsMessage, requeue: Option<&Arn>) -> Letter {
         Letter::received(sqs, Trust { requeue, origins: &self.origins })
     }
 
-    /// The rule for a letter: the first that matches, else the default.
+    /// Returns the rule for a letter: the first that matches, else the default.
     ///
     /// # Errors
     ///
-    /// [`Unmatchable`] where nobody can say in reasonable time. It is not left to the default then,
-    /// which might send what a rule would have kept.
+    /// [`Unmatchable`] if the rule cannot be found in reasonable time. The letter does not fall under the
+    /// default then, which might send what a rule would have kept.
     pub fn rule_for(&self, letter: &Letter) -> Result<&Rule, Unmatchable> {
         let first = self.matcher.first(letter)?;
         Ok(first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default))
     }
 
-    /// The letter as its rule takes it, with the rule.
+    /// Returns the letter as its rule takes it, and the rule.
     ///
     /// # Errors
     ///
@@ -64,13 +65,13 @@ impl Policy {
         (if as_raw { letter.into_raw() } else { letter }, rule)
     }
 
-    /// The rule for letters that no other rule matches.
+    /// Returns the rule for letters that no other rule matches.
     #[must_use]
     pub fn default_rule(&self) -> &Rule {
         &self.default
     }
 
-    /// The default, then the rules in their order.
+    /// Returns the default, then the rules in their order.
     pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
         std::iter::once(&self.default).chain(&self.rules)
     }

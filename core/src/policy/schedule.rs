@@ -1,11 +1,11 @@
 //! The schedule: the delay before each retry, in SNS's four phases.
 //!
-//! SNS retries immediately, then a few times at the least delay, then along a backoff function,
-//! then at the greatest delay. A [`Schedule`] holds the nine numbers of SNS's delivery policy that
-//! matter for this and answers "how long before retry k".
+//! SNS retries immediately, then a few times at the least delay, then along a backoff function, then at the
+//! greatest delay. A [`Schedule`] holds the nine numbers of SNS's delivery policy that matter for this and
+//! answers "how long before retry k".
 //!
-//! AWS publishes no formula for three of the four functions, only that all run from the least
-//! delay to the greatest. The formulas here are our own: SNS-like, not identical to SNS.
+//! AWS publishes no formula for three of the four functions, only that all run from the least delay to the
+//! greatest. The formulas here are our own: similar to SNS's, not identical.
 //! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 //!
 //! ```
@@ -17,24 +17,25 @@
 
 use sha2::{Digest, Sha256};
 
-/// The longest delay: nothing lives longer than this in SQS.
+/// The longest delay, in seconds: SQS keeps no message longer than 14 days.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const MAX_DELAY_SECONDS: u32 = 14 * 24 * 3600;
 
-/// The most retries that SNS itself ever makes, for its AWS-managed endpoints.
+/// The largest number of retries that SNS itself ever makes, for its AWS-managed endpoints.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 pub const MAX_RETRIES: u32 = 100_015;
 
-/// Powers miss whole numbers by some 1e-12 of their size: 16.000000000000004 s are 16 s, not 17.
+/// The rounding error to ignore. Powers miss whole numbers by some 1e-12 of their size: 16.000000000000004 s
+/// are 16 s, not 17.
 const FLOAT_NOISE: f64 = 1e-6;
 
-/// When retries happen. Built by the policy document, which refuses what does not add up:
-/// `1 <= min <= max`, and the three counted phases hold no more than `retries`.
+/// A schedule of retries. The policy document builds it and refuses what does not add up: `1 <= min <= max`,
+/// and the three counted phases hold no more than `retries`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// `minDelayTarget`, seconds.
+    /// `minDelayTarget`, in seconds.
     pub min: u32,
-    /// `maxDelayTarget`, seconds.
+    /// `maxDelayTarget`, in seconds.
     pub max: u32,
     /// `numRetries`: all phases together.
     pub retries: u32,
@@ -44,39 +45,39 @@ pub struct Schedule {
     pub min_delay: u32,
     /// `numMaxDelayRetries`: the post-backoff phase.
     pub max_delay: u32,
-    /// How the delays grow in between.
+    /// The growth of the delays in between.
     pub backoff: Backoff,
 }
 
-/// `backoffFunction`.
+/// The `backoffFunction`: the growth of the delays in the backoff phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backoff {
-    /// Equal steps.
+    /// Delays that grow in equal steps.
     Linear,
-    /// Steps that grow by the same amount.
+    /// Delays whose steps grow by the same amount.
     Arithmetic,
-    /// Steps that grow by the same factor.
+    /// Delays that grow by the same factor.
     Geometric,
-    /// Doubling, or faster where doubling would not reach the greatest delay.
+    /// Delays that double, or grow faster if doubling would not reach the greatest delay.
     Exponential,
 }
 
 /// The phase a retry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// No delay.
+    /// Retries without a delay.
     Immediate,
-    /// The least delay.
+    /// Retries after the least delay.
     PreBackoff,
-    /// Growing delays.
+    /// Retries after growing delays.
     Backoff,
-    /// The greatest delay.
+    /// Retries after the greatest delay.
     PostBackoff,
 }
 
 impl Schedule {
-    /// What SNS does for HTTP/S endpoints when nobody says otherwise, and what every attribute
-    /// that a policy leaves out stands at.
+    /// SNS's policy for HTTP/S endpoints by default, and the value of every attribute that a policy leaves
+    /// out.
     pub const HTTP_DEFAULT: Self = Self {
         min: 20,
         max: 20,
@@ -87,7 +88,7 @@ impl Schedule {
         backoff: Backoff::Linear,
     };
 
-    /// What SNS does for SQS, Lambda and Firehose endpoints: over 23 days.
+    /// SNS's policy for SQS, Lambda and Firehose endpoints: over 23 days.
     pub const AWS_MANAGED: Self = Self {
         min: 1,
         max: 20,
@@ -98,7 +99,7 @@ impl Schedule {
         backoff: Backoff::Exponential,
     };
 
-    /// What SNS does for e-mail, SMS and mobile push: over 6 hours.
+    /// SNS's policy for e-mail, SMS and mobile push: over 6 hours.
     pub const CUSTOMER_MANAGED: Self = Self {
         min: 10,
         max: 600,
@@ -109,7 +110,7 @@ impl Schedule {
         backoff: Backoff::Exponential,
     };
 
-    /// What this software does when it is given no policy: 12 retries over about 21 hours and a half.
+    /// The schedule of a function that is configured with no policy: 12 retries over about 21.5 hours.
     pub const BUILT_IN: Self = Self {
         min: 60,
         max: 21_600,
@@ -120,7 +121,7 @@ impl Schedule {
         backoff: Backoff::Exponential,
     };
 
-    /// Retries in the backoff phase: what the other phases leave.
+    /// Returns the number of retries in the backoff phase, which the other phases leave.
     #[must_use]
     pub fn in_backoff(&self) -> u32 {
         self.retries
@@ -129,14 +130,14 @@ impl Schedule {
             .saturating_sub(self.max_delay)
     }
 
-    /// The phase of retry `k`, counted from 1; `None` where there is no such retry.
+    /// Returns the phase of retry `k`, counted from 1, or `None` if there is no such retry.
     #[must_use]
     pub fn phase(&self, k: u32) -> Option<Phase> {
         self.place(k).map(|(phase, _)| phase)
     }
 
-    /// The delay before retry `k`, counted from 1, in seconds and before jitter; `None` where
-    /// there is no such retry.
+    /// Returns the delay before retry `k`, counted from 1, in seconds and before jitter, or `None` if there
+    /// is no such retry.
     #[must_use]
     pub fn delay(&self, k: u32) -> Option<f64> {
         let (min, max) = (f64::from(self.min), f64::from(self.max));
@@ -149,8 +150,8 @@ impl Schedule {
         })
     }
 
-    /// The delay before retry `k` as it is really waited: shortened by jitter, then rounded up to
-    /// whole seconds, since SQS hides messages by the second. Never above `max`.
+    /// Returns the delay before retry `k` after jitter, in seconds: shortened by jitter, then rounded up,
+    /// since SQS hides messages by the second. It is never above `max`.
     #[must_use]
     pub fn wait(&self, k: u32, jitter: &Jitter) -> Option<u64> {
         let shortened = self.delay(k)? * (1.0 - jitter.share * jitter.fraction(k));
@@ -158,7 +159,7 @@ impl Schedule {
         Some((shortened - FLOAT_NOISE).ceil() as u64)
     }
 
-    /// Phase of retry `k` and its index within it, from 0.
+    /// Returns the phase of retry `k` and its index within that phase, from 0.
     fn place(&self, k: u32) -> Option<(Phase, u32)> {
         let mut i = k.checked_sub(1)?;
         for (phase, size) in [
@@ -177,7 +178,7 @@ impl Schedule {
 }
 
 impl Backoff {
-    /// Delay `i` of `n` between `min` and `max`, `i` from 0.
+    /// Returns delay `i` of `n` between `min` and `max`, with `i` from 0.
     fn delay(self, i: u32, n: u32, min: f64, max: f64) -> f64 {
         if n <= 1 {
             return min;
@@ -193,7 +194,7 @@ impl Backoff {
         delay.clamp(min, max)
     }
 
-    /// The name in a policy document.
+    /// Returns the name in a policy document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -209,7 +210,7 @@ impl Backoff {
 }
 
 impl Phase {
-    /// The name in logs.
+    /// Returns the name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -221,8 +222,8 @@ impl Phase {
     }
 }
 
-/// Spreads the retries of letters that failed together, without chance: the same letter waits the
-/// same time on every receive, whichever instance of the function holds it.
+/// Spreads the retries of letters that failed together, without randomness: the same letter waits the same
+/// time on every receive, in whichever instance of the function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Jitter {
     share: f64,
@@ -230,17 +231,18 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// No jitter: delays as the schedule gives them.
+    /// Delays without jitter, as the schedule gives them.
     pub const NONE: Self = Self { share: 0.0, seed: 0 };
 
-    /// Shortens delays by up to `share` (0 to 1), by a hash of the letter's id and the retry.
+    /// Creates jitter that shortens delays by up to `share` (0 to 1), by a hash of the letter's id and the
+    /// retry.
     #[must_use]
     pub fn new(share: f64, letter_id: &str) -> Self {
         let seed = if share > 0.0 { hash64(letter_id) } else { 0 };
         Self { share: share.clamp(0.0, 1.0), seed }
     }
 
-    /// The letter's number for retry `k`, in [0, 1).
+    /// Returns the letter's number for retry `k`, in [0, 1).
     fn fraction(&self, k: u32) -> f64 {
         // SplitMix64's finaliser: consecutive k give independent numbers.
         let mut x = self.seed.wrapping_add(u64::from(k).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -253,7 +255,7 @@ impl Jitter {
     }
 }
 
-/// A hash that stays the same over versions and machines, which std's hashers do not promise.
+/// Returns a hash that stays the same over versions and machines, which std's hashers do not promise.
 fn hash64(text: &str) -> u64 {
     let digest = Sha256::digest(text.as_bytes());
     let mut first = [0; 8];

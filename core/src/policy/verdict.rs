@@ -13,38 +13,39 @@ use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
-/// The least time after which a letter comes back by its own schedule while its target is down, seconds: most targets are
-/// tried again within it.
+/// The shortest time, in seconds, after which a letter comes back by its own schedule while its target is
+/// down. Most targets are tried again within it.
 const LEAST_LEFT_OUT: u64 = 40;
 
-/// What SQS keeps messages for when nobody says otherwise: four days.
+/// The retention that SQS queues have by default, in seconds: four days.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
 
-/// Passes after which a letter is archived, beyond those that its retries account for. A consumer that copies our mark
-/// onto messages of its own makes a new letter each time, with no retry behind it.
+/// The number of passes after which a letter is archived, beyond those that its retries account for. A
+/// consumer that copies our mark onto messages of its own makes a new letter each time, with no retry behind
+/// it.
 pub const MAX_PASSES: u32 = 100;
 
 const LOOP: &str = "carries a mark that was sent a hundred times on other messages: does a consumer copy attributes onto \
                     messages of its own?";
 
-/// How long a letter is hidden while the orders are not known, seconds.
+/// The time for which a letter is hidden while the orders are not known, in seconds.
 const UNREAD_WAIT: u64 = 60;
 
-/// What is known of a letter from elsewhere: its queues, its subscription, and what orders say of it.
+/// The facts about a letter from elsewhere: its queues, its subscription, and the orders about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// `MessageRetentionPeriod` of the queue that it lies in, seconds.
+    /// `MessageRetentionPeriod` of the queue that it lies in, in seconds.
     pub retention: u64,
-    /// `maxReceiveCount` of the source queue of a letter that SQS moved, where it is known.
+    /// `maxReceiveCount` of the source queue of a letter that SQS moved, if it is known.
     pub source_max_receives: Option<u32>,
-    /// The longest that a message is hidden at once, seconds.
+    /// The longest time that a message is hidden at once, in seconds.
     pub ceiling: u64,
-    /// The effective delivery policy of its subscription, where its rule asks for it.
+    /// The effective delivery policy of its subscription, if its rule asks for it.
     pub subscription_delivery: Option<DeliveryPolicy>,
-    /// The only subscription that names its queue, where its rule asks for it.
+    /// The only subscription that names its queue, if its rule asks for it.
     pub discovered: Option<Arn>,
-    /// What orders say of it.
+    /// The orders about it.
     pub ordered: Ordered,
 }
 
@@ -61,21 +62,21 @@ impl Default for Facts {
     }
 }
 
-/// A decision with what it rests on.
+/// A decision and the facts behind it.
 #[derive(Debug, Clone)]
 pub struct Verdict<'p> {
     /// The rule that the letter falls under.
     pub rule: &'p Rule,
-    /// What is to be done.
+    /// The step to take.
     pub decision: Decision,
-    /// Where a retry goes.
+    /// The route of a retry.
     pub route: Route,
-    /// When retries go.
+    /// The delivery policy, which has the schedule of retries.
     pub delivery: DeliveryPolicy,
     clock: LetterClock,
 }
 
-/// What waiting needs to know of one letter.
+/// The times of one letter that its waits depend on.
 #[derive(Debug, Clone)]
 struct LetterClock {
     jitter: Jitter,
@@ -85,14 +86,14 @@ struct LetterClock {
 }
 
 impl Verdict<'_> {
-    /// Whether the letter waits because of the orders.
+    /// Reports whether the letter waits because of the orders.
     #[must_use]
     pub fn is_kept_back(&self) -> bool {
         let by_orders = |why| matches!(why, DeferReason::Ordered | DeferReason::OrdersUnread);
         matches!(&self.decision, Decision::Defer(deferral) if by_orders(deferral.why))
     }
 
-    /// Says what is to be done once the retry of this verdict has failed.
+    /// Returns what is to be done once the retry of this verdict has failed.
     #[must_use]
     pub fn after_failure(&self, failed: Retry, class: FailureClass, now: Timestamp) -> Decision {
         if class == FailureClass::Permanent && !self.rule.retry_permanent {
@@ -108,15 +109,16 @@ impl Verdict<'_> {
         self.clock.defer(now, plus(now, wait), next, DeferReason::Failed)
     }
 
-    /// The same, where the target may ask to be left alone for a while. It is, for the longest delay of the schedule at most,
-    /// and never so long that the queue drops the letter.
+    /// Returns what is to be done once the retry has failed, as [`Verdict::after_failure`] does, and grants
+    /// the pause that the target may ask for. The pause is cut to the longest delay of the schedule and to
+    /// one hiding, and it is not granted if the queue would drop the letter meanwhile.
     #[must_use]
     pub fn after(&self, failed: Retry, failure: &Failure, now: Timestamp) -> Decision {
         let planned = self.after_failure(failed, failure.class, now);
         let (Decision::Defer(deferral), Some(asked)) = (&planned, failure.retry_after) else {
             return planned;
         };
-        // Longer than one hiding, it would cost the letter a retry.
+        // A pause longer than one hiding would cost the letter a retry.
         let asked = asked.min(self.delivery.schedule.max.into()).min(self.clock.ceiling);
         let due = plus(now, asked).max(deferral.due);
         match self.clock.defer(now, due, deferral.retry, deferral.why) {
@@ -125,18 +127,18 @@ impl Verdict<'_> {
         }
     }
 
-    /// Says what is to be done where the target is down until `trial`: the attempt was not made. Another of its retries may
-    /// be due before.
+    /// Returns what is to be done if the target is down until `trial`, so that the attempt was not made. The
+    /// letter comes back earlier if another of its retries is due before.
     #[must_use]
     pub fn left_out(&self, due: Retry, now: Timestamp, trial: Timestamp) -> Decision {
         let next = || self.delivery.schedule.wait(due.number + 1, &self.clock.jitter);
-        // One that comes back sooner is left out again, and each receive can use up a retry.
+        // A letter that comes back sooner is left out again, and each receive can use up a retry.
         let own = due.planned.or_else(|| next().map(|wait| plus(now, wait.max(LEAST_LEFT_OUT))));
         let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
         self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::EndpointDown)
     }
 
-    /// Says what is to be done where the target takes no more for now: the attempt was not made.
+    /// Returns what is to be done if the target accepts no more for now, so that the attempt was not made.
     #[must_use]
     pub fn put_off(&self, due: Retry, now: Timestamp, until: Timestamp) -> Decision {
         self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::Throttled)
@@ -144,7 +146,7 @@ impl Verdict<'_> {
 }
 
 impl Rule {
-    /// Says what is to be done with a letter that falls under this rule.
+    /// Returns what is to be done with a letter that falls under this rule.
     #[must_use]
     pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
         let clock = LetterClock::new(self, letter, facts);
@@ -178,8 +180,8 @@ impl Rule {
         Verdict { rule: self, decision, route, delivery, clock }
     }
 
-    /// When retries go. While a subscription's own policy is not known, SNS's longest stands in for
-    /// it, so that nothing is given up too early.
+    /// Returns the delivery policy. While a subscription's own policy is not known, SNS's longest schedule is
+    /// used instead, so that no letter is given up too early.
     fn delivery(&self, facts: &Facts) -> DeliveryPolicy {
         match (&self.delivery, &facts.subscription_delivery) {
             (DeliverySpec::Given(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
@@ -190,7 +192,7 @@ impl Rule {
     }
 }
 
-/// Says what is to be done with a letter that stands there; `next` is its next retry.
+/// Returns what is to be done with a letter at this step; `next` is its next retry.
 fn retry_or_wait(
     schedule: &Schedule,
     stands: Step,
@@ -203,7 +205,7 @@ fn retry_or_wait(
         Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
         Step::Early { until } => clock.defer(now, until, next, DeferReason::Early),
         Step::Hop { until, .. } => match clock.defer(now, until, next, DeferReason::Hop) {
-            // Due already, and no time to come back once more for it.
+            // It is due already, and there is no time to come back once more for it.
             Decision::Archive(..) if until <= now => deliver(next),
             decision => decision,
         },
@@ -211,8 +213,8 @@ fn retry_or_wait(
     }
 }
 
-/// Makes an attempt ahead of the next retry, where that is planned for later; also where the queue would drop the letter
-/// before.
+/// Makes an attempt ahead of the next retry, if that is planned for later, even if the queue would drop the
+/// letter before.
 fn bring_forward(decision: Decision, schedule: &Schedule, letter: &Letter, stands: Standing) -> Decision {
     let before = match stands.step {
         Step::Exhausted => return decision,
@@ -232,7 +234,7 @@ fn bring_forward(decision: Decision, schedule: &Schedule, letter: &Letter, stand
     }
 }
 
-/// A retry of this number, in the phase of the one numbered `in_phase_of`.
+/// Returns a retry of this number, in the phase of the one numbered `in_phase_of`.
 fn retry(schedule: &Schedule, number: u32, in_phase_of: u32, planned: Option<Timestamp>) -> Retry {
     let phase = schedule.phase(in_phase_of).unwrap_or(Phase::PostBackoff);
     Retry { number, of: schedule.retries, phase, planned }
@@ -258,7 +260,7 @@ fn where_it_stands(
     standing(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
 }
 
-/// The number of the retry that comes next, one above the last where none is left.
+/// Returns the number of the retry that comes next, or one above the last if none is left.
 fn next_retry(stands: Step, letter: &Letter, schedule: &Schedule) -> u32 {
     match stands {
         Step::Exhausted => schedule.retries.max(letter.spent()).saturating_add(1),
@@ -282,8 +284,9 @@ impl LetterClock {
         self.keep(now, Timestamp::MAX, None, retry, DeferReason::Hold)
     }
 
-    /// Hides the letter until then, and no longer than its queue keeps it: only within the margin it is archived. Its retry
-    /// is due when it shows, if it is not `planned`.
+    /// Hides the letter until then, but no longer than its queue keeps it. The letter is archived only if it
+    /// is within the margin already. Its retry is due when it becomes visible, unless it is `planned` for
+    /// another time.
     fn keep(
         &self,
         now: Timestamp,
@@ -301,10 +304,10 @@ impl LetterClock {
         Decision::Defer(Deferral { hide, due, retry, why })
     }
 
-    /// The longest that the letter can be hidden, seconds; 0 within the margin.
+    /// Returns the longest time that the letter can be hidden, in seconds; 0 within the margin.
     fn longest(&self, now: Timestamp) -> u64 {
         let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
-        // Rounded down: what rounds up later must not reach into the margin.
+        // Rounded down, since times that are rounded up later must not reach into the margin.
         let left = u64::try_from(last.duration_since(now).as_secs()).unwrap_or(0);
         left.min(self.ceiling)
     }
@@ -321,7 +324,7 @@ impl LetterClock {
         self.keep(now, until, Some(planned), retry, DeferReason::Ordered)
     }
 
-    /// Keeps back what would be attempted or archived while nobody knows whether an order holds it.
+    /// Keeps back a letter that would be attempted or archived while it is unknown whether an order holds it.
     fn until_orders_are_read(
         &self,
         decision: Decision,
@@ -338,12 +341,12 @@ impl LetterClock {
         }
     }
 
-    /// Hides the letter towards `due`, or archives it where the queue would drop it before it wakes.
+    /// Hides the letter towards `due`, or archives it if the queue would drop it before it becomes visible.
     fn defer(&self, now: Timestamp, due: Timestamp, retry: u32, why: DeferReason) -> Decision {
         self.keep_back(now, due, due, retry, why)
     }
 
-    /// Hides the letter until then, while its retry is due at another moment.
+    /// Hides the letter until then, while its retry is due at another time.
     fn keep_back(
         &self,
         now: Timestamp,
@@ -360,22 +363,22 @@ impl LetterClock {
     }
 }
 
-/// Whether a letter's queue would drop it within the margin, so that it must not wait any longer.
+/// Reports whether a letter's queue would drop it within the margin, so that it must not wait any longer.
 #[must_use]
 pub fn is_expiring(letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
     !is_kept(letter.kept_since(), facts.retention, now)
 }
 
-/// Whether a queue of this retention (seconds) that has a letter `since` then keeps it until `then`, and
-/// longer by the margin.
+/// Reports whether a queue of this retention (in seconds) that has a letter `since` then keeps it until
+/// `then` and for the margin after that.
 #[must_use]
 pub fn is_kept(since: Timestamp, retention: u64, then: Timestamp) -> bool {
     plus(then, expiry_margin(retention)) <= plus(since, retention)
 }
 
-/// How long before its queue drops a letter it is archived rather than hidden, seconds: an hour,
-/// or a 24th of a retention shorter than a day. It leaves room for a function that is throttled or
-/// fails when the letter wakes.
+/// Returns how long before its queue drops a letter it is archived instead of hidden, in seconds: an hour, or
+/// a 24th of a retention shorter than a day. This leaves time for a function that is throttled or fails when
+/// the letter becomes visible.
 #[must_use]
 pub fn expiry_margin(retention: u64) -> u64 {
     (retention / 24).min(3600)

@@ -6,36 +6,38 @@ use super::trials::{PAUSE_FACTOR, Trials};
 use crate::batch::purpose::CONCURRENT_SINGLES;
 use crate::failure::Failure;
 
-/// The time that failures of an endpoint may cost before it is left alone. A call of AWS that fails once has been tried
-/// three times by the SDK, which takes up to 2 s.
+/// The time that failures of an endpoint may cost before it is left alone. When a call of AWS fails once, the
+/// SDK has tried it three times, which takes up to 2 s.
 const BUDGET: Duration = Duration::from_secs(3);
 
-/// The same while it is tried again.
+/// The same limit while the endpoint is tried again.
 const TRIAL_BUDGET: Duration = Duration::from_secs(1);
 
-/// The longest that an endpoint is left alone: after a recovery its letters come back within a minute.
+/// The longest time that an endpoint is left alone: after a recovery its letters come back within a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(40);
 
-/// How far the returns of letters lie apart that are left out: an endpoint that is down for long has many letters, and
-/// if all came back with each trial, the instance would do nothing else. None of them waits longer after the trial than
-/// the outage has lasted, so that a short one costs little.
+/// The time between the returns of letters that are left out. An endpoint that is down for long has many
+/// letters, and if all came back with each trial, the instance would do nothing else. No letter waits longer
+/// after the trial than the outage has lasted, so that a short outage costs little.
 const APART: Duration = Duration::from_secs(1);
 
-/// The longest that a letter waits after a trial: it asks again then, which costs a receive.
+/// The longest time that a letter waits after a trial. Then it asks again, which costs a receive.
 const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
 
-/// The same for letters that an order sends, since somebody waits for them.
+/// The same time for letters that an order sends, since an operator waits for them.
 const APART_ON_ORDER: Duration = Duration::from_millis(30);
 
-/// The longest that such a letter waits after a trial. Where that is no room for all of them, the next ones come between
-/// those before: a crowd that came at once would keep all others waiting.
+/// The longest time that such a letter waits after a trial. If there are more letters than fit into it, the
+/// later ones come back between the earlier ones: if they all came at once, they would keep all other letters
+/// waiting.
 const LONGEST_ON_ORDER: Duration = Duration::from_mins(1);
 
-/// How long after it took a message an endpoint that asks to be left alone may mean the letter alone: a server that serves
-/// many tenants throttles one of them.
+/// The time after an endpoint accepted a message in which its wish to be left alone may be about one letter
+/// only: a server of many tenants throttles one of them.
 const LIVES_ON: Duration = Duration::from_mins(1);
 
-/// How many requests in a row ask for it until the endpoint is believed to mean all letters.
+/// The number of requests in a row that must ask for a pause until the endpoint is believed to mean all
+/// letters.
 pub(super) const ASKS_IN_A_ROW: usize = CONCURRENT_SINGLES;
 
 /// A change of an endpoint's health.
@@ -45,43 +47,44 @@ pub enum Change {
     Down {
         /// The failure that led to it.
         failure: Failure,
-        /// For how long, at first.
+        /// The pause, at first.
         pause: Duration,
     },
-    /// It has taken a message again, and gets some at a time.
+    /// It has accepted a message again, and gets some at a time.
     Trying,
-    /// It gets as many as any other again.
+    /// It gets as many messages as any other again.
     Up,
 }
 
-/// What is known of one endpoint.
+/// The facts that are known about one endpoint.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// When it was last used.
+    /// The time when it was last used.
     used: Duration,
     state: State,
-    /// When it last took a message.
+    /// The time when it last accepted a message.
     lived: Option<Duration>,
     /// The time that its failures have cost since it was last left alone.
     cost: Duration,
-    /// Until when that is counted.
+    /// The time up to which the cost is counted.
     counted: Duration,
-    /// What it has asked for since it last took a message.
+    /// The pause that it has asked for since it last accepted a message.
     asked: Option<Asked>,
-    /// How many requests have asked for it since then.
+    /// The number of requests that have asked for a pause since then.
     asks: usize,
     trials: Trials,
-    /// When the next letter that is left out comes back.
+    /// The time when the next letter that is left out comes back.
     back: Duration,
-    /// How long after the trial the next one comes back that an order sends.
+    /// The time after the trial at which the next letter that an order sends comes back.
     after_trial: Duration,
-    /// When the outage began that was last told.
+    /// The beginning of the outage that was last reported.
     outage: Duration,
-    /// What was last told of it.
+    /// The state that was last reported.
     told: Told,
 }
 
-/// The wish of an endpoint to be left alone. Each letter grants it for the longest delay of its own schedule at most.
+/// The wish of an endpoint to be left alone. Each letter grants it for the longest delay of its own schedule
+/// at most.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Duration,
@@ -91,7 +94,7 @@ struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Up,
-    /// So many requests may be under way.
+    /// The number of requests that may be under way.
     Trying(usize),
     Down {
         since: Duration,
@@ -106,14 +109,14 @@ enum Told {
     Down,
 }
 
-/// Whether a request begins.
+/// The answer whether a request begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::batch) enum Admission {
-    /// It begins, and may take so long; nothing says how long where it may take its full time.
+    /// It begins and may take this long, or its full time if this is `None`.
     Begins(Option<Duration>),
-    /// It waits for the end of others.
+    /// It waits for the end of other requests.
     Waits,
-    /// It is left out: the endpoint is down.
+    /// It is left out, because the endpoint is down.
     LeftOut,
 }
 
@@ -121,12 +124,12 @@ pub(in crate::batch) enum Admission {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::batch) struct Made {
     pub(in crate::batch) began: Duration,
-    /// Whether it had its full time.
+    /// True if it had its full time.
     pub(in crate::batch) full: bool,
 }
 
 impl Known {
-    /// An endpoint of which nothing is known yet.
+    /// Creates an endpoint of which nothing is known yet.
     pub(super) fn new(now: Duration) -> Self {
         Self {
             used: now,
@@ -144,17 +147,17 @@ impl Known {
         }
     }
 
-    /// Whether it works as far as is known.
+    /// Reports whether it works as far as is known.
     pub(super) fn is_up(&self) -> bool {
         self.state == State::Up
     }
 
-    /// When it was last used.
+    /// Returns the time when it was last used.
     pub(super) fn used(&self) -> Duration {
         self.used
     }
 
-    /// Whether a request begins: see [`super::Health::admit`].
+    /// Decides whether a request begins: see [`super::Health::admit`].
     pub(super) fn admit(
         &self,
         last: bool,
@@ -193,7 +196,7 @@ impl Known {
         }
     }
 
-    /// Takes note of a request that has ended, by which it works where there is no failure.
+    /// Takes note of a request that has ended. Without a failure, it shows that the endpoint works.
     pub(super) fn ended(&mut self, made: Made, failure: Option<&Failure>, now: Duration) -> Option<Change> {
         self.used = now;
         match failure {
@@ -221,7 +224,7 @@ impl Known {
         turn.saturating_sub(now)
     }
 
-    /// The same for a letter that an order sends.
+    /// Returns how long a letter that an order sends waits if it is left out.
     pub(super) fn wait_on_order(&mut self, longest: Duration, now: Duration) -> Duration {
         let until = self.left_alone_until(longest);
         if matches!(self.state, State::Up | State::Trying(_)) && now >= until {
@@ -232,19 +235,19 @@ impl Known {
         until.saturating_sub(now) + std::mem::replace(&mut self.after_trial, next)
     }
 
-    /// Until when a letter leaves it alone, whose schedule has this longest delay.
+    /// Returns the time until which a letter whose schedule has this longest delay leaves the endpoint alone.
     pub(super) fn left_alone_until(&self, longest: Duration) -> Duration {
         let down = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
         let asked = self.asked.map(|asked| asked.at + asked.pause.min(longest));
         down.max(asked.unwrap_or_default())
     }
 
-    /// The endpoint has taken a message.
+    /// Takes note that the endpoint has accepted a message.
     fn took(&mut self, made: Made, now: Duration) -> Option<Change> {
         self.lived = Some(now);
         (self.asked, self.asks) = (None, 0);
         self.trials.saw(now.saturating_sub(made.began), now);
-        // One that began before the endpoint went down says nothing of it now.
+        // A request that began before the endpoint went down says nothing of it now.
         if matches!(self.state, State::Down { since, .. } if made.began <= since) {
             return None;
         }
@@ -269,9 +272,10 @@ impl Known {
         }
     }
 
-    /// A request has failed, and has cost time.
+    /// Takes note that a request has failed, and has cost time.
     fn failed(&mut self, made: Made, failure: &Failure, now: Duration) -> Option<Change> {
-        // Time in which nothing failed pays for the failures before it, and requests at the same time cost it once.
+        // Time in which nothing failed pays for the failures before it. Requests at the same time cost that
+        // time once.
         let idle = made.began.saturating_sub(self.counted);
         self.cost = self.cost.saturating_sub(idle / PAUSE_FACTOR);
         self.cost += now.saturating_sub(made.began.max(self.counted));
@@ -287,7 +291,7 @@ impl Known {
         if let State::Trying(_) = self.state {
             self.trials.ended_badly();
         }
-        // It took others meanwhile: it gets a few requests at a time now, each for a short time.
+        // It accepted other messages meanwhile. Now it gets a few requests at a time, each for a short time.
         let lived = self.lived.is_some_and(|lived| lived > made.began);
         if lived && self.state == State::Up && asked.is_none() {
             self.state = State::Trying(2);
@@ -305,7 +309,7 @@ impl Known {
         (told != Told::Down).then(|| Change::Down { failure: failure.clone(), pause })
     }
 
-    /// Takes note that the endpoint asks to be left alone; returns nothing where it may mean the letter alone.
+    /// Takes note that the endpoint asks to be left alone. Returns `None` if it may mean one letter only.
     fn asked(&mut self, failure: &Failure, now: Duration) -> Option<Asked> {
         let pause = Duration::from_secs(failure.retry_after.filter(|seconds| *seconds > 0)?);
         self.asks += 1;
@@ -313,7 +317,7 @@ impl Known {
         if lives && self.asks < ASKS_IN_A_ROW {
             return None;
         }
-        // Another that was under way may ask for less.
+        // Another request that was under way may ask for a shorter pause.
         let ends = |asked: &Asked| asked.at.saturating_add(asked.pause);
         let asked = [self.asked, Some(Asked { at: now, pause })].into_iter().flatten().max_by_key(ends);
         self.asked = asked;

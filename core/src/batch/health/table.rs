@@ -10,21 +10,23 @@ use crate::batch::purpose::Purpose;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
-/// Endpoints remembered at most; those that were used longest ago are forgotten first.
+/// The largest number of endpoints that are remembered. The endpoints that were used longest ago are
+/// forgotten first.
 pub(super) const MAX_KEPT: usize = 1_000;
 
-/// What is known of every endpoint. Moments are counted from any one point in the life of an instance.
+/// The health of every endpoint. Times are counted from any fixed point in the life of an instance.
 #[derive(Debug, Default)]
 pub struct Health {
     pub(super) endpoints: HashMap<Endpoint, Known>,
     changes: Vec<(Endpoint, Change)>,
-    /// How long the calls of functions took.
+    /// The time that the calls of functions took.
     pub calls: CallTimes,
 }
 
 impl Health {
-    /// Whether a request to this endpoint begins, of which so many are under way. It waits for the endpoint for `longest` if
-    /// that asks for it. `slots` is how many there may be at once to all endpoints of its kind.
+    /// Decides whether a request to this endpoint begins, if so many are under way. If the endpoint asks for
+    /// a pause, the request grants `longest` at most. `slots` is the number of requests that there may be at
+    /// once to all endpoints of its kind.
     pub(in crate::batch) fn admit(
         &self,
         to: &Endpoint,
@@ -53,7 +55,8 @@ impl Health {
             Sent::Failed(failure) => Some(failure),
             _ => None,
         });
-        // A failure that is for good is about the letter: the endpoint has looked at it. So has a function that fails.
+        // A permanent failure is about the letter, which the endpoint has looked at. So has a function that
+        // fails by itself.
         let lives = answers.contains(&Sent::Accepted) || failures.clone().any(refused);
         let failure = failures.next();
         if !lives && failure.is_none() {
@@ -63,8 +66,8 @@ impl Health {
         self.changes.extend(change.map(|change| (to.clone(), change)));
     }
 
-    /// Returns how long a letter that is left out waits for the endpoint. One that an order sends there comes back soon after
-    /// the trial.
+    /// Returns how long a letter that is left out waits for the endpoint. A letter that an order sends comes
+    /// back soon after the trial.
     pub fn wait(&mut self, to: &Endpoint, purpose: Purpose, now: Duration) -> Duration {
         match (self.endpoints.get_mut(to), purpose) {
             (None, _) | (_, Purpose::Other) => Duration::ZERO,
@@ -75,13 +78,14 @@ impl Health {
         }
     }
 
-    /// Whether an endpoint works as far as is known, so that nothing about it has to be told apart.
+    /// Reports whether an endpoint works as far as is known, so that its requests need not be treated
+    /// differently.
     #[must_use]
     pub fn is_up(&self, to: &Endpoint) -> bool {
         self.endpoints.get(to).is_none_or(Known::is_up)
     }
 
-    /// Returns what has changed since it was asked last.
+    /// Returns the changes since the last call.
     pub(in crate::batch) fn changes(&mut self) -> Vec<(Endpoint, Change)> {
         std::mem::take(&mut self.changes)
     }

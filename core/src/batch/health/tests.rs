@@ -47,7 +47,7 @@ impl Story {
         self.health.admit(&server(0), last, LONGEST, under_way, SLOTS, self.now)
     }
 
-    /// Makes a request that takes so long; it must be let in.
+    /// Makes a request that takes so long. The endpoint must admit it.
     fn makes(mut self, took: Duration, answer: &Sent) -> Self {
         let Admission::Begins(limit) = self.asks(false, 0) else { panic!("{:?}", self.asks(false, 0)) };
         self.health.begins(&server(0), self.now);
@@ -108,7 +108,7 @@ fn failures_at_once_are_gone_on_with_until_they_have_cost_three_seconds() {
     let mut story = fails(story, 1);
     assert_eq!(story.asks(false, 0), Admission::LeftOut);
     assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 40);
-    // Then each trial may cost a second.
+    // After that each trial may cost a second.
     let mut story = fails(story.at(44), 10);
     assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 20);
 }
@@ -158,7 +158,7 @@ fn trials_of_an_endpoint_that_is_down_cost_a_ninth_of_the_time() {
 
 #[test]
 fn an_endpoint_that_answers_slowly_is_found_by_the_next_trial_that_is_long_enough() {
-    // The trials of a server that nobody has seen alive, and how long each may take.
+    // The trials of a server that was never seen working, and how long each may take.
     let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
     while story.now < SECOND * 3_600 {
         story.now += story.health.wait(&server(0), retry(LONGEST), story.now);
@@ -225,7 +225,7 @@ fn a_trial_takes_three_times_as_long_as_the_slowest_that_was_taken() {
         let story = Story::default().takes(SECOND * slowest).hangs();
         let then = story.now.as_secs() + 41;
         let Admission::Begins(Some(limit)) = story.at(then).asks(false, 0) else { panic!() };
-        // Less by what is forgotten in a minute.
+        // The expected time is lower by what is forgotten in a minute.
         assert!((expected * 0.9..=expected).contains(&limit.as_secs_f64()), "{limit:?}");
     }
 }
@@ -242,7 +242,7 @@ fn last_retries_wait_for_a_trial_that_may_take_its_full_time_and_share_it() {
         (Admission::Begins(None), Admission::Begins(None))
     );
     assert_eq!(story.asks(true, 12), Admission::Waits);
-    // The others leave it to them for a while.
+    // The other retries leave the long trial to the last retries for a while.
     assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 4)));
     assert_eq!(story.at(361).asks(false, 0), Admission::Begins(None));
 }
@@ -274,7 +274,7 @@ fn a_message_that_is_refused_for_good_shows_that_the_endpoint_lives() {
     let refused = Sent::Failed(Failure::ours(FailureClass::Permanent, "Http400"));
     let mut story = Story::default().hangs().at(60).makes(SECOND / 10, &refused);
     assert_eq!(story.changes().last(), Some(&Change::Trying));
-    // And so does any entry of a batch.
+    // Any accepted entry of a batch shows the same.
     let mut other = Story::default().hangs().at(60);
     other.health.begins(&server(0), other.now);
     let made = Made { began: other.now, full: false };
@@ -299,7 +299,7 @@ fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_lett
             let until = story.health.wait(&server(0), on_order(SECOND * longest), story.now);
             assert_eq!(until.as_secs(), waits.min(longest.into()));
         }
-        // Another that was under way does not change that.
+        // Another request that was under way does not change that.
         let made = Made { began: Duration::ZERO, full: true };
         story.health.ended(&server(0), made, &[failure()], story.now + SECOND);
         assert!(wait(&mut story, 600) >= waits);
@@ -328,7 +328,7 @@ fn an_endpoint_that_takes_letters_and_asks_one_of_them_to_wait_is_not_left_alone
         story = story.takes(SECOND / 100).makes(SECOND / 100, &busy(300)).makes(SECOND / 100, &busy(300));
     }
     assert_eq!((story.asks(false, 15), story.changes()), (Admission::Begins(None), Vec::new()));
-    // It means all of them where it says so to one after the other, or long after it took any.
+    // It means all letters if it says so to one after the other, or long after it accepted any.
     let mut all = story;
     for _ in 2..ASKS_IN_A_ROW {
         assert_eq!(all.asks(false, 15), Admission::Begins(None));
@@ -387,12 +387,12 @@ fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenl
     }
     assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
     assert_eq!(story.health.wait(&server(1), on_order(LONGEST), now), Duration::ZERO);
-    // The next trial fails as well; where the pause ends meanwhile, they do not come back at once.
+    // The next trial fails as well. If the pause ends meanwhile, the letters do not come back at once.
     let mut story = story.at(55).hangs();
     let mut wait = |now| story.health.wait(&server(0), on_order(LONGEST), now).as_secs();
     assert_eq!(wait(SECOND * 57), 40);
     assert_eq!((1..1_000).map(|_| wait(SECOND * 200)).max(), Some(29));
-    // Once it works they need not wait.
+    // Once the endpoint works they need not wait.
     let mut story = story.at(300).takes(SECOND);
     assert_eq!(story.health.wait(&server(0), on_order(LONGEST), story.now), Duration::ZERO);
 }

@@ -1,59 +1,61 @@
-//! How long a trial of an endpoint that is down may take.
+//! The time that a trial of an endpoint that is down may take.
 
 use std::time::Duration;
 
 use crate::batch::calls::{Ended, Longest};
 
-/// How many times as long as its failures took an endpoint is left alone.
+/// The factor from the time that its failures took to the time that an endpoint is left alone.
 pub(super) const PAUSE_FACTOR: u32 = 20;
 
-/// The time that a trial gets where no request was ever taken, and the least where some were.
+/// The time of a trial if no request was ever accepted, and the shortest time if some were.
 const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
 
-/// How many times as long as the slowest request that was taken a trial gets.
+/// The factor from the slowest request that was accepted to the time of a trial.
 const TRIAL_FACTOR: u32 = 3;
 
-/// How many times its time each trial after another gets, while all are cut off: twice as long goes half as often. So an
-/// endpoint that got slower is found after a few trials, and all of them cost a ninth of the time.
+/// The factors of consecutive trials, while all are cut off: a trial that is twice as long comes half as
+/// often. So an endpoint that got slower is found after a few trials, and all of them cost a ninth of the
+/// time.
 const TRIAL_STEPS: [u32; 4] = [1, 2, 1, 4];
 
-/// The longest that these steps make a trial.
+/// The longest time that these factors give to a trial.
 const LONGEST_STEP: Duration = Duration::from_secs(8);
 
-/// How long a trial of full length is kept for last retries alone, which wait for it.
+/// The time for which a trial of full length is kept for last retries alone, which wait for it.
 const KEPT_FOR_LAST: Duration = Duration::from_secs(40);
 
-/// What the trials of one endpoint have shown.
+/// The results of the trials of one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
-    /// The slowest of the requests that it took.
+    /// The slowest of the requests that it accepted.
     slowest: Option<Longest>,
-    /// Trials that failed since it last took a message.
+    /// The number of trials that failed since it last accepted a message.
     failed: usize,
-    /// When a request may take its full time again.
+    /// The time when a request may take its full time again.
     full: Duration,
 }
 
 impl Trials {
-    /// When a request may take its full time again.
+    /// Returns the time when a request may take its full time again.
     pub(super) fn full(&self) -> Duration {
         self.full
     }
 
-    /// How long a trial may take in an outage that began then; nothing where it may take its full time.
+    /// Returns how long a trial may take in an outage that began then, or `None` if it may take its full
+    /// time.
     pub(super) fn time(&self, outage: Duration, now: Duration) -> Option<Duration> {
         if now >= self.full + KEPT_FOR_LAST {
             return None;
         }
         let (unknown, least) = TRIAL_TIME;
-        // What was known at the beginning of the outage is not forgotten while it lasts.
+        // The times that were known at the beginning of the outage are not forgotten while it lasts.
         let slowest = self.slowest.and_then(|slowest| slowest.lately(outage.min(now)));
         let usual = slowest.map_or(unknown, |slowest| (slowest * TRIAL_FACTOR).max(least));
         let step = TRIAL_STEPS[self.failed % TRIAL_STEPS.len()];
         Some(usual.max((usual * step).min(LONGEST_STEP)))
     }
 
-    /// Takes note of how long a request took that was taken.
+    /// Takes note of how long an accepted request took.
     pub(super) fn saw(&mut self, took: Duration, now: Duration) {
         self.slowest = Longest::with(self.slowest, took, Ended::Ran, now);
     }

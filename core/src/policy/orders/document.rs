@@ -9,7 +9,7 @@ use super::{BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, Orde
 use crate::policy::fields::{Fault, Faults, Fields};
 use crate::policy::matcher::{Matcher, Of};
 
-/// The longest id, `by` and `why`, characters.
+/// The longest id, `by` and `why`, in characters.
 const MAX_TEXT: usize = 1_000;
 
 impl Orders {
@@ -40,7 +40,7 @@ impl Orders {
         if faults.is_empty() { Ok(orders) } else { Err(BadOrders(faults)) }
     }
 
-    /// Makes a document of these orders.
+    /// Creates a document of these orders.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Orders {
         Self::parse(written(orders).as_bytes())
     }
 
-    /// The document.
+    /// Returns the document as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         written(&self.orders)
@@ -115,7 +115,7 @@ fn read_order(given: &Fields<'_>) -> Order {
     order
 }
 
-/// A text that must be there.
+/// Reads a text that must be there.
 fn text(given: &Fields<'_>, key: &'static str) -> String {
     let text = given.text(key).unwrap_or_default();
     if given.value(key).is_none() || text.is_empty() || text.chars().count() > MAX_TEXT {

@@ -1,4 +1,5 @@
-//! Orders: an operator's word about letters, which goes before the rules while the function runs.
+//! Orders: an operator's instructions about letters, which take precedence over the rules while the function
+//! runs.
 //!
 //! Orders stand in one JSON document, which the function reads now and then:
 //!
@@ -39,62 +40,62 @@ pub use reach::{Reach, Touches};
 /// The version of the document that this code reads and writes.
 pub const ORDERS_VERSION: u64 = 1;
 
-/// The largest document that is read, bytes.
+/// The largest document that is read, in bytes.
 pub const MAX_ORDERS_BYTES: usize = 256 * 1024;
 
-/// The most orders of a document. Each is matched against each letter that it may be about.
+/// The largest number of orders in a document. Each is matched against each letter that it may be about.
 pub const MAX_ORDERS: usize = 100;
 
-/// How long an order to retry is in force where it does not say.
+/// The time for which an order to retry is in force if it does not name its end.
 pub const RETRY_IN_FORCE: SignedDuration = SignedDuration::from_mins(15);
 
 /// The orders of a document, in their order.
 #[derive(Debug, Default)]
 pub struct Orders {
     orders: Vec<Order>,
-    /// The pattern of each.
+    /// The pattern of each order.
     matchers: Vec<Matcher>,
 }
 
-/// An operator's word about the letters that a pattern picks.
+/// An operator's instruction about the letters that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
-    /// Its name, unique within the document.
+    /// Its id, unique within the document.
     pub id: String,
-    /// What it asks for.
+    /// The action on the letters.
     #[serde(rename = "do")]
     pub action: OrderAction,
     /// The pattern over letters, as in rules.
     #[serde(rename = "match")]
     pub pattern: Value,
-    /// Only letters that arrived before this.
+    /// If set, the order is about letters that arrived before this time only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived_before: Option<Timestamp>,
-    /// Only letters that arrived at this moment or later.
+    /// If set, the order is about letters that arrived at this time or later only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived_after: Option<Timestamp>,
     /// The beginning of the order.
     pub at: Timestamp,
-    /// The end of the order. One to retry ends after [`RETRY_IN_FORCE`] where this is left out, any other when it is
-    /// taken out of the document.
+    /// The end of the order. Without it, an order to retry ends after [`RETRY_IN_FORCE`], any other when it
+    /// is taken out of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Who gave it, as the writer claims.
+    /// The operator who gave it, as the writer claims.
     pub by: String,
     /// The reason.
     pub why: String,
 }
 
-/// What an order asks for.
+/// The action of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderAction {
-    /// No attempts.
+    /// Makes no attempts.
     Hold,
-    /// An attempt at once for each letter that is received.
+    /// Makes an attempt at once for each letter that is received.
     Retry,
-    /// Archived, with the reason `ordered`.
+    /// Archives the letters, with the reason `ordered`.
     Archive,
 }
 
@@ -107,7 +108,7 @@ impl OrderAction {
     /// Every action, in the order of the docs.
     pub const ALL: [Self; 3] = [Self::Hold, Self::Retry, Self::Archive];
 
-    /// The name in documents and logs.
+    /// Returns the name in documents and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -119,53 +120,53 @@ impl OrderAction {
 }
 
 impl Order {
-    /// The end of the order, where it has one.
+    /// Returns the end of the order, if it has one.
     #[must_use]
     pub fn end(&self) -> Option<Timestamp> {
         let after_a_while = || self.at.saturating_add(RETRY_IN_FORCE).unwrap_or(Timestamp::MAX);
         self.until.or_else(|| (self.action == OrderAction::Retry).then(after_a_while))
     }
 
-    /// Whether it has ended by then.
+    /// Reports whether the order has ended by then.
     #[must_use]
     pub fn has_ended(&self, now: Timestamp) -> bool {
         self.end().is_some_and(|end| end <= now)
     }
 
-    /// Whether it counts at a moment.
+    /// Reports whether the order counts at a time.
     #[must_use]
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.at <= now && !self.has_ended(now)
     }
 
-    /// Whether a letter that arrived then is one that it is about.
+    /// Reports whether the order is about letters that arrived then.
     fn is_about(&self, arrived: Timestamp) -> bool {
         self.arrived_before.is_none_or(|before| arrived < before)
             && self.arrived_after.is_none_or(|after| arrived >= after)
     }
 
-    /// Whether a letter was sent by an order to retry and came back since this one began. It would go round without a
-    /// pause.
+    /// Reports whether a letter was sent by an order to retry and came back since this order began. Without
+    /// this check it would be sent again and again without a pause.
     fn is_carried_out(&self, letter: &Letter) -> bool {
         let came_back = letter.mark.as_ref().is_some_and(|mark| mark.ordered) && letter.sqs.sent >= self.at;
         self.action == OrderAction::Retry && came_back
     }
 }
 
-/// What orders say of one letter.
+/// The answer of the orders about one letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Ordered {
-    /// Nothing: its rule decides.
+    /// The orders say nothing, so its rule decides.
     #[default]
     Nothing,
-    /// Nobody knows: the orders were never read.
+    /// Unknown, because the orders were never read.
     Unread,
-    /// This order goes before its rule.
+    /// This order takes precedence over its rule.
     By(Order),
 }
 
 impl Ordered {
-    /// The order, where there is one.
+    /// Returns the order, if there is one.
     #[must_use]
     pub fn order(&self) -> Option<&Order> {
         match self {
@@ -174,7 +175,7 @@ impl Ordered {
         }
     }
 
-    /// What the order asks for, where there is one.
+    /// Returns the action of the order, if there is one.
     #[must_use]
     pub fn action(&self) -> Option<OrderAction> {
         self.order().map(|order| order.action)
@@ -182,23 +183,24 @@ impl Ordered {
 }
 
 impl Orders {
-    /// The orders, in their order.
+    /// Returns the orders, in their order.
     #[must_use]
     pub fn all(&self) -> &[Order] {
         &self.orders
     }
 
-    /// Returns what these orders say of a letter, for whoever has just read them.
+    /// Returns the answer of these orders about a letter, if they were read just now.
     #[must_use]
     pub fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
         self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone()))
     }
 
-    /// The first order that is in force and matches the letter, of those that `counts` accepts. An order to retry says
-    /// nothing more of a letter that was sent on an order since it began: that letter keeps to its schedule.
+    /// Returns the first order that is in force and matches the letter, of those that `counts` accepts. An
+    /// order to retry no longer applies to a letter that was sent on an order since it began: that letter
+    /// keeps to its schedule.
     ///
-    /// Where a letter's lists are too long for an order's pattern, a hold is taken to match it and any other order is not:
-    /// when in doubt, nothing is sent and nothing is archived.
+    /// If a letter's lists are too long for an order's pattern, an order to hold counts as matching and any
+    /// other order does not: when in doubt, nothing is sent and nothing is archived.
     #[must_use]
     pub fn first(&self, letter: &Letter, now: Timestamp, counts: impl Fn(&Order) -> bool) -> Option<&Order> {
         let arrived = letter.first_arrival();

@@ -1,7 +1,7 @@
 //! The waiting letters that an order is about, as far as the list of waiting letters tells.
 //!
-//! A line of the list names a letter's queue, topic and subscription, and when it arrived. What a pattern says of anything
-//! else, such as the message, only the function can decide when it receives the letter.
+//! A line of the list names a letter's queue, topic and subscription, and the time when it arrived. Only the
+//! function can decide about any other field of a pattern, such as the message, when it receives the letter.
 
 use serde_json::{Map, Value, json};
 
@@ -16,17 +16,17 @@ const DECIDED: [&str; 3] = ["queueArn", "topicArn", "subscriptionArn"];
 #[derive(Debug)]
 pub struct Reach {
     order: Order,
-    /// The decided part of the pattern; none where the pattern has no such field.
+    /// The part of the pattern that the list decides, if the pattern has such fields.
     decided: Option<Matcher>,
     undecided: Vec<String>,
 }
 
-/// Whether an order is about a waiting letter.
+/// The answer whether an order is about a waiting letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Touches {
     /// It is not.
     No,
-    /// It may be: the list does not tell.
+    /// It may be: the list does not have the fields that decide.
     Maybe,
     /// It is.
     Yes,
@@ -37,14 +37,14 @@ impl Reach {
     ///
     /// # Errors
     ///
-    /// [`BadOrders`] where the order could not stand in a document.
+    /// [`BadOrders`] if the order could not stand in a document.
     pub fn of(order: &Order) -> Result<Self, BadOrders> {
         Orders::of(std::slice::from_ref(order))?;
         let fields = order.pattern.as_object().cloned().unwrap_or_default();
         let (decided, rest): (Map<_, _>, Map<_, _>) =
             fields.into_iter().partition(|(name, _)| DECIDED.contains(&name.as_str()));
         let mut matcher = Matcher::default();
-        // A part of a pattern that was checked is a pattern, unless it is empty.
+        // Any part of a checked pattern is a pattern, unless it is empty.
         let decided = matcher.add(0, &Value::Object(decided)).is_ok().then_some(matcher);
         Ok(Self {
             order: order.clone(),
@@ -53,13 +53,13 @@ impl Reach {
         })
     }
 
-    /// The fields of the pattern that the list does not tell.
+    /// Returns the fields of the pattern that the list does not have.
     #[must_use]
     pub fn undecided(&self) -> &[String] {
         &self.undecided
     }
 
-    /// Whether the order is about a waiting letter.
+    /// Returns whether the order is about a waiting letter.
     #[must_use]
     pub fn touches(&self, letter: &WaitingLetter) -> Touches {
         if !self.order.is_about(letter.since) {
@@ -75,7 +75,7 @@ impl Reach {
     }
 }
 
-/// The letter as patterns see it, as far as its line tells.
+/// Returns the letter as patterns see it, with the fields of its line.
 fn view(letter: &WaitingLetter) -> Value {
     let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
     let mut view = json!({ "queueArn": queue });
