@@ -22,7 +22,7 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// The name in logs and archived records.
+    /// Returns the name in logs and archived records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! The batch machine, answered by the test: whatever the answers are, a letter leaves its queue only when an answer said
-//! that it is safe.
+//! The batch machine with answers from the test. Whatever the answers are, a letter leaves its queue only
+//! when an answer said that it is safe.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> 
     })
 }
 
-/// Policies that reach every stage.
+/// Returns policies that reach every stage.
 fn policies() -> Vec<String> {
     let origins = every_origin();
     let rules = |rules: serde_json::Value| json!({ "origins": origins, "rules": rules }).to_string();
@@ -53,7 +53,7 @@ fn policies() -> Vec<String> {
     ]
 }
 
-/// Batches of every kind of letter, young and near their end, standard and FIFO.
+/// Returns batches of every kind of letter, young and near their end, standard and FIFO.
 fn batches() -> Vec<Vec<Letter>> {
     let mut batches: Vec<_> = samples().into_iter().map(|(_, event)| letters_of(&event)).collect();
     let fifo: Vec<_> = ["a", "b", "c", "d"]
@@ -71,7 +71,8 @@ fn batches() -> Vec<Vec<Letter>> {
     batches
 }
 
-/// Drives a batch to its end. The answers come in the order of the actions, or in the opposite one.
+/// Drives a batch to its end. The answers come in the order of the actions, or in the reverse order. Returns
+/// the reports and the number of actions.
 fn drive(
     mut batch: Batch<'_>,
     backwards: bool,
@@ -95,7 +96,7 @@ fn drive(
     (batch.into_reports(now.at), asked)
 }
 
-/// A document with one order about every letter.
+/// Returns a document with one order about every letter.
 fn one_order(action: &str) -> OrdersRead {
     let order = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
@@ -107,7 +108,8 @@ fn failed<T>() -> Result<T, Failure> {
     Err(Failure::ours(FailureClass::Transient, "ServiceUnavailable"))
 }
 
-/// An answer of the right kind, good or bad for each letter as `good` says; letters that it makes safe are written down.
+/// Returns an answer of the right kind, good or bad for each letter as `good` says. Adds the letters that it
+/// makes safe to `safe`.
 fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<String>) -> Answer {
     let mut make_safe = |letter: &Letter, good: bool| {
         if good {
@@ -233,7 +235,7 @@ fn a_letter_leaves_its_queue_only_when_an_answer_said_that_it_is_safe() {
             let kept = !matches!(report.outcome, Outcome::Failed(_) | Outcome::Observed(_));
             prop_assert!(luck < 100 || kept, "{} ends so though all went well: {:?}", id, report.outcome);
         }
-        // The first of a group that stays holds the others.
+        // The first letter of a group that stays holds the others.
         let mut held = BTreeSet::new();
         for report in reports.iter().filter(|_| fifo) {
             let group = report.letter.sqs.group_id().map(str::to_owned);
@@ -319,13 +321,13 @@ fn a_batch_without_letters_asks_for_nothing() {
     assert_eq!((reports.len(), asked), (0, 0));
 }
 
-/// A letter of a FIFO topic, in the group of all others.
+/// Puts a letter into a FIFO topic, and into one group with all others.
 fn in_fifo_group(post: Post) -> Post {
     post.topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
 }
 
-/// What becomes of two letters of a FIFO group, while the first is delivered for so many seconds; with how often the
-/// orders were read. They are `first`, then `later`.
+/// Returns the outcomes of two letters of a FIFO group of which the first is delivered for so many seconds,
+/// and how often the orders were read. The orders are `first`, then `later`.
 fn two_of_a_group(
     machine: &Machine,
     second: Post,
@@ -382,8 +384,8 @@ fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
 }
 
-/// Drives a batch whose deliveries take 16 seconds, so that the orders are read again beside them. They are `first`, then
-/// `later`. Every other answer is good.
+/// Drives a batch whose deliveries take 16 seconds, so that the orders are read again beside them. The orders
+/// are `first`, then `later`. Every other answer is good.
 fn with_orders_that_change(
     machine: &Machine,
     posts: &[Post],
@@ -415,7 +417,7 @@ fn with_orders_that_change(
     batch.into_reports(now.at)
 }
 
-/// A document with one order about letters that arrived a minute ago and before.
+/// Returns a document with one order about letters that arrived a minute ago or earlier.
 fn order_about_old_ones(action: &str) -> OrdersRead {
     let order = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
         "arrivedBefore": "2026-11-01T11:59:00Z", "at": "2026-11-01T11:00:00Z",
@@ -463,8 +465,8 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
     }
 }
 
-/// What becomes of letters whose queue drops them in so many seconds, where there is no time to begin any; the queue hides
-/// what it hands over for twelve hours.
+/// Returns the outcomes of letters whose queue drops them in so many seconds, if there is no time to begin
+/// any. The queue's visibility timeout is twelve hours.
 fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
     let machine = machine(&policies()[0], None, None);
     let posts: Vec<_> = posts.into_iter().map(|post| post.sent(NOW - (1_209_600 - left) * 1000)).collect();
@@ -491,7 +493,8 @@ fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
 #[test]
 fn letters_that_come_back_after_a_second_are_archived_within_the_margin_and_not_before() {
     for (left, [head, held]) in [
-        // More than its queue would hide it for, by less than the margin of an hour.
+        // The letter has more time left than the visibility timeout of its queue, by less than the margin of
+        // an hour.
         (43_200 + 2_700, ["Failed(OutOfTime)", "Held"]),
         (3_602, ["Failed(OutOfTime)", "Held"]),
         (3_600, ["Archived(Expiring)"; 2]),

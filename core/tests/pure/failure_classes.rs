@@ -1,4 +1,4 @@
-//! What an error means for a letter.
+//! The meaning of an error for a letter.
 
 use redrive_core::failure::FailureClass::{self, ActionRequired, Permanent, Throttling, Transient};
 

@@ -1,4 +1,4 @@
-//! What is decided, tested without anything that does it: no AWS client, no clock, no tokio.
+//! Tests of the decisions, without anything that carries them out: no AWS client, no clock, no tokio.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod batch;

@@ -1,4 +1,4 @@
-//! The document of orders, and which of them a letter falls under.
+//! The document of orders, and the order that a letter falls under.
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::policy::{MAX_ORDERS, OrderAction, Ordered, Orders};

@@ -1,4 +1,4 @@
-//! The four-phase schedule: the numbers that AWS documents as tables, the laws as properties.
+//! The four-phase schedule: the numbers that AWS documents as tables, and the laws as properties.
 
 use proptest::prelude::*;
 use redrive_core::policy::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
@@ -8,12 +8,12 @@ fn waits(schedule: &Schedule) -> Vec<u64> {
     (1..=schedule.retries).map(|k| schedule.wait(k, &Jitter::NONE).unwrap()).collect()
 }
 
-/// Only a backoff phase.
+/// Returns a schedule that has only a backoff phase.
 fn backoff(backoff: Backoff, min: u32, max: u32, retries: u32) -> Schedule {
     Schedule { min, max, retries, backoff, ..Schedule::HTTP_DEFAULT }
 }
 
-/// How many retries each phase has, and from which wait to which it goes.
+/// Returns the number of retries of each phase, and its first and last wait.
 fn phases(schedule: &Schedule) -> Vec<(Phase, usize, u64, u64)> {
     let waits = waits(schedule);
     [Phase::Immediate, Phase::PreBackoff, Phase::Backoff, Phase::PostBackoff]
@@ -172,7 +172,7 @@ fn there_is_no_retry_before_the_first_and_none_after_the_last() {
 // ---------------------------------------------------------------------------------------------
 // Laws
 
-/// Every schedule that a policy document can describe.
+/// Returns every schedule that a policy document can describe.
 fn schedules() -> impl Strategy<Value = Schedule> {
     let delay = || prop_oneof![1_u32..=100, 1..=MAX_DELAY_SECONDS, Just(MAX_DELAY_SECONDS)];
     let count = || prop_oneof![3 => 0_u32..=5, 1 => 0_u32..=30_000];
@@ -190,7 +190,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     )
 }
 
-/// Retries worth looking at: the edges of the phases, and some in between.
+/// Returns the retries that are worth a test: the edges of the phases, and some in between.
 fn places(schedule: &Schedule) -> Vec<u32> {
     let Schedule { no_delay, min_delay, max_delay, retries, .. } = *schedule;
     let edges = [0, no_delay, no_delay + min_delay, retries - max_delay, retries, retries / 2, retries / 3];
@@ -279,7 +279,7 @@ fn jitter_shortens_by_no_more_than_its_share_and_never_lengthens() {
     });
 }
 
-/// The waits of one letter along a schedule of equal, long delays.
+/// Returns the waits of one letter along a schedule of equal, long delays.
 fn jittered(id: &str, share: f64) -> Vec<u64> {
     let schedule = backoff(Backoff::Linear, 1_000_000, 1_000_000, 100);
     let jitter = Jitter::new(share, id);
@@ -288,9 +288,9 @@ fn jittered(id: &str, share: f64) -> Vec<u64> {
 
 #[test]
 fn jitter_of_one_letter_is_always_the_same() {
-    // Fixed numbers: letters outlive deployments, so another version must find the same points.
+    // The numbers are fixed: letters outlive deployments, so another version must find the same points.
     assert_eq!(jittered("letter-1", 0.5)[..4], [657_377, 750_469, 970_023, 916_506]);
-    // So near to a whole second that the hash's lower bits decide.
+    // This wait is so near to a whole second that the hash's lower bits decide.
     assert_eq!(jittered("letter-46", 1.0)[78], 128_078);
 }
 
@@ -299,7 +299,7 @@ fn jitter_spreads_letters_and_retries_evenly_over_its_share() {
     let by_retry = jittered("letter-1", 0.5);
     let by_letter: Vec<_> = (0..100).map(|n| jittered(&format!("letter-{n}"), 0.5)[0]).collect();
     for (what, waits) in [("retries of a letter", by_retry), ("letters", by_letter)] {
-        // Ten equal parts of the range from 500,000 to 1,000,000; none of them empty.
+        // There are ten equal parts of the range from 500,000 to 1,000,000, and none of them may be empty.
         let parts: std::collections::BTreeSet<_> =
             waits.iter().map(|wait| (wait - 500_000).min(499_999) / 50_000).collect();
         assert_eq!(parts.len(), 10, "{what}: {waits:?}");

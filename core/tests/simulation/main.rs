@@ -1,4 +1,4 @@
-//! The promises, shown by living through random worlds: the real decisions in a model of SQS and Lambda.
+//! Tests of the promises by living through random worlds: the real decisions in a model of SQS and Lambda.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod model;
@@ -160,7 +160,7 @@ fn a_head_of_a_fifo_group_is_attempted_on_an_order_and_its_group_keeps_its_order
     );
 }
 
-/// Wakes without an order can use up numbers, never the last one.
+/// Wakes without an order can use up numbers, but never the last one.
 #[test]
 fn letters_that_are_woken_without_an_order_are_not_given_up_early() {
     obey(
@@ -194,7 +194,8 @@ fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early(
     );
 }
 
-/// What only a requeue, orders and crashes make together: two messages of one letter, under an order.
+/// The case that only a requeue, orders and crashes make together: two messages of one letter, under an
+/// order.
 #[test]
 fn letters_that_a_crash_splits_under_orders_are_not_lost_or_given_up_early() {
     let count = Cell::new(0);
@@ -223,9 +224,9 @@ fn held_letters_in_queues_that_forget_are_archived_in_time() {
     );
 }
 
-/// The built-in policy hides a letter for more than two minutes before 8 of its 12 retries. So a million letters that
-/// nobody takes make 800,000 lists in batches of ten, which is 4.00 USD by S3's price of 5.00 a million, and 0.40 in
-/// batches of a hundred.
+/// The built-in policy hides a letter for more than two minutes before 8 of its 12 retries. So a million
+/// letters that are never delivered make 800,000 lists in batches of ten. That is 4.00 USD by S3's price of
+/// 5.00 a million, and 0.40 in batches of a hundred.
 #[test]
 fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
     for (batch, lists) in [(10, 80), (100, 8)] {
@@ -251,9 +252,9 @@ fn fifo_groups_keep_their_order_under_orders() {
 // ---------------------------------------------------------------------------------------------
 // In flight
 
-/// The limit is a condition on rates: what is hidden within two minutes (a number that is up to a minute
-/// old, kept for up to a minute) and what is being handled must fit into the last quarter. These worlds have
-/// room for 35 to 50 letters there.
+/// The limit is a condition on rates. The letters that are hidden within two minutes (since a number is up to
+/// a minute old, and kept for up to a minute) and those that are being handled must fit into the last
+/// quarter. These worlds have room for 35 to 50 letters there.
 #[test]
 fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_of_them() {
     let below = Cell::new(0);
@@ -273,8 +274,8 @@ fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_o
     assert!(below.get() >= 12, "only {} of 24 worlds were slow enough", below.get());
 }
 
-/// A letter every 30 s, and room for 160 in flight. Without spill the function hears of no letter for half an
-/// hour and more, of those that are due neither.
+/// There is a letter every 30 s, and room for 160 in flight. Without spill the function gets no letter for
+/// half an hour and more, not even those that are due.
 #[test]
 fn a_full_queue_is_silent_and_spill_keeps_it_talking() {
     let spilling = filling(30_000, 160, 300);
@@ -288,8 +289,8 @@ fn a_full_queue_is_silent_and_spill_keeps_it_talking() {
     assert!(silent > 30 * MINUTE, "{silent} ms late");
 }
 
-/// A letter every 200 ms: 60 are hidden before the number in flight shows one of them. The queue fills, and
-/// all that is lost is time.
+/// There is a letter every 200 ms, so 60 are hidden before the number in flight shows one of them. The queue
+/// fills, and only time is lost.
 #[test]
 fn letters_that_fail_faster_than_the_number_in_flight_is_known_fill_a_queue_in_spite_of_spill() {
     let mut world = filling(200, 60, 160);
@@ -304,7 +305,7 @@ fn letters_that_fail_faster_than_the_number_in_flight_is_known_fill_a_queue_in_s
 // ---------------------------------------------------------------------------------------------
 // Long waits
 
-/// One letter with one retry after twelve days and a half, hidden or moved all the way.
+/// Returns the story of one letter with one retry after 12.5 days, hidden or moved all the way.
 fn twelve_days_and_a_half(believed_limit: u64) -> Story {
     let mut world = filling(0, IN_FLIGHT_LIMIT, 1);
     world.schedule = Schedule { min: LONG_WAIT, max: LONG_WAIT, retries: 1, ..Schedule::HTTP_DEFAULT };
@@ -333,7 +334,8 @@ fn moving_on_every_fifteen_minutes_for_twelve_days_and_a_half_costs_no_attempt_e
 // ---------------------------------------------------------------------------------------------
 // FIFO
 
-/// A group of letters that nobody takes, all there at once: the numbers of each one's retries.
+/// Returns the numbers of each letter's retries, for a group of letters that are never delivered and are all
+/// there at once.
 fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
     let mut world = filling(0, IN_FLIGHT_LIMIT, letters);
     (world.schedule, world.jitter) = (schedule, 0.0);
@@ -346,8 +348,8 @@ fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
 
 const FIVE_A_MINUTE_APART: Schedule = Schedule { min: 60, max: 60, retries: 5, ..Schedule::HTTP_DEFAULT };
 
-/// Each time the head is tried, the followers in its batch are received too; so when their turn comes, both
-/// the time and the receives of their last retry are there.
+/// Each time the head is tried, the followers in its batch are received too. So when their turn comes, both
+/// the time and the receives of their last retry have been reached.
 #[test]
 fn a_fifo_group_fails_together_its_followers_after_one_attempt_each() {
     let head = vec![1, 2, 3, 4, 5];
@@ -364,7 +366,7 @@ fn a_follower_outside_of_the_batch_of_its_head_has_a_schedule_of_its_own() {
 }
 
 /// The eleventh letter is received for the first time when the head is given up, and nine times more before
-/// its turn: it has its last retries left, and its group waits once more.
+/// its turn. So it has its last retries left, and its group waits once more.
 #[test]
 fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_group_up_once_more() {
     let mut all = vec![vec![12]; 24];
@@ -376,7 +378,7 @@ fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_gr
 // ---------------------------------------------------------------------------------------------
 // Figures
 
-/// `FIGURES=write` writes the page's tables; without it, the rows that are made in seconds are compared.
+/// `FIGURES=write` writes the page's tables. Without it, the rows that take seconds to compute are compared.
 #[test]
 fn the_page_of_figures_shows_what_the_model_gives() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");

@@ -1,9 +1,9 @@
-//! P2 on random worlds.
+//! Promise P2 on random worlds.
 
 use super::*;
 
-/// Whether the wait before the first retry ends so little above a whole number of ceilings that its
-/// last, tiny hiding falls into the second of slack: then the first retry is made twice.
+/// Reports whether the wait before the first retry ends so little above a whole number of ceilings that its
+/// last, tiny hiding falls into the second of slack. Then the first retry is made twice.
 fn first_wait_ends_in_the_slack(world: &World) -> bool {
     let first_receive = NOW + world.receives.first().map_or(0, |first| first.late);
     let wait = world.point(world.spent + 1) - first_receive;
@@ -28,7 +28,8 @@ fn an_undisturbed_letter_gets_each_retry_once_at_its_time() {
         let last = life.attempts.last().unwrap();
         prop_assert_eq!(life.end, Some((ArchiveReason::Exhausted, last.end)));
 
-        // Never early, and late only by what attempts and polls took, or by what it was late on arrival.
+        // No attempt is early, and each is late only by the time that attempts and polls took, or by the
+        // delay of its arrival.
         let points = world.points(NOW);
         let mut behind = LATENCY + 1_000 + (NOW - points[0]).max(0);
         for (attempt, point) in life.attempts.iter().zip(points) {
@@ -37,7 +38,8 @@ fn an_undisturbed_letter_gets_each_retry_once_at_its_time() {
             prop_assert!(attempt.begin <= point + behind, "{attempt:?} after {point} + {behind}");
             behind += attempt.end - attempt.begin;
         }
-        // Never closer to the failure before it than its delay, or one hiding of a longer one.
+        // No attempt comes sooner after the failure before it than its delay, or than one hiding if the delay
+        // is longer.
         for pair in life.attempts.windows(2) {
             let least = world.wait(pair[1].number).min(world.ceiling_millis());
             prop_assert!(pair[1].begin >= pair[0].end + least, "{pair:?}");
@@ -70,8 +72,8 @@ fn an_undisturbed_letter_is_received_no_more_often_than_its_waits_need() {
     });
 }
 
-/// What stands beside "exactly its retries" in SEMANTICS.md: the wait of the first retry ends between a receive and the
-/// handling of its batch, so it is made one receive before it counts as made.
+/// SEMANTICS.md states this beside "exactly its retries": the wait of the first retry ends between a receive
+/// and the handling of its batch, so it is made one receive before it counts as made.
 #[test]
 fn a_first_retry_whose_wait_ends_between_receive_and_handling_is_made_twice_and_no_other() {
     let schedule = json!({ "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 3 });
@@ -79,7 +81,7 @@ fn a_first_retry_whose_wait_ends_between_receive_and_handling_is_made_twice_and_
     let policy = Policy::parse(&policy.to_string()).unwrap();
     let mut letter = marked(0, None);
     letter.mark = None;
-    // Received after 30 s, but handled after 60: a batching window of 30 s lies between.
+    // The letter is received after 30 s, but handled after 60: a batching window of 30 s lies between.
     letter.sqs.first_received = at(NOW + 30_000);
     let mut numbers = Vec::new();
     for (receive, now) in [(1, 60), (2, 120), (3, 180), (4, 240), (5, 300)] {
@@ -148,8 +150,8 @@ fn whatever_happens_no_retry_comes_before_its_point_and_none_after_a_later_one()
     });
 }
 
-/// A receive without an attempt counts like a throttled one. So where hiding a letter before its time
-/// fails, and its next retries follow within seconds, one of them can be passed over.
+/// A receive without an attempt counts like a throttled one. So if hiding a letter before its time fails, and
+/// its next retries follow within seconds, one of them can be skipped.
 #[test]
 fn a_failed_change_before_an_attempt_can_cost_that_attempt_but_never_all() {
     let schedule = Schedule { min: 1, max: 1, retries: 2, min_delay: 1, ..Schedule::HTTP_DEFAULT };

@@ -1,4 +1,4 @@
-//! P3: delays are deterministic.
+//! Promise P3: delays are deterministic.
 
 use super::*;
 

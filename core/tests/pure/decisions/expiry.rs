@@ -1,4 +1,4 @@
-//! P4: a letter is archived before SQS forgets it.
+//! Promise P4: a letter is archived before SQS drops it.
 
 use super::*;
 
@@ -11,7 +11,8 @@ fn the_margin_is_an_hour_or_a_24th_of_a_short_retention() {
     }
 }
 
-/// A queue that keeps letters for four days, and the last moment to which one sent now is hidden.
+/// The facts of a queue that keeps letters for four days, and below the latest time to which a letter that is
+/// sent now is hidden.
 const FOUR_DAYS: Facts = Facts {
     retention: 4 * DAY,
     source_max_receives: None,
@@ -22,7 +23,7 @@ const FOUR_DAYS: Facts = Facts {
 };
 const LATEST: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 
-/// Two retries, two hours and more than a day after the failure before them.
+/// Returns a policy of two retries, two hours and more than a day after the failure before them.
 fn slow() -> Policy {
     under(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
         "minDelayTarget": 7_200, "maxDelayTarget": 90_000, "numRetries": 2 } } }))
@@ -50,7 +51,8 @@ fn a_failed_letter_is_archived_where_its_next_wake_up_would_come_too_late() {
         let failed = Retry { number: 1, of: 2, phase: Phase::Backoff, planned: None };
         verdict.after_failure(failed, FailureClass::Transient, at(now))
     };
-    // A day's wait is hidden a ceiling at a time: only the next wake-up counts, not the retry.
+    // The letter waits for a day in hidings of a ceiling each: only the next time that it becomes visible
+    // counts, not the retry.
     let last = LATEST - millis(VISIBILITY_CEILING);
     let due = at(last + 90_000_000);
     let hidden = Deferral { hide: VISIBILITY_CEILING, due, retry: 2, why: DeferReason::Failed };
@@ -79,7 +81,7 @@ fn a_hopping_letter_is_archived_where_it_would_wake_too_late() {
     assert_eq!(decide(LATEST - 90_000_000 + 1), EXPIRING);
 }
 
-/// It is received within its long wait by the count, and behind it by the clock.
+/// The count places it within its long wait, the clock after it.
 #[test]
 fn a_hopping_letter_whose_wait_is_over_is_attempted_where_no_time_is_left_to_come_back() {
     let mut letter = marked(0, Some(LATEST + 1 - 90_000_000));
@@ -112,8 +114,8 @@ fn a_letter_that_is_due_is_attempted_however_late_it_is() {
     }
 }
 
-/// Worlds in which the retention matters. That no letter is hidden into the margin is checked at
-/// each deferral of every world.
+/// The retention matters in these worlds. Each deferral of every world also checks that no letter is hidden
+/// into the margin.
 #[test]
 fn sqs_never_drops_a_letter_that_is_received_in_time() {
     let receives = (0..=LATENCY).prop_map(|late| Receiving { late, ..Receiving::default() });

@@ -1,7 +1,8 @@
-//! How many retries a letter gets, and when: promises P2, P3 and P4 of the policy, shown on the real
+//! The number and the times of a letter's retries: promises P2, P3 and P4 of the policy, shown on the real
 //! `Policy::decide` and `Verdict::after_failure` by living through random worlds.
 //!
-//! A world is one letter in one queue: SQS hides and shows it, Lambda receives it (late, throttled,
+//! A world is one letter in one queue: SQS hides and shows it, Lambda receives it (late, throttled, after a
+//! batching window), attempts take time and fail, and changes of its visibility may fail.
 //! after a batching window), attempts take time and fail, and changes of its visibility may fail.
 
 mod attempts;
@@ -27,10 +28,10 @@ use serde_json::{Value, json};
 
 const DAY: u64 = 24 * 3600;
 
-/// Retention that never ends, for the laws that are not about it.
+/// A retention that never ends, in seconds, for the laws that are not about it.
 const FOR_EVER: u64 = 100 * 365 * DAY;
 
-/// SQS refuses to hide a message for longer than this, counted from its receive.
+/// The longest time for which SQS hides a message, counted from its receive.
 const VISIBILITY_LIMIT_MILLIS: i64 = 43_200_000;
 
 fn millis(seconds: u64) -> i64 {
@@ -44,27 +45,27 @@ fn millis(seconds: u64) -> i64 {
 struct World {
     schedule: Schedule,
     jitter: f64,
-    /// Retries behind the letter by its mark; no mark where it is 0 and nothing is due.
+    /// The retries behind the letter by its mark. It has no mark if this is 0 and nothing is due.
     spent: u32,
-    /// When its mark says that it is due, milliseconds after it was sent.
+    /// The time when its mark says that it is due, in milliseconds after it was sent.
     due: Option<i64>,
     ceiling: u64,
     retention: u64,
-    /// The queue's own visibility timeout, seconds.
+    /// The queue's own visibility timeout, in seconds.
     timeout: u64,
-    /// What happens at each receive; afterwards nothing more goes wrong.
+    /// The events at each receive. Nothing goes wrong after the last of them.
     receives: Vec<Receiving>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Receiving {
-    /// Visible for so long before it is received, milliseconds.
+    /// The time for which it is visible before it is received, in milliseconds.
     late: i64,
-    /// Received for so long before the function sees it (batching window, cold start), milliseconds.
+    /// The time between the receive and the function's start (batching window, cold start), in milliseconds.
     window: i64,
-    /// How long an attempt takes, milliseconds.
+    /// The time that an attempt takes, in milliseconds.
     attempt: i64,
-    /// Received, but the function is throttled and never runs.
+    /// The letter is received, but the function is throttled and never runs.
     throttled: bool,
     /// The change of visibility after an attempt fails.
     change_after_attempt_fails: bool,
@@ -105,7 +106,7 @@ impl World {
         Policy::parse(&document.to_string()).unwrap()
     }
 
-    /// The record; what SQS counts is filled in at each receive.
+    /// Returns the record. The numbers that SQS counts are filled in at each receive.
     fn record(&self, sent: i64) -> Value {
         let mut mark = json!({ "v": 1, "spent": self.spent, "id": "letter-1", "first": NOW, "gen": 0 });
         if let Some(due) = self.due {
@@ -117,13 +118,13 @@ impl World {
         record
     }
 
-    /// The wait before retry `k`, milliseconds.
+    /// Returns the wait before retry `k`, in milliseconds.
     fn wait(&self, k: u32) -> i64 {
         let seconds = self.schedule.wait(k, &Jitter::new(self.jitter, "letter-1")).unwrap();
         millis(seconds)
     }
 
-    /// The points of a letter that was sent now, one for each retry from `spent` + 1.
+    /// Returns the points of a letter that was sent at `sent`, one for each retry from `spent` + 1.
     fn points(&self, sent: i64) -> Vec<i64> {
         let mut points = Vec::new();
         for k in self.spent + 1..=self.schedule.retries {
@@ -233,7 +234,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     )
 }
 
-/// Worlds in which receives go by `receives`; `ceilings` says how long a message can be hidden.
+/// Returns worlds whose receives come from `receives`, and whose longest hidings come from `ceilings`.
 fn worlds(
     ceilings: impl Strategy<Value = u64>,
     receives: impl Strategy<Value = Receiving>,
@@ -262,12 +263,12 @@ fn worlds(
         })
 }
 
-/// Mostly the real ceiling, sometimes one so low that short waits hop too.
+/// Returns mostly the real ceiling, sometimes one so low that short waits hop too.
 fn ceilings() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(VISIBILITY_CEILING), 1 => 400_u64..=4_000]
 }
 
-/// Lambda polls at once, the function is warm; attempts take up to a quarter of an hour.
+/// The delay of a smooth receive, in milliseconds: Lambda polls at once, and the function is warm.
 const LATENCY: i64 = 200;
 
 fn smooth() -> impl Strategy<Value = Receiving> {
@@ -307,7 +308,7 @@ fn everything() -> impl Strategy<Value = Receiving> {
 
 const BUILT_IN_RETRIES: u32 = Schedule::BUILT_IN.retries;
 
-/// A letter with a mark, sent now and never received before.
+/// Returns a letter with a mark, sent now and never received before.
 fn marked(spent: u32, due: Option<i64>) -> Letter {
     let mut mark = json!({ "v": 1, "spent": spent, "id": "letter-1", "first": NOW, "gen": 0 });
     if let Some(due) = due {
@@ -322,7 +323,7 @@ fn under(rule: &Value) -> Policy {
     Policy::parse(&json!({ "default": rule }).to_string()).unwrap()
 }
 
-/// The receives that a wait takes, by the promise: R(w).
+/// Returns the receives that a wait takes, by the promise: R(w).
 fn receives_for(wait: i64, ceiling: i64) -> u32 {
     u32::try_from(wait.div_euclid(ceiling) + i64::from(wait.rem_euclid(ceiling) > 0)).unwrap().max(1)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A letter in a function's own dead-letter queue does not say which function that was.
+/// The reason for a letter in a function's own dead-letter queue, which does not name the function.
 const NO_FUNCTION: Option<&str> =
     Some("does not name the function that failed: give its rule that function as target");
 
@@ -190,8 +190,8 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
             other => panic!("{other:?}"),
         };
     for (target, expected) in [
-        // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS
-        // moved, one of a Lambda function that holds no SNS event.
+        // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
+        // one of a Lambda function that holds no SNS event.
         ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, NO_FUNCTION]),
         ("subscription", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION]),
         ("source", [NO_SOURCE, NO_SOURCE, NO_SOURCE, None, NO_SOURCE]),
@@ -210,7 +210,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
 
 const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
-/// Published again, each copy of each retry would make new ones.
+/// If copies were published again, each copy of each retry would make new ones.
 #[test]
 fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic() {
     let subscription: Arn = SUBSCRIPTION.parse().unwrap();
@@ -238,7 +238,7 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
             matches!(copy(2, &other), Route::Nowhere(ArchiveReason::Returned, _)),
             "an earlier copy is there"
         );
-        // What SQS moved goes to the queue that it came from.
+        // A letter that SQS moved goes to the queue that it came from.
         let mut moved = record(&envelope("hello", &marked(1, &other)));
         moved["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
         assert_eq!(route(&moved), Route::To(WORKER.parse().unwrap()));
@@ -261,7 +261,7 @@ fn under_topic_a_letter_of_sns_that_was_not_published_by_us_is_published() {
     assert_eq!(route, Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), Voucher::DeadLetters));
 }
 
-/// Who can write to the source queue can name any topic.
+/// Anyone who can write to the source queue can name any topic.
 #[test]
 fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its_source() {
     let topic = under(&json!({ "target": "topic" }));
@@ -275,7 +275,8 @@ fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its
     assert!(matches!(route("nobody"), Route::Nowhere(ArchiveReason::Refused, _)));
 }
 
-/// A letter in the requeue whose mark says that a replay sends it to the successor of its subscription.
+/// Returns a letter in the requeue whose mark says that a replay sends it to the successor of its
+/// subscription.
 fn to_the_successor(mut record: Value) -> Letter {
     let mark = json!({ "v": 2, "spent": 0, "id": "d3344452", "first": NOW, "gen": 1, "dlq": redrive_testing::DLQ, "to": SUCCESSOR });
     record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
@@ -302,7 +303,7 @@ fn a_letter_that_sns_gave_up_on_goes_to_the_successor_of_its_subscription_whatev
     }
 }
 
-/// The successor takes over what the subscription did not deliver, and nothing else.
+/// The successor takes over the letters of its subscription, and no others.
 #[test]
 fn no_other_letter_goes_to_the_successor_of_a_subscription() {
     let mut moved = record(&envelope("hello", &json!({})));

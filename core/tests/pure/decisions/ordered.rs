@@ -1,15 +1,15 @@
-//! P10: what an order says of a letter goes before its rule.
+//! Promise P10: an order about a letter takes precedence over its rule.
 
 use redrive_core::policy::Orders;
 
 use super::*;
 
-/// Three retries, the second and third more than a day after the one before.
+/// Three retries, of which the second and third come more than a day after the one before.
 const SCHEDULE: &str = r#""deliveryPolicy": { "healthyRetryPolicy": { "minDelayTarget": 100000,
     "maxDelayTarget": 100000, "numRetries": 3 } }, "jitter": 0"#;
 
-/// Where a letter stands: its first retry is due in 500 s, is due now, was made (or so it seems) and the second is due in
-/// 58,600 s or in 99,900 s, or all are behind it.
+/// Returns letters at five positions in their schedule: the first retry is due in 500 s, is due now, was made
+/// (or seems so) with the second due in 58,600 s or in 99,900 s, or all retries are behind the letter.
 fn letters() -> [(&'static str, Letter); 5] {
     let begun = NOW - millis(VISIBILITY_CEILING);
     let mut hop = marked(0, Some(begun));
@@ -33,7 +33,7 @@ fn order(action: &str, more: &Value) -> Ordered {
     orders.on(&marked(0, None), at(NOW))
 }
 
-/// A decision in short; moments are seconds from now.
+/// Returns a decision in short. Times are seconds from now.
 fn short(decision: &Decision) -> String {
     let from_now = |then: Timestamp| (then.as_millisecond() - NOW) / 1000;
     match decision {

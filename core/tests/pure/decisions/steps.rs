@@ -1,8 +1,8 @@
-//! P2 word by word.
+//! Promise P2, word by word.
 
 use super::*;
 
-/// The rule of the promise, written down as it is worded there, in milliseconds.
+/// Returns the step by the rule as the promise words it, in milliseconds.
 fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
     let ms = Timestamp::as_millisecond;
     let (now, sent, first) = (ms(receive.now), ms(receive.sent), ms(receive.first_received));
@@ -37,7 +37,7 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
     Step::Attempt { retry: spent + n }
 }
 
-/// Receives at the edges of the rule: around a point, and around a point and a ceiling.
+/// Returns receives at the edges of the rule: around a point, and around a point and a ceiling.
 fn receives_at_the_edges() -> impl Strategy<Value = (Receive, Vec<u64>)> {
     let wait = prop_oneof![Just(0), 1_u64..=5, 50_u64..=350, Just(100), Just(101), Just(200)];
     let edges = vec![-1_001, -1_000, -999, -1, 0, 1, 50_000, 98_999, 99_000, 99_001, 100_000, 300_000];
@@ -74,7 +74,7 @@ fn the_step_is_the_one_that_the_promise_words() {
     });
 }
 
-/// A letter of three retries, 10, 20 and 250 s apart, where 100 s is the longest hiding.
+/// Returns the step of a letter of three retries, 10, 20 and 250 s apart, with 100 s as the longest hiding.
 fn step_at(seconds: f64, count: u32) -> Step {
     #[expect(clippy::cast_possible_truncation, reason = "a few seconds")]
     let now = at(NOW + (seconds * 1000.0) as i64);

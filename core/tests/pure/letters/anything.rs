@@ -1,4 +1,4 @@
-//! Whatever somebody writes into a queue.
+//! Letters of any content, since anyone may write into a queue.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn parse_anything(body: &str, attributes: &Value) -> Letter {
     letter
 }
 
-/// JSON that leans towards the words of letters.
+/// Returns JSON that often contains the words of letters.
 fn letter_like() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -61,7 +61,7 @@ fn letter_like() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An envelope, a Lambda event or a destination's record with one part replaced.
+/// Returns an envelope, a Lambda event or a destination's record with one part replaced.
 fn damaged() -> impl Strategy<Value = Value> {
     let whole = vec![
         serde_json::from_str(&envelope("hello", &json!({ "a": { "Type": "String", "Value": "b" } })))

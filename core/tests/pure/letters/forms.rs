@@ -99,7 +99,7 @@ fn a_lambda_event_without_the_error_attributes_is_raw() {
     }
 }
 
-/// The cause in a destination's record whose answer is `response`, and whose context is `context`.
+/// Returns the cause in a destination's record whose answer is `response` and whose context is `context`.
 fn cause_in_destination(context: &Value, response: &Value) -> (Option<String>, Option<String>) {
     let body = json!({ "version": "1.0", "requestContext": { "requestId": "r", "approximateInvokeCount": 1,
         "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "EventAgeExceeded" },

@@ -72,11 +72,11 @@ fn a_mark_on_another_message_counts_no_retry_and_goes_on_counting_passes() {
     assert_eq!((&other.mark, other.passes), (&None, 9));
     assert_eq!((&other.id, other.first_arrival(), other.generation()), (&fresh.id, at(NOW), 0));
     assert_eq!(other.mark(1), Mark { passes: 10, ..fresh.mark(1) });
-    // Replayed by an operator, it begins afresh.
+    // An operator's replay lets the count of passes begin afresh.
     assert_eq!(other.mark_for_replay(at(NOW), None, false).passes, 0);
 }
 
-/// Whoever put it there, what the mark says of the requeue stays true.
+/// The mark's statements about the requeue stay true, whoever put the message there.
 #[test]
 fn a_mark_on_another_message_in_the_requeue_still_says_where_it_comes_from() {
     let (letter, mark) = in_the_requeue();
@@ -89,7 +89,7 @@ fn a_mark_on_another_message_in_the_requeue_still_says_where_it_comes_from() {
     assert_eq!((other.dead_letter_queue(), other.passes), (&arn(DLQ), 6));
 }
 
-/// On its way it is wrapped and unwrapped, and stays the same message.
+/// A message is wrapped and unwrapped on its way, and stays the same message.
 #[test]
 fn a_mark_knows_its_message_in_every_form() {
     let mark = json!({ "dataType": "String", "stringValue": mark_text(3, "id") });
@@ -104,7 +104,7 @@ fn a_mark_knows_its_message_in_every_form() {
             "Sns": serde_json::from_str::<Value>(&envelope("hello", &json!({}))).unwrap() }])),
             &mark,
         ),
-        // A message that is an envelope itself, delivered raw.
+        // A message that is itself an envelope, delivered raw.
         (nested, &text_attribute(&of_nested.to_string())),
     ] {
         let mut record = record(&body);
@@ -113,8 +113,8 @@ fn a_mark_knows_its_message_in_every_form() {
     }
 }
 
-/// A topic gets the message in a letter, or else its body as it stands, whatever that holds. However a copy of it comes
-/// back, and whether its origin is believed or not, its mark counts.
+/// A topic gets the message in a letter, else its body as it stands, whatever that holds. The mark of a copy
+/// counts in whatever form the copy comes back, and whether its origin is believed or not.
 #[test]
 fn what_was_published_is_known_again_in_every_form() {
     let origins = Origins::all();
@@ -185,7 +185,7 @@ fn a_record_of_a_custom_event_bus_is_an_origin_of_its_own() {
     );
 }
 
-/// A publisher with raw delivery writes attributes and body.
+/// A publisher with raw delivery controls attributes and body.
 #[test]
 fn an_origin_that_is_not_listed_for_the_queue_is_not_believed() {
     for (file, claim) in [

@@ -1,5 +1,5 @@
-//! What is read from the messages of a dead-letter queue: every form that AWS leaves there, what only
-//! looks like one, and what must never be printed.
+//! The reading of a dead-letter queue's messages: every form that AWS leaves there, messages that only look
+//! like one, and the parts that must never be printed.
 
 mod anything;
 mod forms;
@@ -52,14 +52,14 @@ fn notification_of(id: &str, subscription: &str, message: &str, attributes: Attr
     }
 }
 
-/// The only letter of a sample.
+/// Returns the only letter of a sample.
 fn only(file: &str) -> Letter {
     let mut letters = sample(file);
     assert_eq!(letters.len(), 1, "{file}");
     letters.remove(0)
 }
 
-// Debug of a letter hides what it carries, so `assert_eq!` would not show a difference.
+// Debug of a letter hides its content, so `assert_eq!` would not show a difference.
 #[track_caller]
 fn assert_same_notification(found: Option<&Notification>, expected: &Notification) {
     let found = found.unwrap();
@@ -77,7 +77,7 @@ fn assert_cause(letter: &Letter, code: &str, message: &str) {
     assert_eq!((found_code.as_deref(), found_message.as_deref()), (Some(code), Some(message)));
 }
 
-/// The letter in an envelope with one field changed; `null` takes it away.
+/// Returns the letter in an envelope with one field changed, or removed if `value` is `"(absent)"`.
 fn altered(field: &str, value: &Value) -> Letter {
     let mut body: Value = serde_json::from_str(&envelope("hello", &json!({}))).unwrap();
     if value == &json!("(absent)") {
@@ -109,7 +109,8 @@ fn with_lambda_attributes(body: &str) -> Value {
 const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:requeue";
 const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
-/// A letter in the requeue: SQS had moved it to its dead-letter queue, and it was replayed once.
+/// Returns a letter in the requeue, and its mark: SQS had moved it to its dead-letter queue, and it was
+/// replayed once.
 fn in_the_requeue() -> (Letter, Mark) {
     let mark = Mark {
         spent: 5,

@@ -14,7 +14,7 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     assert_eq!(letter.mark_for_topic(7), Mark { published: 2, ..letter.mark(7) });
 }
 
-/// Anybody may write into a dead-letter queue, or publish.
+/// Anyone may write into a dead-letter queue, or publish.
 #[test]
 fn what_a_mark_says_of_the_requeue_is_believed_in_the_requeue_only() {
     let (requeued, mark) = in_the_requeue();
@@ -53,7 +53,7 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
     assert_eq!(letter.mark_for_requeue(3, due), Mark { spent: 3, requeued, ..mark });
 }
 
-/// Else the next replay of the same letter would publish a copy that our own publishing made.
+/// Otherwise the next replay of the same letter would publish a copy that our own publishing made.
 #[test]
 fn a_copy_that_goes_to_one_subscription_stays_a_copy() {
     let (letter, mark) = in_the_requeue();

@@ -1,4 +1,4 @@
-//! What is printed of a letter, and what never is.
+//! The parts of a letter that are printed, and those that never are.
 
 use super::*;
 
@@ -13,7 +13,7 @@ const SECRETS: [&str; 8] = [
     "Unsubscribe",
 ];
 
-/// One letter of each origin, with a secret wherever AWS puts what must not be logged.
+/// Returns one letter of each origin, with a secret in every place for text that must not be logged.
 fn letters_with_secrets() -> Vec<Letter> {
     let secret = json!({ "a": { "Type": "String", "Value": "s3cret-value" }, "b": { "Type": "Binary", "Value": "czNjcmV0" } });
     let mut body: Value = serde_json::from_str(&envelope("s3cret-message", &secret)).unwrap();
@@ -106,7 +106,7 @@ fn what_an_operator_needs_is_printed() {
     assert_eq!(at(NOW).to_string(), "2026-11-01T12:00:00Z");
 }
 
-/// A function that failed is called again with this.
+/// A function that failed is called again with this event.
 #[test]
 fn the_event_that_failed_is_read_as_it_was() {
     let destination = only("lambda-destination.json");

@@ -82,7 +82,7 @@ fn a_delivery_policy_replaces_the_whole_one_of_the_default() {
         "rules": [{ "name": "r", "match": { "origin": ["sns"] },
             "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 5 } } }],
     });
-    // What it omits stands at SNS's defaults, not at those of the default rule.
+    // The parts that it omits have SNS's defaults, not those of the default rule.
     let expected = DeliveryPolicy::of(Schedule { retries: 5, ..Schedule::HTTP_DEFAULT });
     assert_eq!(given(&rules(&parsed(&document))[1]), expected);
 }
@@ -195,7 +195,7 @@ fn the_limits_themselves_are_allowed() {
     assert_eq!(rules(&parsed(&named))[1].name, name);
 }
 
-/// SNS adds what it likes to its own documents; in ours an unknown key is a slip of the pen.
+/// SNS may add keys to its own documents. In ours an unknown key is a mistake.
 #[test]
 fn what_sns_says_of_a_subscription_is_read_with_keys_that_nobody_knows() {
     let said = json!({

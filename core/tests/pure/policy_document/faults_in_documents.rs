@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A document with every kind of fault at once.
+/// Returns a document with every kind of fault at once.
 fn faulty_document() -> Value {
     json!({
         "defaults": {},
@@ -139,7 +139,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
     found.sort();
     for (found, (path, problem)) in found.iter().zip(expected) {
         assert_eq!(found.0, path);
-        // What the pattern's own parser says is its own affair.
+        // The pattern parser's own words are not tested.
         let own_words = problem.ends_with(": ");
         assert!(if own_words { found.1.starts_with(problem) } else { found.1 == problem }, "{found:?}");
     }
@@ -216,7 +216,7 @@ fn each_of_these_documents_has_one_fault() {
             healthy(json!({ "minDelayTarget": 21 })),
             "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
         ),
-        // The 20 s that stand in for it would be above the other.
+        // The default of 20 s that replaces it would be above the other value.
         (
             healthy(json!({ "minDelayTarget": 0, "maxDelayTarget": 10 })),
             "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
@@ -234,8 +234,8 @@ fn each_of_these_documents_has_one_fault() {
     }
 }
 
-/// What `EventBridge` would refuse, and what of its language this software does not know: neither may
-/// be taken for something else, since a rule can archive.
+/// Patterns that `EventBridge` would refuse, and parts of its language that this software does not know, must
+/// not be taken for something else, since a rule can archive.
 #[test]
 fn patterns_that_mean_nothing_are_refused() {
     for pattern in [
@@ -256,8 +256,8 @@ fn patterns_that_mean_nothing_are_refused() {
     }
 }
 
-/// An empty list would match every value, and so would an empty object: a rule that names no topic
-/// by mistake must not archive the letters of all.
+/// An empty list would match every value, and so would an empty object. A rule that names no topic by mistake
+/// must not archive the letters of all topics.
 #[test]
 fn empty_parts_of_a_pattern_are_refused() {
     for pattern in [

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The name of the rule, where each pattern is the rule of its number.
+/// Returns the name of the rule that matches. Each pattern is the rule of its number.
 fn rule_of(patterns: &[Value], letter: &Letter) -> String {
     let rules: Vec<_> = (0..)
         .zip(patterns)
@@ -33,7 +33,7 @@ fn the_first_rule_that_matches_wins() {
     assert_eq!(rule_of(&many, &letter), "rule 7", "the seventh, not the tenth by the alphabet");
 }
 
-/// A letter that has every field of the view.
+/// Returns a letter that has every field of the view.
 fn full_letter() -> Letter {
     let message = json!({ "event": "order-placed", "order": { "total": 49.9, "lines": [{ "sku": "a" }, { "sku": "b" }] },
         "urgent": true, "coupon": null });
@@ -137,7 +137,7 @@ fn a_letter_without_an_sns_message_is_matched_by_its_body_and_native_attributes(
     assert!(matches(&json!({ "message": [{ "prefix": "orders" }] }), &plain));
 }
 
-/// Who writes messages must not be able to slip past a rule on the topic.
+/// The author of a message must not be able to evade a rule on the topic.
 #[test]
 fn no_message_hides_a_letter_from_a_rule() {
     let policy = parsed(&json!({ "rules": [{ "name": "audit", "action": "archive", "match": {

@@ -1,5 +1,5 @@
-//! The redrive policy document: what it can say, what is refused and how, and which rule a letter
-//! falls under.
+//! The redrive policy document: what it can say, what is refused and how, and which rule a letter falls
+//! under.
 
 mod contents;
 mod faults_in_documents;
@@ -42,12 +42,12 @@ fn rules(policy: &Policy) -> Vec<Rule> {
     policy.all_rules().cloned().collect()
 }
 
-/// The rule of the default section.
+/// Returns the rule of the default section.
 fn default_of(section: &Value) -> Rule {
     rules(&parsed(&json!({ "default": section }))).remove(0)
 }
 
-/// The delivery policy of a rule that gives one itself.
+/// Returns the delivery policy of a rule that has its own.
 fn given(rule: &Rule) -> DeliveryPolicy {
     match &rule.delivery {
         DeliverySpec::Given(policy) => policy.clone(),
@@ -59,7 +59,7 @@ fn schedule_of(delivery_policy: &Value) -> Schedule {
     given(&default_of(&json!({ "deliveryPolicy": delivery_policy }))).schedule
 }
 
-/// Every fault of a document: path and problem.
+/// Returns every fault of a document: path and problem.
 fn faults(document: &Value) -> Vec<(String, String)> {
     let BadPolicy(faults) = Policy::parse(&document.to_string()).unwrap_err();
     faults.into_iter().map(|fault| (fault.path, fault.problem)).collect()
@@ -95,7 +95,7 @@ fn built_in_rule() -> Rule {
     }
 }
 
-/// JSON that leans towards the words of a policy, so that it reaches the depths of the reader.
+/// Returns JSON that often contains the words of a policy, so that it reaches all parts of the reader.
 fn policy_like() -> impl Strategy<Value = Value> {
     let words = vec![
         "default",

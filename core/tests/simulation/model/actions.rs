@@ -18,7 +18,7 @@ use super::simulation::{Event, Simulation, message};
 use super::{MINUTE, Millis, at, seconds, since_begin};
 
 impl Simulation<'_> {
-    /// Does what the machine asks; the answer, and how long it takes.
+    /// Carries out an action. Returns the answer, and how long it takes.
     pub(super) fn act(&mut self, run: &mut Run<'_>, action: Action) -> (Answer, Millis) {
         let answer = match action {
             Action::LookUpQueues { queues, again, .. } => {
@@ -38,7 +38,7 @@ impl Simulation<'_> {
                 Answer::Moved(moves.into_iter().map(|one| Some(self.move_away(run, &one))).collect())
             }
             Action::Archive { letters, .. } => {
-                // One object takes all letters of an invocation, or none.
+                // One object has all letters of an invocation, or none is stored.
                 let fails = self.chance.happens(self.world.trouble.archive_fails);
                 let now = self.now;
                 let results = letters.iter().map(|(letter, context)| {
@@ -76,7 +76,7 @@ impl Simulation<'_> {
         let now = self.now;
         let requeue = self.requeue.as_ref().is_some_and(|requeue| requeue.arn == *arn);
         if !requeue && self.dlq.arn != *arn {
-            // The queue that SQS moved letters from.
+            // This is the queue that SQS moved letters from.
             let source =
                 QueueAttributes { max_receives: Some(SOURCE_RECEIVES), ..QueueAttributes::default() };
             return QueueAttributes { retention: Some(1_209_600), ..source };
@@ -98,7 +98,7 @@ impl Simulation<'_> {
         attributes
     }
 
-    /// Makes the attempts of a round; they end together.
+    /// Makes the attempts of a round, which end together.
     fn deliver(&mut self, run: &Run<'_>, deliveries: &[Delivery], window: Window) -> (Answer, Millis) {
         let now = self.now;
         let late = |delivery: &Delivery| {
@@ -166,7 +166,7 @@ impl Simulation<'_> {
         Sent::Accepted
     }
 
-    /// A letter as the requeue has it: body and attributes unchanged, but for the mark.
+    /// Returns a letter as the requeue has it: body and attributes unchanged, except for the mark.
     fn moved(&self, letter: &Letter, mark: &Mark) -> Letter {
         let mut sqs = letter.sqs.clone();
         sqs.queue = self.requeue.as_ref().unwrap().arn.clone();
@@ -192,7 +192,7 @@ impl Simulation<'_> {
             Ok(true) => {
                 let until = now + seconds(hide);
                 self.schedule(until, Event::Show { requeue: run.requeue });
-                // Before anything else, letters near their end are hidden for the invocation only.
+                // An early action hides letters near their end for the invocation only.
                 let early = run.actions <= 2 && hide > 0;
                 let what = if early { What::HiddenForInvocation { until } } else { What::Hidden { until } };
                 self.journal.note(who, message, now, what);

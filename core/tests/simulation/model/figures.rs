@@ -1,4 +1,4 @@
-//! The tables of `docs/figures.md`: outages in the model, and what waiting costs.
+//! The tables of `docs/figures.md`: outages in the model, and the cost of waiting.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,25 @@ use redrive_core::policy::VISIBILITY_CEILING;
 use super::outage::{BATCH, BATCH_TAKES, Outage, Toll};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND};
 
-/// USD for a million requests, standard queues, us-east-1, after the free tier; one for each 64 KB.
+/// The price of a million requests in USD, for standard queues in us-east-1 after the free tier. Each 64 KB
+/// count as one request.
 /// <https://aws.amazon.com/sqs/pricing/>
 const SQS_MILLION: f64 = 0.40;
-/// USD for a million invocations, and for a GB-second on arm64, us-east-1.
+/// The price in USD of a million invocations, and of a GB-second on arm64, in us-east-1.
 /// <https://aws.amazon.com/lambda/pricing/>
 const LAMBDA_MILLION: f64 = 0.20;
 const LAMBDA_GB_SECOND: f64 = 0.000_013_333_4;
-/// The memory that the template gives the function, GB.
+/// The memory that the template gives the function, in GB.
 const MEMORY: f64 = 0.25;
 
-/// Letters that a call of SQS takes.
+/// The number of letters in a call of SQS.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-batch-api-actions.html>
 const CALL: f64 = 10.0;
 
 const MOVES: f64 = 3.0 / CALL;
 const HIDES: f64 = 2.0 / CALL;
 
-/// A table of the page, by the name that its place there has.
+/// A table of the page. Its name is that of its place in the page.
 pub struct Table {
     pub name: &'static str,
     pub head: &'static str,
@@ -33,7 +34,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table in Markdown, every column but the first two to the right.
+    /// Returns the table in Markdown, with every column except the first aligned to the right.
     pub fn text(&self) -> String {
         let columns = self.head.matches('|').count() - 1;
         let rules: String = (0..columns).map(|column| if column < 1 { "---|" } else { "---:|" }).collect();
@@ -49,7 +50,7 @@ impl Table {
     }
 }
 
-/// Every table. The outages take a minute or two of a debug build.
+/// Returns every table. The outages take a minute or two in a debug build.
 pub fn tables() -> Vec<Table> {
     let (mut letters, mut calls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let mut all = Outage::all();
@@ -136,7 +137,7 @@ fn sqs(toll: &Toll) -> f64 {
     requests(toll) / 1e6 * SQS_MILLION
 }
 
-/// Full batches; their time is that of their letters.
+/// Returns the cost of full batches, whose time is that of their letters.
 fn lambda(toll: &Toll) -> f64 {
     handling(real(toll.received))
 }
@@ -147,7 +148,7 @@ fn handling(letters: f64) -> f64 {
     batches / 1e6 * LAMBDA_MILLION + seconds * MEMORY * LAMBDA_GB_SECOND
 }
 
-/// What hiding costs against moving, by the length of the wait.
+/// Returns the costs of hiding and of moving, by the length of the wait.
 pub fn waiting() -> Table {
     let waits = [MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, 11 * HOUR + 30 * MINUTE, DAY, 4 * DAY, 13 * DAY];
     let row = |wait: Millis| {
@@ -186,7 +187,7 @@ fn duration(millis: Millis) -> String {
     }
 }
 
-/// Three figures and a unit.
+/// Returns three figures and a unit.
 fn number(count: u64) -> String {
     match count {
         0..1_000_000 => grouped(count),

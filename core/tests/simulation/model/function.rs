@@ -1,6 +1,6 @@
 //! One invocation: the machine of the function, with a virtual queue, subscriber and archive around it.
 //!
-//! Nothing of the function is written here: [`Machine`] decides, and this file answers what it asks.
+//! This file has no code of the function: [`Machine`] decides, and this file answers its actions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -17,14 +17,14 @@ use super::queue::Receipt;
 use super::world::World;
 use super::{MINUTE, Millis, at, seconds};
 
-/// Who takes the letters.
+/// The target of the letters.
 #[derive(Debug, Clone)]
 pub struct Subscriber {
-    /// When it is down: from, until.
+    /// The times when it is down: from, until.
     pub outages: Vec<(Millis, Millis)>,
-    /// Per cent of attempts that fail for no reason.
+    /// The percentage of attempts that fail at random.
     pub flaky: u8,
-    /// How long an attempt takes.
+    /// The time that an attempt takes.
     pub takes: RangeInclusive<Millis>,
 }
 
@@ -34,7 +34,7 @@ impl Subscriber {
     }
 }
 
-/// What goes wrong, in per cent.
+/// The things that go wrong, in per cent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Trouble {
     /// A batch is received, and the function does not run.
@@ -52,16 +52,17 @@ pub struct Trouble {
     pub archive_fails: u8,
 }
 
-/// Where an invocation dies.
+/// The place where an invocation dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
-    /// With this action of the machine, counted from 1; one that is not reached is the answer to Lambda.
+    /// The number of the machine's action with which it dies, counted from 1. If the action is not reached,
+    /// the invocation dies at the answer to Lambda.
     pub action: u32,
-    /// Whether the action has its effect.
+    /// True if the action has its effect.
     pub effect: bool,
 }
 
-/// The longest that an invocation has, with actions for every step of a round.
+/// The number of actions in the longest invocation, with actions for every step of a round.
 pub const LAST_ACTION: u32 = 12;
 
 /// An invocation under way.
@@ -90,12 +91,12 @@ impl Run<'_> {
         Now { at: at(now), elapsed: Duration::from_millis(elapsed) }
     }
 
-    /// The moment of virtual time that lies so far behind the beginning.
+    /// Returns the virtual time that lies so far after the beginning.
     pub fn after(&self, elapsed: Duration) -> Millis {
         self.began + Millis::try_from(elapsed.as_millis()).unwrap()
     }
 
-    /// The number of a letter in its batch: its receipt handle.
+    /// Returns the number of a letter in its batch, which is its receipt handle.
     pub fn index(letter: &Letter) -> usize {
         letter.sqs.receipt_handle.parse().unwrap()
     }
@@ -105,7 +106,7 @@ impl Run<'_> {
     }
 }
 
-/// A machine for an instance of the function.
+/// Creates the machine of an instance of the function.
 pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
     Machine::new(Config {
         policy: world.policy(),
@@ -120,19 +121,19 @@ pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
     })
 }
 
-/// The time that Lambda gives an invocation: a sixth of the visibility timeout, as AWS recommends.
+/// Returns the time that Lambda gives an invocation: a sixth of the visibility timeout, as AWS recommends.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 pub fn timeout(world: &World) -> Millis {
-    // Little, where letters that go one a second are not to have their turn in time.
+    // The time is short if letters that go one a second are not to have their turn in time.
     if world.trouble.put_off { 5_000 } else { seconds(world.dlq.visibility) / 6 }
 }
 
-/// What an instance keeps of the attributes of queues, as its look-ups do.
+/// The attributes of queues that an instance keeps, as its look-ups do.
 #[derive(Debug, Clone, Default)]
 pub struct Kept(HashMap<Arn, (Millis, QueueAttributes)>);
 
 impl Kept {
-    /// The attributes of a queue: kept for a minute, else asked for.
+    /// Returns the attributes of a queue, kept for a minute.
     pub fn look_up(
         &mut self,
         queue: &Arn,
@@ -151,7 +152,7 @@ impl Kept {
     }
 }
 
-/// What SNS says of every subscription: a queue, whose dead letters lie in this one.
+/// Returns SNS's answer for every subscription: it delivers to a queue, and its dead letters lie in this one.
 pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
     let subscription = |arn: &Arn| Subscription {
         protocol: "sqs".to_owned(),
@@ -165,7 +166,7 @@ pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
     asked.into_iter().map(|arn| (arn.clone(), Ok(Some(subscription(&arn))))).collect()
 }
 
-/// When the attempt of a delivery begins.
+/// Returns the time when the attempt of a delivery begins.
 pub fn begins(run: &Run<'_>, delivery: &Delivery, now: Millis) -> Millis {
     run.after(delivery.not_before).max(now)
 }
@@ -174,7 +175,7 @@ pub fn transient(code: &str) -> Failure {
     Failure::ours(FailureClass::Transient, code)
 }
 
-/// `maxReceiveCount` of the source queue of every letter that SQS moved.
+/// The `maxReceiveCount` of the source queue of every letter that SQS moved.
 pub const SOURCE_RECEIVES: u32 = 5;
 
 const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";

@@ -1,4 +1,4 @@
-//! What happened, letter by letter.
+//! The events of a story, letter by letter.
 
 use redrive_core::policy::{ArchiveReason, DeferReason};
 
@@ -11,7 +11,7 @@ pub struct Message {
     pub number: u64,
 }
 
-/// Something that happened to a letter.
+/// An event in the life of a letter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
     pub who: usize,
@@ -24,35 +24,36 @@ pub struct Fact {
 pub enum What {
     /// It entered the queue.
     Sent { due: Option<Millis> },
-    /// Lambda got it.
+    /// Lambda received it.
     Received { receives: u32 },
-    /// A retry was made from `at` until `end`; `planned` is the moment of the next, where an order made it.
+    /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an order made this
+    /// attempt.
     Attempt { number: u32, planned: Option<Millis>, end: Millis, delivered: bool },
-    /// An operator has shown it.
+    /// An operator has made it visible.
     Woken,
-    /// It was decided to wait.
+    /// The function decided that it waits.
     Waits { due: Millis, hide: u64, why: DeferReason },
-    /// Hidden by SQS.
+    /// SQS has hidden it.
     Hidden { until: Millis },
-    /// Hidden for its invocation only, being near its end.
+    /// SQS has hidden it for its invocation only, since it is near its end.
     HiddenForInvocation { until: Millis },
     /// SQS was asked to hide it, and did not.
     NotHidden,
     /// The requeue has it.
     Moved { to: u64, due: Option<Millis> },
-    /// The requeue did not take it.
+    /// The requeue did not accept it.
     NotMoved,
     /// The archive has it.
     Archived { reason: ArchiveReason },
-    /// The archive did not take it.
+    /// The archive did not accept it.
     NotArchived,
-    /// Behind another of its FIFO group.
+    /// It stays behind another letter of its FIFO group.
     Held,
-    /// Received, and the function did not run, or not to the end, or had no time for it.
+    /// It was received, and the function did not run, or not to the end, or had no time for it.
     Idle(Idle),
-    /// Deleted, as Lambda does with what was not reported.
+    /// Lambda has deleted it, since it was not reported.
     Deleted,
-    /// Dropped by SQS at the end of the retention.
+    /// SQS has dropped it at the end of the retention.
     Lost,
 }
 
@@ -63,7 +64,7 @@ pub enum Idle {
     OutOfTime,
 }
 
-/// How often AWS was called, in letters; a call takes up to ten.
+/// The number of calls of AWS, counted in letters. A call takes up to ten letters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub received: u64,
@@ -72,19 +73,19 @@ pub struct Counts {
     pub moved: u64,
     pub deleted: u64,
     pub readings: u64,
-    /// Lists of waiting letters that were written.
+    /// The number of lists of waiting letters that were written.
     pub lists: u64,
     pub invocations: u64,
     pub delivered: u64,
     pub archived: u64,
     pub lost: u64,
-    /// Time in which the function ran.
+    /// The time in which the function ran.
     pub busy: Millis,
 }
 
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Left empty where only counts are asked for.
+    /// The events. They are not kept if only counts are needed.
     pub facts: Vec<Fact>,
     pub counts: Counts,
     pub counts_only: bool,
@@ -115,7 +116,7 @@ impl Journal {
         }
     }
 
-    /// What happened to one letter, in order.
+    /// Returns the events of one letter, in order.
     pub fn of(&self, who: usize) -> Vec<&Fact> {
         self.facts.iter().filter(|fact| fact.who == who).collect()
     }

@@ -1,4 +1,4 @@
-//! What must be true of every story.
+//! The laws that every story must obey.
 //!
 //! Each law answers with the first letter that breaks it, and its whole life.
 
@@ -13,8 +13,8 @@ use super::simulation::Story;
 use super::world::World;
 use super::{MINUTE, Millis, SECOND, seconds};
 
-/// P1: every letter is delivered, archived, or still queued; and a message is deleted only after its letter
-/// is safe elsewhere.
+/// Promise P1: every letter is delivered, archived, or still queued; and a message is deleted only after its
+/// letter is safe elsewhere.
 pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
     let queued: BTreeSet<usize> =
         story.dlq.whose().chain(story.requeue.iter().flat_map(Queue::whose)).collect();
@@ -39,15 +39,16 @@ pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// P4: SQS drops nothing that the function saw, undisturbed, within the margin before; and nothing is
-/// hidden into that margin.
+/// Promise P4: SQS drops no letter that the function saw, undisturbed, within the margin before; and no
+/// letter is hidden into that margin.
 pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         for message in life.messages() {
             let safe = life.safe_until(message);
             let facts: Vec<_> = life.about(message).collect();
             for (index, fact) in facts.iter().enumerate() {
-                // The rest of a second is rounded up. What the archive did not take is given to it again.
+                // Fractions of a second are rounded up. A letter that the archive did not accept is given to
+                // it again.
                 let unarchived = index > 0 && facts[index - 1].what == What::NotArchived;
                 if let What::Hidden { until } = fact.what
                     && until > fact.at
@@ -74,7 +75,7 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
     Ok(())
 }
 
-/// Where the function always runs, nothing is ever lost.
+/// If the function always runs, no letter is ever lost.
 pub fn nothing_is_lost(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         let safe = life.is_delivered() || !life.archived().is_empty();
@@ -85,8 +86,8 @@ pub fn nothing_is_lost(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// P2 and P4: `exhausted` only after the last retry has failed, and not before its time; `expiring` only
-/// where the next waking would fall into the margin.
+/// Promises P2 and P4: a letter is `exhausted` only after the last retry has failed, and not before its time.
+/// It is `expiring` only if it would next become visible within the margin.
 pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
     let last = world.schedule.retries;
     for life in lives(world, story) {
@@ -105,8 +106,9 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                     }
                 }
                 ArchiveReason::Expiring => {
-                    // Decided up to a batch's time before; a throttle policy puts off by ten minutes at most.
-                    // One that was not begun in time would show again with its queue's own timeout.
+                    // The decision may be up to a batch's time old, and a throttle policy puts off by ten
+                    // minutes at most. A letter that was not begun in time would become visible with its
+                    // queue's own timeout.
                     let trouble = world.trouble.out_of_time > 0 || world.trouble.put_off;
                     let shows = if trouble { seconds(world.dlq.visibility) } else { 0 };
                     let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows);
@@ -122,8 +124,8 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// P2, whatever happens: no retry before its planned moment, none after a later one, none beyond the last,
-/// and no archive without an attempt but at the end of the retention.
+/// Promise P2, whatever happens: no retry comes before its planned time, none after a later one, none beyond
+/// the last, and no letter is archived without an attempt except at the end of the retention.
 pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         for message in life.messages() {
@@ -150,14 +152,14 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// P2, undisturbed: each retry once, numbered without a gap, at its time. Being moved to the requeue, and
-/// on within it, is no disturbance.
+/// Promise P2, undisturbed: each retry is made once, numbered without a gap, at its time. Being moved to the
+/// requeue, and on within it, is no disturbance.
 pub fn undisturbed_letters_get_each_retry_once(world: &World, story: &Story) -> Judged {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
     lives(world, story).iter().try_for_each(|life| each_retry_once(life, latency))
 }
 
-/// The same of the first of each FIFO group: those behind it must not hold it up.
+/// The same law for the first letter of each FIFO group: those behind it must not hold it up.
 pub fn heads_of_groups_get_each_retry_once(world: &World, story: &Story) -> Judged {
     let rounds = i64::try_from(world.mapping.batch).unwrap();
     let latency = world.mapping.late.end() + world.mapping.takes + rounds * world.subscriber.takes.end();
@@ -176,7 +178,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
     let world = life.world;
     let (first, last) = (life.plan().spent + 1, world.schedule.retries);
     if life.plan().moved.is_some_and(|moved| moved.keeps_first_receive) {
-        // SQS counted the source queue's time too: an attempt more, never one fewer.
+        // SQS counted the source queue's time too, so there may be more attempts, but not fewer.
         let numbers: BTreeSet<u32> = life.numbers().into_iter().collect();
         if !life.is_delivered() && !numbers.into_iter().eq(first..=last) {
             return life.fault("a moved letter lacks attempts");
@@ -188,7 +190,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
     let made = u32::try_from(attempts.len()).unwrap();
     let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
     if life.ends_in_the_slack(latency) {
-        // The first retry of each stay in a queue may be made twice; none is left out.
+        // The first retry of each stay in a queue may be made twice. None is left out.
         let mut distinct = numbers.clone();
         distinct.dedup();
         let whole = distinct.iter().copied().eq(first..first + u32::try_from(distinct.len()).unwrap());
@@ -209,7 +211,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
     if archived != expected {
         return life.fault(&format!("archived as {archived:?}"));
     }
-    // Hops count from the planned moments, so what attempts took before is made up for there.
+    // Hops count from the planned times, which makes up for the time that attempts took before.
     let hops = |wait: Millis| wait.div_euclid(seconds(world.ceiling)) + 1;
     let earliest_first = life.point(first) - SLACK;
     let latest_first = life.point(first).max(life.plan().arrives) + SECOND + latency * hops(life.wait(first));
@@ -229,7 +231,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
     Ok(())
 }
 
-/// Nobody gets a letter twice, nor is it archived after that.
+/// Each letter ends exactly once: it is delivered or archived, and never both.
 pub fn each_letter_ends_once(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         let deliveries = life.attempts().iter().filter(|attempt| attempt.delivered).count();
@@ -240,8 +242,8 @@ pub fn each_letter_ends_once(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// P6: within one queue, no letter of a group is attempted while an earlier one of the group lies there
-/// undelivered and not archived. So first deliveries keep their order.
+/// Promise P6: within one queue, no letter of a group is attempted while an earlier one of the group lies
+/// there undelivered and not archived. So first deliveries keep their order.
 pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
     let lives = lives(world, story);
     let mut groups: BTreeMap<(bool, u32), BTreeMap<u64, usize>> = BTreeMap::new();
@@ -250,7 +252,7 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
         groups.entry(key).or_default().insert(fact.message.number, fact.who);
     }
     for ((requeue, _), members) in groups {
-        // From when on each message does not hold its group any more.
+        // The time from which each message no longer holds its group.
         let mut gone: Vec<Millis> = Vec::new();
         for (number, who) in members {
             let life = &lives[who];
@@ -262,7 +264,8 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
             let ends = life.facts.iter().filter_map(|fact| match fact.what {
                 What::Attempt { end, delivered: true, .. } => Some(end),
                 What::Archived { .. } | What::Lost => Some(fact.at),
-                // It steps aside while the batch goes on; that it is sent is noted at the batch's end.
+                // The letter steps aside while the batch goes on. The journal notes at the batch's end that
+                // it was sent.
                 What::Moved { .. } if fact.message == message => Some(stepped_aside(life, fact)),
                 _ => None,
             });
@@ -272,14 +275,15 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// When a letter that is moved stepped aside: after its last attempt.
+/// Returns the time when a letter that is moved stepped aside: after its last attempt.
 fn stepped_aside(life: &Life<'_>, moved: &Fact) -> Millis {
     let ends = life.attempts().into_iter().filter(|one| one.message == moved.message && one.end <= moved.at);
     ends.map(|one| one.end).max().unwrap_or(moved.at)
 }
 
-/// What the function may not know of: what is hidden while its number in flight is old (a minute when it is
-/// read, and kept for up to another), and what is being handled.
+/// Returns the number of letters in flight that the function may not know of: those that are hidden while its
+/// number is old (up to a minute old when it is read, and kept for up to another), and those that are being
+/// handled.
 pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> usize {
     let hidden = |fact: &&Fact| {
         fact.message.requeue == requeue && matches!(fact.what, What::Hidden { until } if until > fact.at)
@@ -294,8 +298,9 @@ pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> usize {
     most + handled
 }
 
-/// With spill on, a queue has no more in flight than the three quarters up to which letters are hidden, and
-/// what the function may not know of. So it stays below its limit while that is less than a quarter.
+/// With spill on, a queue has no more in flight than the three quarters up to which letters are hidden, plus
+/// the letters that the function may not know of. So it stays below its limit while these are fewer than a
+/// quarter.
 pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
     for (requeue, queue) in [(false, Some(&story.dlq)), (true, story.requeue.as_ref())] {
         let Some(queue) = queue else { continue };
@@ -309,7 +314,7 @@ pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// The longest that a letter lay in its queue, due and not received.
+/// Returns the longest time that a letter lay in its queue, due and not received.
 pub fn longest_overdue(world: &World, story: &Story) -> Millis {
     let mut longest = 0;
     for life in lives(world, story) {

@@ -1,4 +1,4 @@
-//! One letter's life, as the laws look at it.
+//! One letter's life, as the laws see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::{Millis, SECOND, seconds};
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
 
-/// A point counts as reached one second early.
+/// The time before a point at which it counts as reached: one second.
 pub const SLACK: Millis = SECOND;
 
 /// One letter's life under a world.
@@ -35,7 +35,7 @@ pub struct Attempt {
     pub delivered: bool,
 }
 
-/// Every letter's life.
+/// Returns every letter's life.
 pub fn lives<'s>(world: &'s World, story: &'s Story) -> Vec<Life<'s>> {
     let mut facts: Vec<Vec<&Fact>> = vec![Vec::new(); world.letters.len()];
     for fact in &story.journal.facts {
@@ -76,7 +76,7 @@ impl Life<'_> {
         self.facts.iter().filter(|fact| matches!(fact.what, What::Moved { .. })).count()
     }
 
-    /// Whether one of its messages was moved and came again, since the function died in between.
+    /// Reports whether one of its messages was moved and came again, because the function died in between.
     pub fn is_split(&self) -> bool {
         self.messages().into_iter().any(|message| {
             let mut facts = self.about(message).skip_while(|fact| !matches!(fact.what, What::Moved { .. }));
@@ -84,10 +84,11 @@ impl Life<'_> {
         })
     }
 
-    /// When a retry may be made at the earliest. A letter that steps aside is shown at once, since FIFO queues delay none;
-    /// one that was moved so often that the last second of its wait is left shows a second early. Where its next retry is
-    /// due within the second of slack, it is made then, and the next point counts from there. So it is each time that a
-    /// letter was not begun in time: it comes back after a second.
+    /// Returns the earliest time for a retry. A letter that steps aside becomes visible at once, since FIFO
+    /// queues delay no single letter. One that was moved so often that the last second of its wait is left
+    /// becomes visible a second early. If its next retry is due within the second of slack, the retry is made
+    /// then, and the next point counts from there. The same happens each time that a letter was not begun in
+    /// time: it comes back after a second.
     pub fn earliest(&self, number: u32) -> Millis {
         let moves = i64::try_from(self.moves()).unwrap();
         let early = if self.world.fifo {
@@ -101,7 +102,8 @@ impl Life<'_> {
         self.point(number) - SLACK * (1 + early)
     }
 
-    /// Whether so little of a wait is left after moves of the longest delay that it falls into the second of slack.
+    /// Reports whether so little of a wait is left after moves of the longest delay that it falls into the
+    /// second of slack.
     pub fn leaves_a_second(&self, k: u32) -> bool {
         let (wait, delay) = (self.wait(k), seconds(MAX_DELAY));
         let latency = self.world.mapping.late.end() + self.world.mapping.takes;
@@ -116,18 +118,18 @@ impl Life<'_> {
         self.world.wait(&self.story.ids[self.who], k)
     }
 
-    /// When SQS took it first; what SQS moves from a standard queue keeps its time.
+    /// Returns the time when SQS took it first. A letter that SQS moves from a standard queue keeps its time.
     pub fn sent(&self) -> Millis {
         let age = self.plan().moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
         self.plan().arrives - age
     }
 
-    /// When a retry is planned.
+    /// Returns the time for which a retry is planned.
     pub fn point(&self, number: u32) -> Millis {
         self.sent() + (self.plan().spent + 1..=number).map(|k| self.wait(k)).sum::<Millis>()
     }
 
-    /// When its queue is about to drop it, and how long before that it must not be hidden any more.
+    /// Returns the time after which it must not be hidden any more, since its queue is about to drop it.
     pub fn safe_until(&self, message: Message) -> Millis {
         let settings = match &self.world.requeue {
             Some(settings) if message.requeue => settings,
@@ -139,12 +141,12 @@ impl Life<'_> {
         since + seconds(retention - expiry_margin(retention))
     }
 
-    /// A mark's first arrival counts in the requeue.
+    /// Returns the time when a message was sent. In the requeue, the mark's first arrival counts.
     pub fn sent_in_dlq(&self, message: Message) -> Millis {
         if message.requeue { self.plan().arrives } else { self.sent() }
     }
 
-    /// Whether an order of this kind is ever given of it.
+    /// Reports whether an order of this kind is ever given about it.
     pub fn is_ordered(&self, action: OrderAction) -> bool {
         let orders = &self.world.operator.orders;
         orders.iter().any(|given| given.action == action && given.is_about(self.who))
@@ -163,8 +165,8 @@ impl Life<'_> {
         Err(text)
     }
 
-    /// Whether some wait before the first retry of a message ends so little above a whole number of
-    /// ceilings that its last, tiny hiding falls into the second of slack: then that retry is made twice.
+    /// Reports whether some wait before the first retry of a message ends so little above a whole number of
+    /// ceilings that its last, tiny hiding falls into the second of slack. Then that retry is made twice.
     pub fn ends_in_the_slack(&self, latency: Millis) -> bool {
         let ceiling = seconds(self.world.ceiling);
         let mut firsts: BTreeMap<Message, Millis> = BTreeMap::new();

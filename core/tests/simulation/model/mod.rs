@@ -1,20 +1,21 @@
 //! A model of everything around the decisions, to live through weeks in milliseconds.
 //!
-//! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the same seed gives
-//! the same story. What surrounds the function is modelled, but for the queues, which are those of `sim`; and all that is
-//! decided is the real [`Machine`](redrive_core::batch::Machine): the model answers what it asks.
+//! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the same
+//! seed gives the same story. The function's environment is modelled, except for the queues, which are those
+//! of `sim`. All decisions are made by the real [`Machine`](redrive_core::batch::Machine), and the model
+//! carries out its actions.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | [`queue`] | a queue of letters, whose messages live as those of `sim` do |
-//! | [`function`] | one invocation of the machine, and what goes wrong with it |
+//! | [`function`] | one invocation of the machine, and its troubles |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble |
 //! | [`simulation`] | the life of a world: its events one by one |
-//! | [`actions`] | what the machine asks for, carried out |
+//! | [`actions`] | the machine's actions, carried out |
 //! | [`operator`] | orders and waking |
-//! | [`journal`] | what happened, letter by letter |
-//! | [`life`] | one letter's life, as the laws look at it |
-//! | [`laws`], [`orders`] | what must be true of every journal; what must be where orders are given |
+//! | [`journal`] | the events, letter by letter |
+//! | [`life`] | one letter's life, as the laws see it |
+//! | [`laws`], [`orders`] | the laws of every journal, and those of journals with orders |
 //! | [`worlds`] | random worlds |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
@@ -47,25 +48,25 @@ pub const MINUTE: Millis = 60 * SECOND;
 pub const HOUR: Millis = 60 * MINUTE;
 pub const DAY: Millis = 24 * HOUR;
 
-/// The moment at which every world begins.
+/// The time at which every world begins.
 const BEGIN: Millis = redrive_testing::NOW;
 
-/// A moment of virtual time as the real code sees it.
+/// Returns a virtual time as the real code sees it.
 pub fn at(millis: Millis) -> Timestamp {
     redrive_testing::at(BEGIN + millis)
 }
 
-/// The moment of virtual time that the real code means.
+/// Returns the virtual time of a time in the real code.
 pub fn since_begin(point: Timestamp) -> Millis {
     point.as_millisecond() - BEGIN
 }
 
-/// Whole seconds as virtual time.
+/// Returns whole seconds as virtual time.
 pub fn seconds<N: TryInto<Millis, Error: Debug>>(seconds: N) -> Millis {
     seconds.try_into().unwrap() * SECOND
 }
 
-/// Chance, the same for the same seed: `SplitMix64`.
+/// Random numbers, the same for the same seed: `SplitMix64`.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
@@ -87,7 +88,7 @@ impl Chance {
         range.start() + i64::try_from(self.next() % width).unwrap()
     }
 
-    /// Any of so many, if there are any.
+    /// Returns any of so many, if there are any.
     pub fn index(&mut self, of: usize) -> Option<usize> {
         let of = u64::try_from(of).unwrap();
         (of > 0).then(|| usize::try_from(self.next() % of).unwrap())

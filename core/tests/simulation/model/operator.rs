@@ -1,4 +1,4 @@
-//! An operator: orders, given and taken back, and the waking of what waits.
+//! An operator: orders, given and taken back, and the waking of waiting letters.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use super::journal::Message;
 use super::queue::Receipt;
 use super::{MINUTE, Millis, at, since_begin};
 
-/// What an operator does.
+/// The actions of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
     pub orders: Vec<Given>,
-    /// When everything is woken.
+    /// The times when all letters are woken.
     pub wakes: Vec<Millis>,
-    /// Whether only what is on the list of waiting letters is woken; else whatever is hidden.
+    /// True if only letters on the list of waiting letters are woken. Otherwise all hidden letters are.
     pub by_list: bool,
-    /// Per cent of readings of the orders that fail.
+    /// The percentage of readings of the orders that fail.
     pub reads_fail: u8,
 }
 
@@ -29,7 +29,7 @@ pub struct Given {
     pub action: OrderAction,
     pub from: Millis,
     pub to: Millis,
-    /// The letters that it is about; all, where there are none.
+    /// The letters that it is about, or all letters if this is empty.
     pub about: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Operator {
         self.orders.is_empty() && self.wakes.is_empty()
     }
 
-    /// What reading the document comes to.
+    /// Returns the result of reading the document.
     pub fn read(&self, now: Millis, unless: Option<&str>) -> OrdersRead {
         let given = |(_, given): &(usize, &Given)| (given.from..given.to).contains(&now);
         let given: Vec<_> = self.orders.iter().enumerate().filter(given).collect();
@@ -70,7 +70,7 @@ impl Given {
     }
 }
 
-/// The list of waiting letters: by message the newest receipt, and when the letter is due.
+/// The list of waiting letters: by message the newest receipt, and the time when the letter is due.
 #[derive(Debug, Default)]
 pub struct List(HashMap<Message, (Receipt, Millis)>);
 
@@ -79,7 +79,7 @@ impl List {
         self.0.insert(message, (receipt.clone(), since_begin(line.due)));
     }
 
-    /// The messages to wake: not those that are due soon anyhow.
+    /// Returns the messages to wake, without those that are due soon anyway.
     pub fn to_wake(&self, now: Millis) -> Vec<(Message, Receipt)> {
         let later = self.0.iter().filter(|(_, (_, due))| *due > now + MINUTE);
         let mut all: Vec<_> = later.map(|(message, (receipt, _))| (*message, receipt.clone())).collect();

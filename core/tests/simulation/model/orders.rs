@@ -1,4 +1,4 @@
-//! What must be true of every story with an operator in it.
+//! The laws of every story with an operator in it.
 
 use redrive_core::policy::OrderAction;
 
@@ -9,7 +9,7 @@ use super::simulation::Story;
 use super::world::World;
 use super::{SECOND, seconds};
 
-/// P2, with an order to retry in force and letters woken at any time: no attempt is lost by it.
+/// Promise P2, with an order to retry in force and letters woken at any time: no attempt is lost by it.
 pub fn orders_lose_no_attempt(world: &World, story: &Story) -> Judged {
     for life in lives(world, story).iter().filter(|life| !life.is_delivered()) {
         let attempts = life.attempts();
@@ -24,7 +24,7 @@ pub fn orders_lose_no_attempt(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// An attempt on an order that fails leaves the next planned moment where it was, to the second.
+/// An attempt on an order that fails does not change the next planned time, to the second.
 pub fn orders_keep_the_plan(world: &World, story: &Story) -> Judged {
     let latency = world.mapping.late.end() + world.mapping.takes + SECOND;
     for life in lives(world, story) {
@@ -66,7 +66,7 @@ pub fn orders_keep_the_plan(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// An order in force and wakes at any time repeat no number: what comes ahead of the plan has none.
+/// Orders in force and wakes at any time repeat no number, since attempts ahead of the plan have none.
 pub fn orders_repeat_no_number(world: &World, story: &Story) -> Judged {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
     for life in lives(world, story) {
@@ -80,7 +80,8 @@ pub fn orders_repeat_no_number(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// No hot loop: a letter is received for its plan and for each time that it is woken, and no more often.
+/// Orders cause no hot loop: a letter is received for its plan and for each time that it is woken, and no
+/// more often.
 pub fn orders_make_no_hot_loop(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         let hops = |k| life.wait(k).div_euclid(seconds(world.ceiling)) + 2;
@@ -95,7 +96,8 @@ pub fn orders_make_no_hot_loop(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// No attempt is made of what an order holds, but by an invocation that began before its instance could know.
+/// A letter that an order holds is not attempted, except by an invocation that began before its instance
+/// could know of the order.
 pub fn holds_hold(world: &World, story: &Story) -> Judged {
     let unknown = 15 * SECOND + timeout(world);
     for life in lives(world, story) {

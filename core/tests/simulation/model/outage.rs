@@ -1,9 +1,9 @@
-//! Outages of many letters: a subscriber is down, and at so many letters a second everything fails.
+//! Outages of many letters: a subscriber is down, and so many letters fail each second.
 //!
 //! One letter of the model stands for [`Outage::each`] real ones, and the limit in flight is divided by as
 //! many. Delays, lags and readings keep their real length. An invocation takes [`BATCH_TAKES`] for up to
-//! [`BATCH`] real letters. Where one letter of the model stands for more than a batch, so does an invocation,
-//! and there are as many fewer of them.
+//! [`BATCH`] real letters. If one letter of the model stands for more than a batch, so does an invocation,
+//! and there are correspondingly fewer of them.
 
 use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::world::{Mapping, Plan, World};
 use super::{HOUR, MINUTE, Millis, SECOND};
 
-/// Letters of a batch, and how long an invocation takes for them.
+/// The number of letters in a batch, and the time that an invocation takes for them.
 pub const BATCH: u64 = 1_000;
 pub const BATCH_TAKES: Millis = SECOND;
 
@@ -24,17 +24,17 @@ pub const BUILT_IN_JITTER: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// Failed messages a second.
+    /// The number of messages that fail each second.
     pub rate: u64,
     pub lasts: Millis,
     pub spill: bool,
     /// `MaximumConcurrency` of each of the two mappings.
     pub instances: u64,
-    /// Real letters for one of the model.
+    /// The number of real letters for one of the model.
     pub each: u64,
 }
 
-/// What an outage takes, in real letters.
+/// The cost of an outage, in real letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Toll {
     pub letters: u64,
@@ -51,9 +51,9 @@ pub struct Toll {
     pub deleted: u64,
     pub readings: u64,
     pub instances: u64,
-    /// From the end of the outage to the last delivery.
+    /// The time from the end of the outage to the last delivery.
     pub delivered_after: Millis,
-    /// From the first arrival until nothing waits any more.
+    /// The time from the first arrival until no letter waits any more.
     pub over_after: Millis,
 }
 
@@ -62,7 +62,7 @@ impl Outage {
         self.rate * u64::try_from(self.lasts / SECOND).unwrap()
     }
 
-    /// Real batches that one letter of the model stands for.
+    /// Returns the number of real batches that one letter of the model stands for.
     fn batches(&self) -> u64 {
         self.each.div_ceil(BATCH)
     }
@@ -128,7 +128,7 @@ impl Outage {
         }
     }
 
-    /// What the page shows, with the short ones first.
+    /// Returns the outages of the page. Those that are quick to simulate come first.
     pub fn all() -> Vec<Self> {
         let outage =
             |rate, hours, instances, each| Self { rate, lasts: hours * HOUR, spill: true, instances, each };

@@ -1,4 +1,4 @@
-//! A queue of letters: the lives of its messages are those of every queue in `sim`.
+//! A queue of letters, whose messages live like those of every queue in `sim`.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use sim_queue::{Deduplication, Message, Messages, QueueSettings};
 
 use super::{Millis, at};
 
-/// What a message carries.
+/// The content of a message.
 #[derive(Debug, Clone)]
 pub struct Content {
-    /// Whose letter it is: its number in the world.
+    /// The number of its letter in the world.
     pub who: usize,
     pub letter: Rc<Letter>,
 }
@@ -41,7 +41,7 @@ impl Receipt {
         Self { handle, who, group: message.group, first_received, letter }
     }
 
-    /// The letter as the function gets it, with its place in the batch for a receipt handle.
+    /// Returns the letter as the function gets it, with its place in the batch as the receipt handle.
     pub fn letter(&self, index: usize) -> Letter {
         let mut letter = Letter::clone(&self.letter);
         letter.sqs.receipt_handle = index.to_string();
@@ -60,8 +60,8 @@ impl Queue {
         }
     }
 
-    /// Takes a message, with its delay; its number, and whether it is a new one. A FIFO queue answers a repetition as if
-    /// it were the first, and keeps one.
+    /// Accepts a message, with its delay. Returns its number, and whether it is a new one. A FIFO queue
+    /// answers a repetition like the first message, and keeps only one.
     pub fn send(
         &mut self,
         now: Millis,
@@ -83,7 +83,7 @@ impl Queue {
         (number, true)
     }
 
-    /// Receives messages; at the limit in flight there are none, as for Lambda's long polls.
+    /// Receives messages. At the limit in flight there are none, as for Lambda's long polls.
     pub fn receive(&mut self, now: Millis, at_most: usize) -> Vec<Receipt> {
         let until = now + self.messages.settings.visibility * 1000;
         let ready = self.messages.ready(at_most.min(self.messages.room()), &BTreeSet::new());
@@ -94,12 +94,12 @@ impl Queue {
         received.collect()
     }
 
-    /// What is hidden: the newest receipt of each message.
+    /// Returns the newest receipt of each hidden message.
     pub fn hidden(&self) -> impl Iterator<Item = Receipt> {
         self.messages.in_flight().map(|(handle, message)| Receipt::new(handle, message))
     }
 
-    /// Whose letters lie here.
+    /// Returns the numbers of the letters that lie here.
     pub fn whose(&self) -> impl Iterator<Item = usize> {
         self.messages.iter().map(|(_, message)| message.content.who)
     }

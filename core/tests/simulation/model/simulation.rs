@@ -20,13 +20,13 @@ use super::{Chance, Millis, at, seconds};
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
-/// Nothing lives through more events than this; a letter that circulates for ever shows so.
+/// The largest number of events in a story. A letter that circulates for ever exceeds it.
 const MANY: u64 = 300_000;
 
-/// Processes that can take the place of those that die.
+/// The number of processes that can replace those that die.
 const SPARE: usize = 8;
 
-/// What came of a world.
+/// The result of living through a world.
 #[derive(Debug)]
 pub struct Story {
     pub journal: Journal,
@@ -61,10 +61,10 @@ pub(super) struct Received {
 
 pub struct Simulation<'w> {
     pub(super) world: &'w World,
-    /// The machine of each process: as many as may run, and some to take the place of those that die.
+    /// The machine of each process: as many as may run at once, and some that replace those that die.
     machines: &'w [Machine],
     pub(super) kept: Vec<Kept>,
-    /// The next one that is to take the place of one that died.
+    /// The next process that replaces one that died.
     spare: usize,
     runs: BTreeMap<u64, Run<'w>>,
     pub(super) now: Millis,
@@ -83,7 +83,7 @@ pub struct Simulation<'w> {
     peak_busy: usize,
     peak_waiting: usize,
     ids: Vec<String>,
-    /// Moved letters are made from their letter instead of being read from the message again.
+    /// True if a moved letter is made from the old letter instead of being read from the message again.
     pub(super) shortcut: bool,
 }
 
@@ -93,12 +93,12 @@ impl World {
         Simulation::new(self, &self.machines(SPARE), false).run()
     }
 
-    /// The same, with nothing written down but counts.
+    /// Lives until every queue is empty, and keeps only counts.
     pub fn count(&self) -> Story {
         Simulation::new(self, &self.machines(0), true).run()
     }
 
-    /// Processes that may run at once: each of two mappings may run as many.
+    /// Returns the number of processes that may run at once: each of two mappings may run as many.
     fn processes(&self) -> usize {
         let mappings = if self.requeue.is_some() { 2 } else { 1 };
         usize::try_from(self.mapping.instances).unwrap() * mappings
@@ -189,7 +189,7 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    /// Drops what SQS would have dropped by now.
+    /// Drops the messages that SQS would have dropped by now.
     fn expire(&mut self, now: Millis) {
         for requeue in [false, true] {
             if requeue && self.requeue.is_none() {
@@ -220,7 +220,7 @@ impl<'w> Simulation<'w> {
         self.sent(who, Message { requeue: false, number }, None, now);
     }
 
-    /// Writes a message down that a queue took, and sees to it that it shows.
+    /// Notes a message that a queue accepted, and schedules the time when it becomes visible.
     pub(super) fn sent(&mut self, who: usize, message: Message, due: Option<Millis>, shows: Millis) {
         self.schedule(shows, Event::Show { requeue: message.requeue });
         self.journal.note(who, message, self.now, What::Sent { due });
@@ -243,7 +243,7 @@ impl<'w> Simulation<'w> {
             let mark = json!({ "v": 1, "spent": plan.spent, "id": id, "first": first, "gen": 0 });
             attributes.insert(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark.to_string()));
         }
-        // A standard queue's message keeps its time when SQS moves it, a FIFO queue's does not.
+        // When SQS moves a message, a standard queue's message keeps its time, a FIFO queue's does not.
         let age = plan.moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
         let body =
             if plan.moved.is_some() { format!("{who}") } else { BODY.replace("{who}", &who.to_string()) };
@@ -260,7 +260,7 @@ impl<'w> Simulation<'w> {
         })
     }
 
-    /// Something may show now.
+    /// Handles a message that may become visible now.
     fn show(&mut self, requeue: bool) {
         let now = self.now;
         if self.queue(requeue).messages.settle(now) {
@@ -268,7 +268,7 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    /// An operator shows what waits.
+    /// Shows all waiting letters, as an operator does.
     fn wake_all(&mut self) {
         let by_list = self.world.operator.by_list;
         let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
@@ -281,7 +281,8 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    /// What is hidden; of that, what is being handled only where stale handles show it.
+    /// Returns the hidden messages. Those that are being handled are among them only if stale handles can
+    /// show them.
     fn hidden(&self) -> Vec<(Message, Receipt)> {
         let under_way = |message: Message| {
             let runs = self.runs.values().map(|run| (run.requeue, &run.receipts));
@@ -301,7 +302,7 @@ impl<'w> Simulation<'w> {
         all
     }
 
-    /// Lambda polls some time after a message has become visible.
+    /// Schedules Lambda's poll, some time after a message has become visible.
     fn want_poll(&mut self, requeue: bool) {
         if self.polling[usize::from(requeue)] || self.queue(requeue).messages.is_empty() {
             return;
@@ -341,19 +342,19 @@ impl<'w> Simulation<'w> {
             self.busy += 1;
             let began = now + self.chance.within(&mapping.window);
             let received = Received { requeue, instance, began, death: self.death(), receipts };
-            // What an invocation takes beside its attempts.
+            // An invocation takes this time beside its attempts.
             self.schedule(began + mapping.takes, Event::Begin(received));
         }
         self.peak_busy = self.peak_busy.max(self.busy);
     }
 
-    /// Any of the instances that do nothing: Lambda makes no promise about which.
+    /// Returns any of the idle instances: Lambda makes no promise about which it uses.
     fn free_instance(&mut self) -> Option<usize> {
         let any = self.chance.index(self.free.len())?;
         Some(self.free.swap_remove(any))
     }
 
-    /// Where the next invocation dies.
+    /// Returns the place where the next invocation dies.
     fn death(&mut self) -> Option<Death> {
         if !self.chance.happens(self.world.trouble.crash) {
             return None;
@@ -389,7 +390,7 @@ impl<'w> Simulation<'w> {
         self.drive(number, run);
     }
 
-    /// Does what the machine asks until it waits, ends or dies.
+    /// Carries out the machine's actions until it waits, ends or dies.
     fn drive(&mut self, number: u64, mut run: Run<'w>) {
         loop {
             let asked = run.batch.poll(run.now(self.now));
@@ -426,7 +427,7 @@ impl<'w> Simulation<'w> {
         self.schedule(self.now + took, Event::Answer(Coming { run: number, id, answer }));
     }
 
-    /// The process is gone, and another takes its place, as long as there are some.
+    /// Removes the process. Another takes its place, as long as there are some.
     fn die(&mut self, mut run: Run<'_>) {
         self.idle(run.requeue, &run.receipts, Idle::Crashed);
         if self.spare < self.machines.len() {
@@ -448,7 +449,7 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    /// Lambda hears what it may delete, unless the function dies just then.
+    /// Tells Lambda which messages it may delete, unless the function dies just then.
     fn end(&mut self, run: Run<'w>) {
         if run.death.is_some() {
             return self.die(run);
@@ -490,10 +491,10 @@ impl<'w> Simulation<'w> {
     }
 }
 
-/// The message that was received.
+/// Returns the message that was received.
 pub(super) fn message(requeue: bool, receipt: &Receipt) -> Message {
     Message { requeue, number: receipt.handle.number }
 }
 
-/// What SNS leaves in a dead-letter queue.
+/// The envelope that SNS leaves in a dead-letter queue.
 const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:orders","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;

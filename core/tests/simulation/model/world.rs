@@ -13,24 +13,24 @@ use super::{Millis, seconds};
 pub(super) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
 pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
 
-/// A letter that is going to arrive.
+/// The plan of a letter that is going to arrive.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub arrives: Millis,
     pub group: u32,
-    /// No attempt ever succeeds.
+    /// True if no attempt ever succeeds.
     pub poison: bool,
-    /// Retries behind it by its mark.
+    /// The retries behind it by its mark.
     pub spent: u32,
     pub moved: Option<Moved>,
 }
 
-/// What is left of a letter's time in the queue that SQS moved it from.
+/// The traces of a letter's time in the queue that SQS moved it from.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
-    /// How long it lay there.
+    /// The time that it lay there.
     pub age: Millis,
-    /// SQS keeps the time of the first receive.
+    /// True if SQS keeps the time of the first receive.
     pub keeps_first_receive: bool,
 }
 
@@ -38,15 +38,15 @@ pub struct Moved {
 #[derive(Debug, Clone)]
 pub struct Mapping {
     pub batch: usize,
-    /// Received for so long before the function sees it.
+    /// The time between a receive and the function's start.
     pub window: RangeInclusive<Millis>,
-    /// Visible for so long before it is received.
+    /// The time between becoming visible and the receive.
     pub late: RangeInclusive<Millis>,
-    /// Most invocations at once.
+    /// The largest number of invocations at once.
     pub instances: u32,
-    /// When the mapping is off: from, until.
+    /// The times when the mapping is off: from, until.
     pub off: Vec<(Millis, Millis)>,
-    /// How long an invocation takes beside its attempts.
+    /// The time that an invocation takes beside its attempts.
     pub takes: Millis,
 }
 
@@ -59,7 +59,7 @@ pub struct World {
     pub fifo: bool,
     pub dlq: QueueSettings,
     pub requeue: Option<QueueSettings>,
-    /// What the function believes of the limit in flight.
+    /// The limit in flight that the function believes in.
     pub believed_limit: u64,
     pub step_aside: bool,
     pub letters: Vec<Plan>,
@@ -67,7 +67,7 @@ pub struct World {
     pub mapping: Mapping,
     pub trouble: Trouble,
     pub operator: Operator,
-    /// Nothing is looked at after this.
+    /// The time after which nothing is simulated.
     pub until: Option<Millis>,
 }
 
@@ -84,12 +84,12 @@ impl World {
         Policy::parse(&document.to_string()).unwrap()
     }
 
-    /// The wait before retry `k` of a letter.
+    /// Returns the wait before retry `k` of a letter.
     pub fn wait(&self, id: &str, k: u32) -> Millis {
         seconds(self.schedule.wait(k, &Jitter::new(self.jitter, id)).unwrap())
     }
 
-    /// The settings of both queues.
+    /// Returns the settings of both queues.
     pub fn queues(&mut self) -> impl Iterator<Item = &mut QueueSettings> {
         std::iter::once(&mut self.dlq).chain(&mut self.requeue)
     }

@@ -10,7 +10,7 @@ use super::operator::{Given, Operator};
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
-/// Retention that never ends, for laws that are not about it.
+/// A retention that never ends, in seconds, for laws that are not about it.
 pub const FOR_EVER: i64 = 100 * 365 * 86_400;
 
 fn schedules() -> impl Strategy<Value = Schedule> {
@@ -33,8 +33,8 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     )
 }
 
-/// Letters that arrive within an hour, of three groups, some of them poison, some with retries behind them,
-/// some moved here by SQS.
+/// Returns letters that arrive within an hour, in three groups. Some of them are poison, some have retries
+/// behind them, and some were moved here by SQS.
 fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
     let behind = schedule.retries - 1;
     let moved = (0..=2 * HOUR, any::<bool>())
@@ -63,8 +63,8 @@ fn subscribers() -> impl Strategy<Value = Subscriber> {
     (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, flaky: 0, takes })
 }
 
-/// A standard queue where nothing goes wrong. What the function believes of the limit in flight decides
-/// how many letters are moved: none, some, all.
+/// Returns worlds with a standard queue where nothing goes wrong. The limit in flight that the function
+/// believes in decides how many letters are moved: none, some, all.
 pub fn calm() -> impl Strategy<Value = World> {
     let world = schedules().prop_flat_map(|schedule| {
         let letters = letters(&schedule);
@@ -100,7 +100,7 @@ pub fn calm() -> impl Strategy<Value = World> {
     })
 }
 
-/// A percentage that is often none.
+/// Returns a percentage that is often 0.
 fn percent(most: u8) -> impl Strategy<Value = u8> {
     prop_oneof![Just(0), 0..=most]
 }
@@ -131,7 +131,8 @@ fn troubles() -> impl Strategy<Value = Trouble> {
     )
 }
 
-/// How often a letter is moved, at most: along its schedule, and on and on while it is held.
+/// Returns the largest number of moves of a letter: those along its schedule, and further ones while it is
+/// held.
 fn moves(world: &World) -> u64 {
     let wait = |k| world.schedule.wait(k, &Jitter::NONE).unwrap();
     let planned: u64 = (1..=world.schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum();
@@ -141,8 +142,8 @@ fn moves(world: &World) -> u64 {
     planned + held.sum::<u64>()
 }
 
-/// Makes crashes fewer where they would leave too many letters: one after a move leaves two, and each of them moves on.
-/// One that is put off or left out moves once more each time.
+/// Reduces crashes that would leave too many letters: a crash after a move leaves two letters, and each of
+/// them moves on. A letter that is put off or left out moves once more each time.
 fn crash_less(world: &mut World) {
     let moves_on = world.trouble.put_off || world.trouble.left_out > 20;
     let most = match moves(world) {
@@ -163,7 +164,7 @@ fn offs() -> impl Strategy<Value = Vec<(Millis, Millis)>> {
     prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(off, 1..=2)]
 }
 
-/// Everything goes wrong that can.
+/// Returns worlds in which everything goes wrong that can.
 pub fn wild() -> impl Strategy<Value = World> {
     let window = prop_oneof![Just(0), 0..=5 * MINUTE];
     (calm(), troubles(), late_polls(), offs(), window, (1_u32..=3, percent(40))).prop_map(
@@ -180,7 +181,7 @@ pub fn wild() -> impl Strategy<Value = World> {
     )
 }
 
-/// Queues that forget.
+/// Returns worlds whose queues drop letters after a short retention.
 pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
     let retention = || prop_oneof![60..=3_600_i64, 3_600..=86_400_i64, 86_400..=14 * 86_400_i64];
     (worlds, retention(), retention()).prop_map(|(mut world, dlq, requeue)| {
@@ -195,7 +196,7 @@ pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = 
     })
 }
 
-/// FIFO queues.
+/// Returns worlds with FIFO queues.
 pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
     (worlds, any::<bool>(), any::<bool>()).prop_map(|(mut world, whole_group, step_aside)| {
         world.fifo = true;
@@ -207,14 +208,14 @@ pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World
     })
 }
 
-/// Moments at which an operator wakes what waits.
+/// Returns times when an operator wakes waiting letters.
 fn wakes() -> impl Strategy<Value = Vec<Millis>> {
     let moment = prop_oneof![0..=10 * MINUTE, 0..=3 * HOUR, 0..=2 * DAY];
     prop::collection::vec(moment, 0..=8)
 }
 
-/// An order to retry every letter is in force all the time, and letters are woken. Nothing is moved: a letter that moves
-/// on every quarter of an hour would be attempted each time.
+/// Returns worlds in which an order to retry every letter is in force all the time, and letters are woken. No
+/// letter is moved, because a letter that moves on every quarter of an hour would be attempted each time.
 pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
     (worlds, wakes(), any::<bool>()).prop_map(|(mut world, wakes, by_list)| {
         world.requeue = None;
@@ -224,7 +225,7 @@ pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = Wo
     })
 }
 
-/// Orders of every kind, about all letters or about some, for a while.
+/// Returns orders of every kind, about all letters or about some, for a while.
 fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = Given> {
     let from = prop_oneof![Just(0), 0..=HOUR, 0..=2 * DAY];
     let lasts = prop_oneof![MINUTE..=HOUR, HOUR..=DAY];
@@ -238,7 +239,8 @@ fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = Given> {
     })
 }
 
-/// An operator who gives such orders and wakes letters, with an S3 that fails now and then.
+/// Returns worlds with an operator who gives such orders and wakes letters, and with an S3 that fails now and
+/// then.
 pub fn operated(
     worlds: impl Strategy<Value = World>,
     actions: &'static [OrderAction],
@@ -258,8 +260,8 @@ pub fn operated(
     )
 }
 
-/// Orders are given of letters that all move into the requeue, by functions that often die. Waits and orders are short, or
-/// there are too many letters.
+/// Returns worlds in which orders are given about letters that all move into the requeue, by functions that
+/// often die. Waits and orders are short, since otherwise there are too many letters.
 pub fn split() -> impl Strategy<Value = World> {
     let order = given(&OrderAction::ALL);
     (operated(wild(), &OrderAction::ALL, 20), order).prop_map(|(mut world, order)| {
@@ -275,7 +277,8 @@ pub fn split() -> impl Strategy<Value = World> {
     })
 }
 
-/// A small queue that fills within an hour or so: letters arrive so far apart, and none is ever delivered.
+/// Returns a world with a small queue that fills within an hour or so: letters arrive so far apart, and none
+/// is ever delivered.
 pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
     let queue = QueueSettings {
         retention: FOR_EVER,
@@ -307,7 +310,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
     }
 }
 
-/// Such queues, filling slowly beside what the function hears of the number in flight.
+/// Returns such worlds whose queue fills slowly compared with the readings of the number in flight.
 pub fn slowly_filling() -> impl Strategy<Value = World> {
     (any::<u64>(), 140_u64..=200, 20 * SECOND..=40 * SECOND, 1_usize..=2, 1_u32..=3, 0..=MINUTE).prop_map(
         |(seed, limit, apart, batch, instances, lag)| {
