@@ -5,7 +5,7 @@
 //! ```text
 //!  letters ──> Machine::begin ──> Batch ──poll──> actions: look up, verify, deliver, move, archive, hide
 //!                                   ▲                  │
-//!                                   └──take── answers <┘  carried out by whoever drives the batch
+//!                                   └──take── answers <┘  carried out by the driver of the batch
 //!                                   │
 //!                                   └──> a Report for every letter ──> Lambda's answer, log, metrics
 //! ```

@@ -12,9 +12,9 @@
 //! | `sqs` | system attribute `DeadLetterQueueSourceArn`, whatever the body |
 //! | `sns` | body is an SNS envelope |
 //! | `eventbridge-bus` | body is a record of events that a custom event bus could not deliver |
-//! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN`, where the policy lists the origin |
-//! | `lambda-async` | message attributes `RequestID` and `ErrorCode`, where the policy lists the origin |
-//! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload`, where the policy lists the origin |
+//! | `eventbridge` | message attributes `RULE_ARN` and `TARGET_ARN`, if the policy lists the origin |
+//! | `lambda-async` | message attributes `RequestID` and `ErrorCode`, if the policy lists the origin |
+//! | `lambda-destination` | body with `requestContext.functionArn` and `requestPayload`, if the policy lists the origin |
 //! | `raw` | everything else, including raw deliveries of SNS |
 
 mod claim;

@@ -188,7 +188,7 @@ impl WireAttribute {
     }
 }
 
-/// Parses a JSON object. Most raw bodies are not one, which shows in the first character without parsing.
+/// Parses a JSON object. Most raw bodies are not one, as their first character shows without parsing.
 pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if !text.trim_ascii_start().starts_with('{') {
         return None;
