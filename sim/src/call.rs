@@ -1,4 +1,4 @@
-//! A request as it is understood, before anything is done about it.
+//! A request after it was parsed, before it is carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum Service {
     Lambda,
     /// Streams.
     Firehose,
-    /// Who a caller is.
+    /// Identities of callers.
     Sts,
     /// A subscriber's web server.
     Web,
@@ -31,7 +31,7 @@ pub struct Call {
     pub caller: Arc<str>,
     /// The service.
     pub service: Service,
-    /// The host that the request was sent to; empty for what a service does by itself.
+    /// The host that the request was sent to. It is empty if a service acts by itself.
     pub host: String,
     /// The operation as the service's API names it; a web server's is the HTTP method.
     pub operation: String,
@@ -40,11 +40,11 @@ pub struct Call {
     pub target: String,
     /// The entries of a batch, or the message of a single request.
     pub entries: Vec<Entry>,
-    /// Other parameters and the headers that mean something, by name.
+    /// Other parameters and the headers that matter, by name.
     pub parameters: BTreeMap<String, String>,
     /// The body of an object, an event or a POST.
     pub body: Vec<u8>,
-    /// The bytes of the request's body.
+    /// The number of bytes of the request's body.
     pub bytes: usize,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 /// A caller of the services: one process or instance. A world can cut it off, as if it had died.
 #[derive(Clone)]
 pub struct Caller {
-    /// The name, which the journal shows.
+    /// The name, as in the journal.
     pub id: Arc<str>,
     end: Arc<Life>,
 }
@@ -35,7 +35,7 @@ impl Caller {
         Self { id: id.into(), end: Arc::new(end) }
     }
 
-    /// Cuts the caller off: from now on nothing that it asks for has an effect, and nothing is answered.
+    /// Cuts the caller off: its requests have no effect from now on, and none is answered.
     pub fn cut(&self) {
         if !self.end.gone.swap(true, Ordering::Relaxed) {
             (self.end.killer)();
@@ -43,13 +43,13 @@ impl Caller {
         }
     }
 
-    /// Returns whether the caller was cut off.
+    /// Reports whether the caller was cut off.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.end.gone.load(Ordering::Relaxed)
     }
 
-    /// Waits until the caller is cut off: whoever runs it drops its future then.
+    /// Waits until the caller is cut off. The code that runs the caller drops its future then.
     pub async fn gone(&self) {
         let ended = self.end.ended.notified();
         if !self.is_gone() {

@@ -24,53 +24,53 @@ enum Kind {
 #[derive(Debug)]
 struct Manual {
     now: AtomicI64,
-    /// The moment since when it goes by itself.
+    /// The time since when it runs by itself.
     since: OnceLock<tokio::time::Instant>,
 }
 
 impl Manual {
-    /// Returns how long it has gone by itself.
+    /// Returns how long it has run by itself.
     fn gone(&self) -> Millis {
         self.since.get().map_or(0, |since| millis(since.elapsed()))
     }
 }
 
 impl Clock {
-    /// Follows tokio's clock, which `tokio::time::pause` stops and sleeps move on. Call it inside of the runtime
-    /// whose clock counts.
+    /// Creates a clock that follows tokio's, which `tokio::time::pause` stops and sleeps move on. Call it
+    /// inside of the runtime whose clock counts.
     #[must_use]
     pub fn tokio(base: Timestamp) -> Self {
         Self(Kind::Tokio { base: base.as_millisecond(), start: tokio::time::Instant::now() })
     }
 
-    /// Shows the machine's own time.
+    /// Creates a clock that shows the machine's own time.
     #[must_use]
     pub fn real() -> Self {
         Self(Kind::Real)
     }
 
-    /// Stands still until [`Clock::pass`] moves it or [`Clock::run`] lets it go.
+    /// Creates a clock that stands still until [`Clock::pass`] moves it or [`Clock::run`] lets it go.
     #[must_use]
     pub fn manual(base: Timestamp) -> Self {
         let now = AtomicI64::new(base.as_millisecond());
         Self(Kind::Manual(Arc::new(Manual { now, since: OnceLock::new() })))
     }
 
-    /// Moves a manual clock on; another clock cannot be moved and stays as it is.
+    /// Moves a manual clock on. Other clocks cannot be moved and stay as they are.
     pub fn pass(&self, time: Duration) {
         if let Kind::Manual(clock) = &self.0 {
             clock.now.fetch_add(millis(time), Ordering::Relaxed);
         }
     }
 
-    /// Moves a manual clock to a moment; another clock cannot be moved and stays as it is.
+    /// Moves a manual clock to a time. Other clocks cannot be moved and stay as they are.
     pub fn set(&self, moment: Timestamp) {
         if let Kind::Manual(clock) = &self.0 {
             clock.now.store(moment.as_millisecond() - clock.gone(), Ordering::Relaxed);
         }
     }
 
-    /// Lets a manual clock go with tokio's from now on; another clock stays as it is.
+    /// Lets a manual clock run with tokio's from now on. Other clocks stay as they are.
     pub fn run(&self) {
         if let Kind::Manual(clock) = &self.0 {
             clock.since.get_or_init(tokio::time::Instant::now);
@@ -100,7 +100,7 @@ pub(crate) fn millis(time: Duration) -> Millis {
     Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Returns the duration of so many milliseconds, zero for a negative number.
+/// Returns the duration of so many milliseconds, or zero for a negative number.
 pub(crate) fn duration(millis: Millis) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

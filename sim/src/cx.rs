@@ -1,4 +1,4 @@
-//! The circumstances of one request: the time, the caller, the journal, chance.
+//! The context of one request: the time, the caller, the journal, the random numbers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::faults::EntryFault;
 use crate::ledger::{Event, Ledger};
 use crate::message::Entry;
 
-/// The surroundings that a service needs to handle a request.
+/// The context that a service needs to handle a request.
 #[derive(Debug)]
 pub struct Cx<'a> {
     /// The present.
@@ -34,17 +34,17 @@ impl Cx<'_> {
         format!("{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", parts.0, parts.1, parts.2, parts.3, parts.4).into()
     }
 
-    /// Returns true so many times in ten thousand.
+    /// Returns true in so many of ten thousand cases.
     pub(crate) fn chance(&mut self, of_10_000: u16) -> bool {
         of_10_000 > 0 && self.rng.u16(..10_000) < of_10_000
     }
 
-    /// Returns the same surroundings for a service that acts by itself, at its own moment.
+    /// Returns the same context for a service that acts by itself, at its own time.
     pub(crate) fn of<'a>(&'a mut self, by: &str, now: Millis) -> Cx<'a> {
         Cx { now, by: by.into(), ledger: self.ledger, rng: self.rng, failing: Vec::new() }
     }
 
-    /// Carries out each entry of a batch that no fault keeps from it.
+    /// Carries out each entry of a batch for which no fault is planned.
     pub(crate) fn each<T>(
         &mut self,
         entries: &[Entry],

@@ -1,4 +1,4 @@
-//! The course of a request behind a door, and the door in process: the SDK's HTTP connector.
+//! The way of a request through a door, and the door in process: the SDK's HTTP connector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,10 +27,11 @@ use crate::ledger::Event;
 use crate::protocol::{Request, Response, answered, carry_out, decode, ran, refuse, service};
 use crate::world::{Aws, UnderWay};
 
-/// The time after which a request looks whether others are under way with it, and the most looks.
+/// The time after which a request checks whether others are under way with it, and the largest number of
+/// checks.
 const LOOKS: (Duration, u32) = (Duration::from_millis(10), 3_000);
 
-/// A request that has come and that has had no effect yet.
+/// A request that was accepted and that has had no effect yet.
 #[derive(Debug)]
 pub(crate) struct Begun<'a> {
     aws: &'a Aws,
@@ -38,7 +39,7 @@ pub(crate) struct Begun<'a> {
     service: Service,
     call: Result<Arc<Call>, Error>,
     fault: Fault,
-    /// The time that the request waits on its way.
+    /// The time that the request waits before it reaches the service.
     wait: Duration,
     looks: u32,
     _under_way: UnderWay,
@@ -57,7 +58,7 @@ pub(crate) enum End {
 }
 
 impl Aws {
-    /// Answers a request without asking what goes wrong.
+    /// Answers a request without asking for faults.
     #[must_use]
     pub fn answer(&self, caller: &Caller, request: &Request) -> Response {
         let (service, call) = self.understand(caller, request);
@@ -74,7 +75,7 @@ impl Aws {
         Connector { aws: self.clone(), caller: caller.clone(), patience: None }
     }
 
-    /// Begins a request: understands it, writes it into the journal, and asks what goes wrong with it.
+    /// Begins a request: parses it, writes it into the journal, and asks for its fault.
     pub(crate) fn begin<'a>(&'a self, caller: &'a Caller, request: &Request) -> Begun<'a> {
         let (service, call) = self.understand(caller, request);
         let is_gone = caller.is_gone();
@@ -99,7 +100,8 @@ impl Aws {
         })
     }
 
-    /// Carries out a call and writes its end into the journal; the time is what a function or a web server takes.
+    /// Carries out a call and writes its end into the journal. The duration is the time that a function or a
+    /// web server takes.
     fn effect(&self, call: &Arc<Call>, fault: &Fault) -> (End, Duration) {
         let now = self.clock().millis();
         let is_run = call.service == Service::Lambda
@@ -163,7 +165,7 @@ impl Aws {
 }
 
 impl Begun<'_> {
-    /// Returns how long a door lets the request wait before it asks again; `None` lets it go on.
+    /// Returns how long a door lets the request wait before it asks again, or `None` if the request goes on.
     pub(crate) fn next_wait(&mut self) -> Option<Duration> {
         if !self.wait.is_zero() {
             return Some(std::mem::take(&mut self.wait));
@@ -173,7 +175,7 @@ impl Begun<'_> {
         (self.aws.peak() < count && self.looks <= LOOKS.1).then_some(LOOKS.0)
     }
 
-    /// Finishes the request after its wait: how it ends, and how long the answer takes.
+    /// Finishes the request after its wait. Returns how it ends, and how long the answer takes.
     pub(crate) fn finish(self) -> (End, Duration) {
         let at_once = |end| (end, Duration::ZERO);
         if self.caller.is_gone() {
@@ -200,7 +202,7 @@ impl Begun<'_> {
                 at_once(end_of(fault, None))
             }
             Fault::CutAfter => {
-                // The effect comes first: a caller that is gone has none.
+                // The effect comes first, because a request of a caller that is gone has no effect.
                 let _ = self.aws.effect(call, &self.fault);
                 self.caller.cut();
                 at_once(End::Hang)
@@ -216,12 +218,12 @@ impl Begun<'_> {
     }
 }
 
-/// Returns the event of a request's end.
+/// Creates the event of a request's end.
 fn end_event(call: &Arc<Call>, fault: &Fault, status: Option<u16>, effects: usize) -> Event {
     Event::Answered { call: Arc::clone(call), fault: fault.clone(), status, effects }
 }
 
-/// Returns how a request ends that takes this course.
+/// Returns how a request with this fault ends.
 fn end_of(fault: &Fault, response: Option<Response>) -> End {
     match (fault, response) {
         (Fault::NoConnection, _) => End::NoConnection,
@@ -234,13 +236,13 @@ fn end_of(fault: &Fault, response: Option<Response>) -> End {
     }
 }
 
-/// The SDK's HTTP client with an account behind it. Everything is awaited on tokio's clock; a future that is dropped
+/// The SDK's HTTP client with an account behind it. All waits are on tokio's clock. A future that is dropped
 /// while its request waits has no effect.
 #[derive(Clone)]
 pub struct Connector {
     aws: Aws,
     caller: Caller,
-    /// The longest that an answer is waited for.
+    /// The longest wait for an answer.
     patience: Option<Duration>,
 }
 

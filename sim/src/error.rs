@@ -1,4 +1,4 @@
-//! An error as a service tells it.
+//! An error as a service reports it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// A refusal of a request, or of one entry of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// The HTTP status; an entry of a batch has none of its own.
+    /// The HTTP status. An entry of a batch has no status of its own.
     pub status: u16,
-    /// The code by which clients tell errors apart.
+    /// The code by which clients distinguish errors.
     pub code: Cow<'static, str>,
     /// The text for people.
     pub message: String,
@@ -25,7 +25,7 @@ impl Error {
         Self::new(400, code, message)
     }
 
-    /// Returns whether the sender is at fault, which is what a status below 500 says.
+    /// Reports whether the sender is at fault, which a status below 500 means.
     #[must_use]
     pub fn is_senders(&self) -> bool {
         self.status < 500
@@ -40,5 +40,5 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The answers to the entries of a batch request: each entry's `Id` with what came of it.
+/// The answers to the entries of a batch request: each entry's `Id` with its result.
 pub type BatchAnswer<T> = Vec<(String, Result<T, Error>)>;

@@ -1,4 +1,4 @@
-//! The faults: what goes wrong with a request, and at which point.
+//! The faults: what goes wrong with a request, and when.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::call::{Call, Service};
 use crate::error::Error;
 
-/// The course of one request.
+/// The fault of one request, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing goes wrong.
     Pass,
-    /// The service throttles, in its own words.
+    /// The service throttles, with its own error.
     Throttle,
     /// The service answers 503.
     Unavailable,
@@ -25,37 +25,37 @@ pub enum Fault {
     Entries(Vec<(usize, EntryFault)>),
     /// The connection cannot be made.
     NoConnection,
-    /// The connection cannot be made in time. A caller in process hears of it at once.
+    /// The connection cannot be made in time. A caller in process gets this error at once.
     ConnectTimeout,
     /// There is neither an effect nor an answer.
     HangBefore,
     /// There is an effect and no answer.
     HangAfter,
-    /// There is an effect, and the answer comes so much later.
+    /// There is an effect, and the answer comes this much later.
     Late(Duration),
     /// The connection breaks before the effect.
     ResetBefore,
     /// The connection breaks between effect and answer.
     ResetAfter,
-    /// The request waits on its way, then takes this course.
+    /// The request waits before it reaches the service, then has this fault.
     Slow(Duration, Box<Self>),
     /// The caller dies before the effect: see [`Caller::cut`](crate::Caller::cut).
     CutBefore,
     /// The caller dies between effect and answer.
     CutAfter,
-    /// There is an effect; after so many bytes of the answer's body nothing more comes.
+    /// There is an effect. After so many bytes of the answer's body, no more come.
     Stall(usize),
     /// The request waits until so many have been under way at once, half a minute at most, then goes through.
     Together(usize),
-    /// There is an effect; the answer breaks off after so many bytes.
+    /// There is an effect. The answer breaks off after so many bytes.
     BreakOff(usize),
     /// The function that the caller waits for fails by its own code, with no effect.
     FunctionError,
-    /// A status and a body that no service means, with no effect.
+    /// The answer has a status and a body that no service sends. There is no effect.
     Nonsense(u16, String),
 }
 
-/// The answer of a 200 about an entry that has no effect.
+/// The answer about an entry without an effect, within a 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryFault {
     /// The entry is among the failed ones.
@@ -64,7 +64,7 @@ pub enum EntryFault {
         code: Cow<'static, str>,
         /// The text.
         message: Cow<'static, str>,
-        /// Whether the sender is at fault.
+        /// True if the sender is at fault.
         sender: bool,
     },
     /// The entry is in neither list.
@@ -75,7 +75,7 @@ pub enum EntryFault {
 pub(crate) const MISSING: &str = "(missing)";
 
 impl Fault {
-    /// Returns this course after a wait.
+    /// Returns this fault after a wait.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self::Slow(wait, Box::new(self))
@@ -87,14 +87,14 @@ impl Fault {
         Self::Refuse(Error::new(status, code, message))
     }
 
-    /// Returns a course by which the entries that contain a text fail.
+    /// Returns the fault by which the entries that contain a text fail.
     #[must_use]
     pub fn except(call: &Call, text: &str, fault: EntryFault) -> Self {
         let entries = call.entries_with(text).into_iter();
         Self::Entries(entries.zip(std::iter::repeat(fault)).collect())
     }
 
-    /// Returns whether the course ends before the service gets the request.
+    /// Reports whether the request never reaches the service.
     pub(crate) fn is_before(&self) -> bool {
         matches!(
             self,
@@ -106,7 +106,7 @@ impl Fault {
         )
     }
 
-    /// Returns the time that the request waits on its way, and its course then.
+    /// Returns the time that the request waits, and its fault after that.
     pub(crate) fn split(self) -> (Duration, Self) {
         let (mut wait, mut course) = (Duration::ZERO, self);
         while let Self::Slow(more, then) = course {
@@ -115,7 +115,7 @@ impl Fault {
         (wait, course)
     }
 
-    /// Returns the refusal that the course means, in the words of a service.
+    /// Returns the refusal that the fault means, as the service words it.
     pub(crate) fn refusal(&self, service: Service) -> Option<Error> {
         match self {
             Self::Throttle => Some(throttle(service)),
@@ -184,12 +184,12 @@ fn denied(service: Service) -> Error {
 
 type Hook = dyn Fn(&Call) -> Fault + Send + Sync;
 
-/// The hook that is asked before each request. It may use the [`Aws`](crate::Aws) that asks it.
+/// The hook that chooses the fault of each request. It may use the [`Aws`](crate::Aws) that calls it.
 #[derive(Clone)]
 pub struct Faults(pub(crate) Arc<Hook>);
 
 impl Faults {
-    /// Returns faults that this function chooses.
+    /// Creates faults that this function chooses.
     pub fn new(hook: impl Fn(&Call) -> Fault + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }

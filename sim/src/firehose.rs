@@ -1,4 +1,4 @@
-//! Firehose: streams that take records.
+//! Firehose: streams that accept records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use crate::error::{BatchAnswer, Error};
 use crate::ledger::Event;
 use crate::message::Entry;
 
-/// Records of a request.
+/// The largest number of records of a request.
 /// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
 pub const MAX_RECORDS: usize = 500;
 
-/// Bytes of all records of a request.
+/// The largest number of bytes of all records of a request.
 /// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
 pub const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bytes of a record.
+/// The largest number of bytes of a record.
 /// <https://docs.aws.amazon.com/firehose/latest/dev/limits.html>
 pub const MAX_RECORD_BYTES: usize = 1000 * 1024;
 
@@ -37,8 +37,8 @@ impl Firehose {
         self.streams.remove(name);
     }
 
-    /// Carries out `PutRecordBatch`; the bodies of the entries are the records, and they stand for themselves in the
-    /// order of the request.
+    /// Carries out `PutRecordBatch`. The bodies of the entries are the records; their order in the request
+    /// identifies them.
     pub fn put_record_batch(
         &mut self,
         cx: &mut Cx<'_>,

@@ -1,4 +1,4 @@
-//! The append-only journal of everything that happens, by which laws are judged elsewhere.
+//! The append-only journal of everything that happens. Other code judges the laws by it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Ledger {
 /// One line of the journal.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The moment.
+    /// The time.
     pub at: Millis,
     /// The caller that did it, or the service that acted by itself: `sqs`, `sns`, `lambda`.
     pub by: Arc<str>,
@@ -48,23 +48,25 @@ impl Payload {
     }
 }
 
-/// An event. Queues, topics, functions and streams have their names, subscriptions their ARNs.
+/// An event. Queues, topics, functions and streams are given by name, subscriptions by ARN.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A request came, whatever came of it.
+    /// A request came, whatever its result.
     Called(Arc<Call>),
-    /// A request came to its end.
+    /// A request ended.
     Answered {
         /// The request.
         call: Arc<Call>,
-        /// What went wrong with it.
+        /// The fault of the request.
         fault: Fault,
-        /// The status of the answer, whether the caller hears it or not; none where the service did not get the request.
+        /// The status of the answer, even if the caller does not get it, or `None` if the service did not get
+        /// the request.
         status: Option<u16>,
-        /// How many events right before this one are its effects; a function and a web server write theirs by themselves.
+        /// The number of events right before this one that are its effects. A function and a web server write
+        /// theirs themselves.
         effects: usize,
     },
-    /// A queue took a message.
+    /// A queue accepted a message.
     Sent {
         /// The queue.
         queue: Arc<str>,
@@ -72,16 +74,17 @@ pub enum Event {
         id: Arc<str>,
         /// Its content.
         payload: Arc<Payload>,
-        /// Seconds until it shows.
+        /// The seconds until it becomes visible.
         delay: i64,
     },
-    /// A FIFO queue or topic answered a repetition within five minutes like the first, and took nothing.
+    /// A FIFO queue or topic answered a repetition within five minutes like the first message, and dropped
+    /// it.
     Swallowed {
         /// The queue or topic.
         name: Arc<str>,
         /// The id of the first message.
         id: Arc<str>,
-        /// The body that was not taken.
+        /// The body that was dropped.
         body: String,
     },
     /// A queue handed out a message.
@@ -95,7 +98,7 @@ pub enum Event {
         /// The receipt handle.
         handle: Arc<str>,
     },
-    /// A queue changed how long it hides a message.
+    /// A queue changed the time for which it hides a message.
     Hidden {
         /// The queue.
         queue: Arc<str>,
@@ -106,7 +109,7 @@ pub enum Event {
         /// The seconds.
         seconds: i64,
     },
-    /// A queue answered 200 to a receipt handle that was no longer good for anything.
+    /// A queue answered 200 to a receipt handle that was no longer valid.
     Stale {
         /// The queue.
         queue: Arc<str>,
@@ -145,7 +148,7 @@ pub enum Event {
         /// The message's id, which it keeps.
         id: Arc<str>,
     },
-    /// A topic took a message.
+    /// A topic accepted a message.
     Published {
         /// The topic.
         topic: Arc<str>,
@@ -161,13 +164,13 @@ pub enum Event {
         /// The message's id.
         id: Arc<str>,
     },
-    /// SNS gave a delivery up.
+    /// SNS gave up a delivery.
     GivenUp {
         /// The subscription.
         subscription: Arc<str>,
         /// The message's id.
         id: Arc<str>,
-        /// The dead-letter queue that took it; none took it where there is none.
+        /// The dead-letter queue that accepted it, or `None` if none did.
         queue: Option<Arc<str>>,
     },
     /// S3 stored an object.
@@ -185,7 +188,7 @@ pub enum Event {
         function: Arc<str>,
         /// The event.
         payload: String,
-        /// Whether the function's code succeeded.
+        /// True if the function's code succeeded.
         ok: bool,
     },
     /// Lambda stopped an event that went round in a loop.
@@ -200,7 +203,7 @@ pub enum Event {
         /// The messages' ids.
         ids: Vec<Arc<str>>,
     },
-    /// A mapping heard what came of a batch.
+    /// A mapping got the result of a batch.
     BatchEnded {
         /// The queue.
         queue: Arc<str>,
@@ -209,7 +212,7 @@ pub enum Event {
         /// The reason why the whole batch counts as failed.
         failed: Option<String>,
     },
-    /// A stream took a record.
+    /// A stream accepted a record.
     Streamed {
         /// The stream.
         stream: Arc<str>,
@@ -224,7 +227,7 @@ pub enum Event {
         path: String,
         /// The request's body.
         body: Vec<u8>,
-        /// The status that it answered.
+        /// The status of the answer.
         status: u16,
     },
 }
@@ -235,7 +238,8 @@ impl Ledger {
         self.entries.push(Record { at, by: Arc::clone(by), event });
     }
 
-    /// Returns whether something happened since the journal had so many entries. The end of a request is nothing by itself.
+    /// Reports whether something happened since the journal had so many entries. The end of a request alone
+    /// does not count.
     pub(crate) fn has_news(&self, since: usize) -> bool {
         self.entries[since..].iter().any(|record| !matches!(record.event, Event::Answered { .. }))
     }
@@ -252,13 +256,13 @@ impl Ledger {
     }
 }
 
-/// Returns a hash of a journal: two runs of one seed have the same.
+/// Returns a hash of a journal. Two runs with the same seed have the same hash.
 #[must_use]
 pub fn digest(records: &[Record]) -> String {
     let mut hash = Sha256::new();
     for record in records {
         match &record.event {
-            // What the request says is in the hash already.
+            // The hash already contains the request.
             Event::Answered { call, fault, status, .. } => {
                 hash.update(format!("{} {} {fault:?} {status:?}\n", record.at, call.summary()));
             }

@@ -1,5 +1,5 @@
-//! One AWS account in memory, with AWS's own limits, for every test and proof. It knows nothing of the software that
-//! is tested with it.
+//! One AWS account in memory, with AWS's own limits, for every test and proof. It knows nothing of the
+//! software that it tests.
 //!
 //! ```text
 //!        SDK clients                 real processes
@@ -17,17 +17,19 @@
 //!   Clock: tokio's (paused or not), the machine's own, or moved by hand
 //! ```
 //!
-//! A queue's messages live in the crate `sim-queue`, which the SDK, protocols and the journal have no part in.
+//! A queue's messages live in the crate `sim-queue`, which has no part of the SDK, the protocols or the
+//! journal.
 //!
 //! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
 //! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
 //!
-//! What AWS leaves open is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
-//! message that is moved keeps its first receive, how often a message is handed out twice. What no caller here asks
-//! for is left out: filters, policies, encryption, versions of objects, multipart uploads, queues' creation by request.
-//! A record for Firehose is text.
+//! Behaviour that AWS does not specify is a setting: how old a reading is, whether a FIFO group is blocked as
+//! a whole, whether a message that is moved keeps its first receive, how often a message is handed out twice.
+//! Features that no caller here uses are left out: filters, policies, encryption, versions of objects,
+//! multipart uploads, queues' creation by request. A record for Firehose is text.
 //!
-//! All chance comes from the seed. With a clock that the test moves, two runs of one seed have the same journal.
+//! All random numbers come from the seed. With a clock that the test moves, two runs with the same seed have
+//! the same journal.
 
 #![allow(clippy::missing_errors_doc, reason = "an operation fails as the API of its service says")]
 

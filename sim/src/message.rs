@@ -37,7 +37,7 @@ pub struct Entry {
     pub body: String,
     /// The subject, which only SNS knows.
     pub subject: Option<String>,
-    /// `MessageStructure`, which only SNS knows: `json` where the body has a text for each protocol.
+    /// `MessageStructure`, which only SNS knows: `json` if the body has a text for each protocol.
     pub structure: Option<String>,
     /// The message attributes.
     pub attributes: Attributes,
@@ -121,7 +121,7 @@ impl Entry {
     }
 }
 
-/// Returns the bytes that attributes count for.
+/// Returns the bytes for which attributes count.
 pub(crate) fn attributes_size(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, it)| name.len() + it.kind.len() + it.value.bytes().len()).sum()
 }

@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::ledger::Event;
 use crate::message::md5_of;
 
-/// Keys and common prefixes on a page of a listing.
+/// The largest number of keys and common prefixes on a page of a listing.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
 pub const MAX_KEYS: usize = 1000;
 
-/// Bytes of a key.
+/// The largest number of bytes of a key.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
 pub const MAX_KEY_BYTES: usize = 1024;
 
@@ -20,7 +20,7 @@ pub const MAX_KEY_BYTES: usize = 1024;
 #[derive(Debug)]
 pub struct S3 {
     buckets: BTreeMap<String, BTreeMap<String, Object>>,
-    /// Entries on a page of a listing, where a world wants smaller pages than S3's.
+    /// The number of entries on a page of a listing, if a world wants smaller pages than S3's.
     pub page: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// The entity tag, with its quotation marks.
     pub etag: String,
-    /// The moment of the last write.
+    /// The time of the last write.
     pub modified: Millis,
     /// The content type that the writer named.
     pub content_type: Option<String>,
@@ -44,14 +44,15 @@ pub struct Listed {
     pub size: usize,
     /// The entity tag, with its quotation marks.
     pub etag: String,
-    /// The moment of the last write.
+    /// The time of the last write.
     pub modified: Millis,
 }
 
-/// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`: a fault does that.
+/// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`; a fault
+/// does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
-    /// No condition: the last writer wins.
+    /// Unconditional: the last writer wins.
     None,
     /// `If-None-Match: *`: there is no such object yet.
     Absent,
@@ -64,9 +65,9 @@ pub enum Condition<'a> {
 pub struct List<'a> {
     /// The keys begin with this.
     pub prefix: &'a str,
-    /// Keys that have this after the prefix are shown as one common prefix.
+    /// The delimiter: keys that have it after the prefix are listed as one common prefix.
     pub delimiter: Option<&'a str>,
-    /// The listing begins behind this key, the continuation of a page or `StartAfter`.
+    /// The key after which the listing begins: the continuation of a page or `StartAfter`.
     pub after: Option<&'a str>,
     /// `MaxKeys`.
     pub max_keys: Option<usize>,
@@ -75,11 +76,11 @@ pub struct List<'a> {
 /// A page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Keys with what a listing tells of their objects.
+    /// Keys with the listed properties of their objects.
     pub objects: Vec<(String, Listed)>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
-    /// The last entry of the page, where another page follows.
+    /// The last entry of the page, if another page follows.
     pub next: Option<String>,
 }
 
@@ -90,12 +91,12 @@ impl Default for S3 {
 }
 
 impl S3 {
-    /// Creates a bucket; one that is there stays as it is.
+    /// Creates a bucket. A bucket that exists stays as it is.
     pub fn create(&mut self, bucket: &str) {
         self.buckets.entry(bucket.to_owned()).or_default();
     }
 
-    /// Puts an object that was stored at a moment of its own, whatever was there; the bucket is created with it.
+    /// Stores an object with its own time, even over another one. Creates the bucket if needed.
     pub fn place(&mut self, (bucket, key): (&str, &str), bytes: &[u8], modified: Millis) {
         let etag = format!("\"{}\"", md5_of(bytes));
         let object = Object { bytes: bytes.to_vec(), etag, modified, content_type: None };
@@ -147,7 +148,7 @@ impl S3 {
         Ok(etag)
     }
 
-    /// Carries out `GetObject`; `unless` is `If-None-Match`, whose tag makes the answer 304.
+    /// Carries out `GetObject`. `unless` is `If-None-Match`, whose tag makes the answer 304.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
     pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&Object, Error> {
         let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(no_key)?;

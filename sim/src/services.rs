@@ -1,4 +1,4 @@
-//! The services of one account, and what one of them does to another.
+//! The services of one account, and their effects on each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Services {
     tasks: u64,
 }
 
-/// A thing that a service does by itself, at a moment of its own.
+/// A task that a service carries out by itself, at its own time.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// SNS delivers a message.
@@ -81,8 +81,8 @@ impl Services {
         }
     }
 
-    /// Accepts an asynchronous event of a function that was checked. An event that came too often is stopped: it goes
-    /// where failed events go.
+    /// Accepts an asynchronous event of a function that was checked. An event that came too often is stopped:
+    /// it goes to the targets of failed events.
     pub(crate) fn accept(
         &mut self,
         cx: &mut Cx<'_>,
@@ -102,14 +102,14 @@ impl Services {
         self.schedule(cx.now, Task::Run(Box::new(event)));
     }
 
-    /// Does what Lambda does next about an asynchronous event.
+    /// Carries out Lambda's next step with an asynchronous event.
     pub(crate) fn next(&mut self, cx: &mut Cx<'_>, next: Next) {
         match next {
             Next::Done => {}
             Next::Again(at, event) => self.schedule(at, Task::Run(Box::new(event))),
             Next::GivenUp(letters) => {
                 for (queue, letter) in letters {
-                    // What the queue refuses is lost, as with Lambda.
+                    // A message that the queue refuses is lost, as with Lambda.
                     let _ = self.sqs.send_message(cx, &queue, &letter);
                 }
             }
@@ -122,7 +122,8 @@ impl Services {
         self.tasks += 1;
     }
 
-    /// Returns when a service acts by itself next: a delivery, a run, the end of a message's retention.
+    /// Returns the time when a service next acts by itself: a delivery, a run, the end of a message's
+    /// retention.
     #[must_use]
     pub fn next_due(&self) -> Option<Millis> {
         let task = self.due.first_key_value().map(|((at, _), _)| *at);
@@ -138,7 +139,8 @@ impl Services {
         task
     }
 
-    /// Settles a delivery: done, tried again once after the time that all retries take, or given up.
+    /// Settles a delivery: it is done, is tried again once after the time that all retries take, or is given
+    /// up.
     pub(crate) fn delivered(&mut self, cx: &mut Cx<'_>, mut delivery: Delivery, result: Result<(), Failure>) {
         let subscription: Arc<str> = delivery.subscription.arn.as_str().into();
         let id = Arc::clone(&delivery.message.id);
@@ -151,7 +153,7 @@ impl Services {
             Err(_) => {
                 let letter = delivery.message.for_dead_letters(&delivery.subscription);
                 let queue = delivery.subscription.dead_letters.as_deref();
-                // What the queue refuses is lost, as with SNS.
+                // A message that the queue refuses is lost, as with SNS.
                 let queue = queue.filter(|queue| self.sqs.send_message(cx, queue, &letter).is_ok());
                 cx.log(Event::GivenUp { subscription, id, queue: queue.map(Arc::from) });
             }

@@ -18,10 +18,10 @@ use crate::door::End;
 use crate::protocol::{Request, Response};
 use crate::world::Aws;
 
-/// The time after which a connection that hangs looks whether it may end.
+/// The time after which a hanging connection checks whether it may end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A server on loopback; it accepts connections until it is dropped.
+/// A server on loopback, which accepts connections until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -39,13 +39,13 @@ impl Aws {
         Server::start(self, caller, None, None)
     }
 
-    /// Serves every service with TLS; the certificate chain and the key are PEM. Clients that do not trust it end the
-    /// handshake.
+    /// Serves every service with TLS. The certificate chain and the key are PEM. Clients that do not trust
+    /// the certificate end the handshake.
     pub fn listen_tls(&self, caller: &Caller, chain: &str, key: &str) -> io::Result<Server> {
         Server::start(self, caller, None, Some(tls(chain, key)?))
     }
 
-    /// Serves one web server to a caller, whatever name the caller gives it.
+    /// Serves one web server to a caller, whatever host name the caller uses.
     pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
         Server::start(self, caller, Some(host), None)
     }
@@ -79,7 +79,7 @@ impl Server {
                 }
                 let (connection, open) = (Arc::clone(&connection), open.clone());
                 thread::spawn(move || {
-                    // A connection that breaks is the client's affair.
+                    // A connection that breaks is up to the client.
                     connection.accept(stream).unwrap_or_default();
                     open.all().remove(&number);
                 });
@@ -100,10 +100,10 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Closes every connection, as servers do that have not heard of a client for long.
+    /// Closes every connection, as servers do when a client was silent for long.
     pub fn hang_up(&self) {
         for connection in self.open.all().values() {
-            // One that is closed already is no fault.
+            // A connection that is closed already is no fault.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -173,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sleeps, at most until the server or the caller is gone.
+    /// Sleeps, but only until the server or the caller is gone.
     fn sleep(&self, mut time: Duration) {
         while !time.is_zero() && !self.closed.load(Ordering::Relaxed) && !self.caller.is_gone() {
             let step = time.min(LOOK);
@@ -183,7 +183,7 @@ impl Connection {
     }
 }
 
-/// Returns what a server needs for TLS.
+/// Returns the TLS configuration of a server.
 fn tls(chain: &str, key: &str) -> io::Result<Arc<ServerConfig>> {
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>();
     let chain = chain.map_err(io::Error::other)?;
@@ -196,7 +196,7 @@ fn tls(chain: &str, key: &str) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config.map_err(io::Error::other)?))
 }
 
-/// Reads the next request; `None` at the end of the connection.
+/// Reads the next request. Returns `None` at the end of the connection.
 fn read<S: Read + Write>(stream: &mut BufReader<S>) -> io::Result<Option<Request>> {
     let line = read_line(stream)?;
     let mut words = line.split(' ');
@@ -239,13 +239,13 @@ fn read_bytes(stream: &mut impl Read, count: usize, into: &mut Vec<u8>) -> io::R
     stream.read_exact(&mut into[start..])
 }
 
-/// Writes a response, of its body at most so many bytes.
+/// Writes a response, with at most so many bytes of its body.
 fn write(stream: &mut impl Write, response: &Response, at_most: usize) -> io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Answer\r\n", response.status);
     for (name, value) in &response.headers {
         head.extend([name, ": ", value, "\r\n"]);
     }
-    // These two have no body, and clients do not look for one.
+    // Answers with these statuses have no body, and clients do not expect one.
     if !matches!(response.status, 204 | 304) {
         head.extend(["content-length: ", &response.body.len().to_string(), "\r\n"]);
     }

@@ -1,4 +1,4 @@
-//! Each limit of S3 and Firehose with the page that it comes from.
+//! Tests of each limit of S3 and Firehose, with the page that it comes from.
 
 use crate::s3::{Condition, List, MAX_KEYS};
 use crate::{Aws, Clock, Entry, Error, MAX_RECORD_BYTES, MAX_RECORDS};
@@ -67,7 +67,7 @@ fn a_listing_has_pages_and_common_prefixes() {
     assert_eq!(sizes, [MAX_KEYS, MAX_KEYS, 3]);
     let page = list(List { delimiter: Some("/"), ..List::default() });
     assert_eq!((page.prefixes, page.objects[0].0.as_str()), (vec!["p/".to_owned()], "q"));
-    // A page that ends with a common prefix goes on behind all of its keys.
+    // A page that ends with a common prefix continues after all of its keys.
     let first = list(List { delimiter: Some("/"), max_keys: Some(1), ..List::default() });
     assert_eq!(first.next.as_deref(), Some("p/"));
     let second = list(List { delimiter: Some("/"), after: Some("p/"), ..List::default() });

@@ -16,7 +16,7 @@ pub struct Web {
 
 type Script = Arc<dyn Fn(&Call) -> WebAnswer + Send + Sync>;
 
-/// The answer of a web server, with what goes wrong on the way.
+/// The answer of a web server, with its fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAnswer {
     /// The status.
@@ -25,7 +25,7 @@ pub struct WebAnswer {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
-    /// The course of the request.
+    /// The fault of the request.
     pub fault: Fault,
 }
 
@@ -37,7 +37,7 @@ impl WebAnswer {
         Self { status, headers: Vec::new(), body: body.to_owned(), fault: Fault::Pass }
     }
 
-    /// Returns a request that takes this course: no connection, silence, a reset.
+    /// Returns a request with this fault: no connection, silence, a reset.
     #[must_use]
     pub fn fault(fault: Fault) -> Self {
         Self { fault, ..Self::status(200) }
@@ -64,17 +64,17 @@ impl WebAnswer {
 }
 
 impl Web {
-    /// Starts a server: `host` is a name or `name:port`, as URLs have it.
+    /// Starts a server. `host` is a name or `name:port`, as in URLs.
     pub fn serve(&mut self, host: &str, script: impl Fn(&Call) -> WebAnswer + Send + Sync + 'static) {
         self.servers.insert(host.to_owned(), Arc::new(script));
     }
 
-    /// Stops a server; connections to it can no longer be made.
+    /// Stops a server. No connections to it can be made any more.
     pub fn stop(&mut self, host: &str) {
         self.servers.remove(host);
     }
 
-    /// Returns whether there is a server of this name.
+    /// Reports whether there is a server of this name.
     #[must_use]
     pub fn knows(&self, host: &str) -> bool {
         self.servers.contains_key(host)

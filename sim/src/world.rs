@@ -16,11 +16,11 @@ use crate::ledger::{Event, Ledger, Record};
 use crate::services::{Failure, Services, Task};
 use crate::sns::{Delivery, Protocol};
 
-/// The time that SNS gives a web server.
+/// The time that SNS gives a web server to answer.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 const WEB_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One account's services in memory; clones are the same account.
+/// One account's services in memory. Clones are the same account.
 #[derive(Debug, Clone)]
 pub struct Aws(Arc<Inner>);
 
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Aws {
-    /// Returns an account without anything in it. All chance in it comes from the seed.
+    /// Creates an empty account. All its random numbers come from the seed.
     #[must_use]
     pub fn new(clock: Clock, seed: u64) -> Self {
         let state = State {
@@ -66,14 +66,14 @@ impl Aws {
         &self.0.clock
     }
 
-    /// Asks this hook from now on what goes wrong.
+    /// Sets the hook that chooses faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
-    /// Returns the course of a call.
+    /// Returns the fault of a call.
     pub(crate) fn fault(&self, call: &Call) -> Fault {
-        // The hook may use the account, so nothing is locked while it is asked.
+        // The hook may use the account, so nothing is locked while it runs.
         let faults = self.0.faults.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (faults.0)(call)
     }
@@ -100,7 +100,7 @@ impl Aws {
         self.state().ledger.take()
     }
 
-    /// Returns a hash of the journal so far: two runs of one seed have the same.
+    /// Returns a hash of the journal so far. Two runs with the same seed have the same hash.
     #[must_use]
     pub fn digest(&self) -> String {
         self.journal(crate::ledger::digest)
@@ -116,25 +116,26 @@ impl Aws {
         self.journal(|records| records.iter().filter_map(call).collect())
     }
 
-    /// Returns the most requests that were under way at once behind the doors.
+    /// Returns the largest number of requests that were under way at once behind the doors.
     #[must_use]
     pub fn peak(&self) -> usize {
         self.0.peak.load(Ordering::Relaxed)
     }
 
-    /// Forgets the most requests that were under way at once.
+    /// Resets the largest number of requests that were under way at once.
     pub fn forget_peak(&self) {
         self.0.peak.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a request as under way until the guard is dropped, as it is with a request that is given up.
+    /// Counts a request as under way until the guard is dropped, which also happens if the request is given
+    /// up.
     pub(crate) fn under_way(&self) -> UnderWay {
         let count = self.0.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.0.peak.fetch_max(count, Ordering::Relaxed);
         UnderWay(self.clone())
     }
 
-    /// Does everything that services do by themselves until now, in its order.
+    /// Carries out everything that services do by themselves until now, in order.
     pub fn advance(&self) {
         loop {
             let now = self.0.clock.millis();
@@ -147,16 +148,16 @@ impl Aws {
         }
     }
 
-    /// Notices the changes of anything from now on.
+    /// Returns a future that notices every change from now on.
     pub(crate) fn changes(&self) -> Notified<'_> {
         self.0.changed.notified()
     }
 
-    /// Waits for a change, at most until this moment.
+    /// Waits for a change, at most until this time.
     pub(crate) async fn changed(&self, changed: Notified<'_>, until: Option<Millis>) {
         let Some(until) = until else { return changed.await };
         let wait = crate::clock::duration(until - self.0.clock.millis());
-        // It makes no difference which of the two it was.
+        // It does not matter which of the two it was.
         let _ = tokio::time::timeout(wait, changed).await;
     }
 
@@ -170,7 +171,7 @@ impl Aws {
         let State { services, ledger, rng } = &mut *state;
         let before = ledger.records().len();
         let result = act(services, &mut Cx { now, by: by.into(), ledger, rng, failing: Vec::new() });
-        // Only an event can make a difference to those who wait; without this, two of them would wake each other.
+        // Only an event can matter to those who wait. Without this check, two of them would wake each other.
         let is_new = ledger.has_news(before);
         drop(state);
         if is_new {
@@ -183,7 +184,7 @@ impl Aws {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delivers a message of SNS. Faults see it as a call of the caller `sns`.
+    /// Delivers a message of SNS. The faults see it as a call of the caller `sns`.
     fn deliver(&self, at: Millis, delivery: Delivery) {
         let Delivery { subscription, message, .. } = &delivery;
         let endpoint = subscription.endpoint.as_str();
@@ -217,7 +218,7 @@ impl Aws {
             Fault::Denied => Err(Failure::Permanent),
             Fault::Refuse(error) if error.is_senders() && error.status != 429 => Err(Failure::Permanent),
             Fault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
-            // SNS counts an answer that it did not hear as a failure, though there was an effect.
+            // SNS counts an answer that it did not get as a failure, though there was an effect.
             Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) | Fault::Stall(_) => {
                 let _ = self.hand_over(at, &call, message.trace.as_deref());
                 Err(Failure::Retryable)
@@ -259,7 +260,7 @@ impl Aws {
         }
     }
 
-    /// Asks a web server: what goes wrong, and its answer where there is one.
+    /// Calls a web server. Returns the fault, and the answer if there is one.
     pub(crate) fn post(&self, at: Millis, call: &Call) -> (Fault, Option<WebReply>) {
         let script = self.locked(&call.caller, at, |services, _| services.web.script(&call.target));
         let Some(script) = script else { return (Fault::NoConnection, None) };
@@ -279,7 +280,8 @@ impl Aws {
         (fault, Some((answer.status, answer.headers, answer.body)))
     }
 
-    /// Runs an asynchronous event. Faults see it as a call of the caller `lambda`, and a throttle is no run.
+    /// Runs an asynchronous event. The faults see it as a call of the caller `lambda`; a throttle counts as
+    /// no run.
     fn run(&self, at: Millis, event: AsyncEvent) {
         let Some(function) = self.locked("lambda", at, |it, _| it.lambda.function(&event.function)) else {
             return;

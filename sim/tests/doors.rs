@@ -33,7 +33,7 @@ fn post(path: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: any\r\ncontent-length: 2\r\n\r\nhi")
 }
 
-/// Sends this and reads until the connection ends, or for a fifth of a second.
+/// Sends a text and reads until the connection ends, or for a fifth of a second.
 fn exchange(server: &Server, text: &str) -> String {
     String::from_utf8(exchange_bytes(server, text)).unwrap()
 }

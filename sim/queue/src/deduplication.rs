@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::Millis;
 
-/// Milliseconds that a FIFO queue or topic remembers a deduplication id, also after its message is deleted.
+/// The milliseconds for which a FIFO queue or topic remembers a deduplication id, even after its message is
+/// deleted.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 /// <https://docs.aws.amazon.com/sns/latest/dg/fifo-message-dedup.html>
 pub const DEDUPLICATION: Millis = 300_000;

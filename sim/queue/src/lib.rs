@@ -1,8 +1,9 @@
 //! The lives of the messages in one SQS queue: delayed, visible, in flight, and gone.
 //!
-//! What a message carries is the user's: the account in `sim` puts bodies and attributes there, a simulation of a model
-//! what it needs. Time comes in as an argument, and nothing happens by itself: a user calls [`Messages::settle`] when
-//! [`Messages::next_visible`] has come. What AWS leaves open is a setting.
+//! The user defines the content of a message: the account in `sim` uses bodies and attributes, the simulation
+//! of a model what it needs. Time comes in as an argument, and nothing happens by itself: a user calls
+//! [`Messages::settle`] at the time that [`Messages::next_visible`] returns. Behaviour that AWS does not
+//! specify is a setting.
 //!
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 
@@ -23,22 +24,22 @@ pub use settings::{
     MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY, QueueSettings, Redrive,
 };
 
-/// Milliseconds since whatever the user counts from.
+/// Milliseconds since any time that the user chooses.
 pub type Millis = i64;
 
 /// The messages of a queue, with contents `C` and groups `G`.
 #[derive(Debug)]
 pub struct Messages<C, G> {
-    /// Whether it is a FIFO queue.
+    /// True if it is a FIFO queue.
     pub is_fifo: bool,
     /// The settings.
     pub settings: QueueSettings,
-    /// The most messages that were in flight at once.
+    /// The largest number of messages that were in flight at once.
     pub peak: usize,
     all: BTreeMap<u64, Message<C, G>>,
     /// The messages that can be received, in the order in which they will be.
     visible: BTreeSet<(Millis, u64)>,
-    /// The moments when hidden and delayed messages show.
+    /// The times when hidden and delayed messages become visible.
     timers: BTreeSet<(Millis, u64)>,
     expiry: BTreeSet<(Millis, u64)>,
     groups: BTreeMap<G, BTreeSet<u64>>,
@@ -67,7 +68,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     }
 
     // -----------------------------------------------------------------------------------------
-    // What is there
+    // The messages in the queue
 
     /// Returns the number of messages that are in the queue, in whatever state.
     #[must_use]
@@ -75,7 +76,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         self.all.len()
     }
 
-    /// Returns whether nothing lies in the queue.
+    /// Reports whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -98,19 +99,19 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         in_flight.map(|(number, message)| (Receipt { number, receive: message.receives }, message))
     }
 
-    /// Returns when something shows next; `None` where nothing is hidden or delayed.
+    /// Returns the time when a message next becomes visible, or `None` if none is hidden or delayed.
     #[must_use]
     pub fn next_visible(&self) -> Option<Millis> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Returns when the retention of a message ends next.
+    /// Returns the time when the retention of a message next ends.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Millis> {
         self.expiry.first().map(|(at, _)| *at)
     }
 
-    /// Returns the numbers of messages at this moment, which lies no further back than the lag of readings.
+    /// Returns the numbers of messages at this time, which may lie no further back than the lag of readings.
     #[must_use]
     pub fn counts(&self, then: Millis) -> Counts {
         let known = self.history.iter().rev().find(|(since, _)| *since <= then);
@@ -124,20 +125,21 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     }
 
     // -----------------------------------------------------------------------------------------
-    // Coming
+    // Putting messages into the queue
 
-    /// Takes a message that shows at this moment, and returns its number.
+    /// Adds a message that becomes visible at the time `shows`, and returns its number.
     pub fn put(&mut self, now: Millis, message: Message<C, G>, shows: Millis) -> u64 {
         self.add(now, message, State::Delayed(shows))
     }
 
-    /// Takes a message that was received just now, by its last receive.
+    /// Adds a message as if it were received just now, by its last receive.
     pub fn place(&mut self, now: Millis, message: Message<C, G>) -> u64 {
         let until = now + self.settings.visibility * 1000;
         self.add(now, Message { received: now, ..message }, State::InFlight(until))
     }
 
-    /// Takes a message that SQS moves here: a standard queue goes on counting its retention, a FIFO queue begins anew.
+    /// Adds a message that SQS moves here. A standard queue goes on counting its retention, a FIFO queue
+    /// begins anew.
     pub fn take_moved(&mut self, now: Millis, mut message: Message<C, G>) -> u64 {
         if self.is_fifo {
             message.sent = now;
@@ -164,7 +166,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     // -----------------------------------------------------------------------------------------
     // Receiving
 
-    /// Shows what was hidden or delayed until now; whether there was anything.
+    /// Makes the messages visible that were hidden or delayed until now. Returns whether there were any.
     pub fn settle(&mut self, now: Millis) -> bool {
         let mut any = false;
         while let Some((at, number)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -174,7 +176,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         any
     }
 
-    /// Shows a message from this moment on, also one that is hidden: an at-least-once duplicate on demand.
+    /// Makes a message visible from this time on, even if it is hidden: an at-least-once duplicate on demand.
     pub fn show(&mut self, number: u64, now: Millis) {
         let place = match self.settings.shuffled.filter(|_| !self.is_fifo) {
             Some(seed) => any_place(seed, number, now),
@@ -186,8 +188,8 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         self.change_state(number, State::Visible(place), now);
     }
 
-    /// Returns the first messages that a receiver could get, if the limit in flight allows. `busy` are FIFO groups that
-    /// the receiver leaves alone.
+    /// Returns the first messages that a receiver could get, if the limit in flight allows. `busy` are FIFO
+    /// groups that the receiver leaves out.
     #[must_use]
     pub fn ready(&self, at_most: usize, busy: &BTreeSet<G>) -> Vec<u64> {
         if !self.is_fifo {
@@ -208,7 +210,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         group.iter().take_while(|it| matches!(state(it), Some(State::Visible(_)))).copied().collect()
     }
 
-    /// Hands a message out and hides it until this moment.
+    /// Hands out a message and hides it until this time.
     pub fn receive(&mut self, now: Millis, number: u64, until: Millis) -> Option<(Receipt, &Message<C, G>)> {
         let message = self.all.get_mut(&number)?;
         message.receives += 1;
@@ -220,9 +222,9 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     }
 
     // -----------------------------------------------------------------------------------------
-    // By a receipt
+    // Requests with a receipt
 
-    /// Returns what a receipt is good for.
+    /// Returns what a receipt can still be used for.
     #[must_use]
     pub fn resolve(&self, receipt: Receipt) -> Use {
         match self.all.get(&receipt.number) {
@@ -236,7 +238,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         }
     }
 
-    /// Hides a message for so many seconds from now on; whether that had an effect.
+    /// Hides a message for so many seconds from now on. Returns whether that had an effect.
     pub fn change(&mut self, now: Millis, receipt: Receipt, seconds: i64) -> Result<bool, Refused> {
         let until = now + seconds * 1000;
         let Some(message) = self.all.get(&receipt.number) else { return self.no_longer_valid() };
@@ -252,8 +254,8 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         Ok(true)
     }
 
-    /// Returns the message that a receipt deletes; `None` where a standard queue says yes and does nothing. It deletes by
-    /// the last receipt also after the message has shown again.
+    /// Returns the message that a receipt deletes, or `None` if a standard queue accepts the request and does
+    /// nothing. The last receipt deletes the message even after it has become visible again.
     pub fn to_delete(&self, receipt: Receipt) -> Result<Option<u64>, Refused> {
         match self.resolve(receipt) {
             Use::Valid => Ok(Some(receipt.number)),
@@ -267,7 +269,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     }
 
     // -----------------------------------------------------------------------------------------
-    // Going
+    // Removing messages
 
     /// Removes a message.
     pub fn remove(&mut self, now: Millis, number: u64) -> Option<Message<C, G>> {
@@ -284,14 +286,16 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         Some(message)
     }
 
-    /// Deletes a message, of which a server that has not heard of it keeps a copy: it shows again.
+    /// Deletes a message of which a server that does not know of the deletion keeps a copy, so that it
+    /// becomes visible again.
     pub fn leave_ghost(&mut self, number: u64) {
         if let Some(message) = self.all.get_mut(&number) {
             message.is_ghost = true;
         }
     }
 
-    /// Removes the next message whose retention has ended by now, in flight or not, at its own moment.
+    /// Removes the next message whose retention has ended by now, in flight or not, at the time when it
+    /// ended.
     pub fn expire(&mut self, now: Millis) -> Option<(Millis, u64, Message<C, G>)> {
         let (at, number) = self.expiry.first().copied().filter(|(at, _)| *at <= now)?;
         self.settle(at);
@@ -357,7 +361,8 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     }
 }
 
-/// Returns a place among the messages that show which has nothing to do with the moment: `SplitMix64` of it all.
+/// Returns a place among the visible messages that does not depend on the order of time: `SplitMix64` of all
+/// arguments.
 fn any_place(seed: u64, number: u64, now: Millis) -> Millis {
     let mut x = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) ^ now.cast_unsigned();
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

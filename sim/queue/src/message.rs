@@ -16,7 +16,7 @@ pub struct Counts {
 /// A message in a queue.
 #[derive(Debug, Clone)]
 pub struct Message<C, G> {
-    /// What the message carries.
+    /// The content of the message.
     pub content: C,
     /// FIFO: the group.
     pub group: G,
@@ -26,16 +26,16 @@ pub struct Message<C, G> {
     pub receives: u32,
     /// `ApproximateFirstReceiveTimestamp`.
     pub first_received: Option<Millis>,
-    /// The moment of the last receive, from which the twelve hours count.
+    /// The time of the last receive, from which the twelve hours count.
     pub received: Millis,
     pub(crate) expires: Millis,
     pub(crate) state: State,
-    /// Whether it was deleted and shows again all the same.
+    /// True if it was deleted and becomes visible again nevertheless.
     pub(crate) is_ghost: bool,
 }
 
 impl<C, G> Message<C, G> {
-    /// Returns a message that was sent at this moment and that nobody has received.
+    /// Creates a message that was sent at this time and never received.
     pub fn new(content: C, group: G, sent: Millis) -> Self {
         Self {
             content,
@@ -51,7 +51,7 @@ impl<C, G> Message<C, G> {
     }
 }
 
-/// The state of a message, with the moment when it shows, or its place among those that show.
+/// The state of a message, with the time when it becomes visible, or its place among the visible messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Visible(Millis),
@@ -59,7 +59,7 @@ pub(crate) enum State {
     InFlight(Millis),
 }
 
-/// One receive of a message: what a receipt handle stands for.
+/// One receive of a message, which a receipt handle stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Receipt {
     /// The message's number.
@@ -73,16 +73,16 @@ pub struct Receipt {
 pub enum Use {
     /// The message is in flight by this receive.
     Valid,
-    /// The message has shown again, but nobody has received it since.
+    /// The message has become visible again, but was not received since.
     Expired,
     /// The message is gone, or was received again.
     Stale,
 }
 
-/// Why a queue refuses a request about a message that was received.
+/// The reason why a queue refuses a request about a message that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// FIFO: the receipt is no longer valid. A standard queue says yes and does nothing.
+    /// FIFO: the receipt is no longer valid. A standard queue accepts the request and does nothing.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
     NoLongerValid,
     /// The message would be hidden for more than twelve hours since its receive.

@@ -1,41 +1,41 @@
-//! The settings of a queue: those that AWS has, and what AWS leaves open.
+//! The settings of a queue: those of AWS, and those for behaviour that AWS does not specify.
 
 use std::collections::BTreeMap;
 
 use crate::Millis;
 
-/// Bytes of a message, and of all messages of a batch.
+/// The largest number of bytes of a message, and of all messages of a batch.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// Message attributes.
+/// The largest number of message attributes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const MAX_ATTRIBUTES: usize = 10;
 
-/// Entries of a batch request.
+/// The largest number of entries of a batch request.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const MAX_ENTRIES: usize = 10;
 
-/// Seconds that a message is hidden at most, counted from its receive.
+/// The longest time that a message is hidden, in seconds, counted from its receive.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 pub const MAX_VISIBILITY: i64 = 43_200;
 
-/// Seconds that a message is delayed at most.
+/// The longest time that a message is delayed, in seconds.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html>
 pub const MAX_DELAY: i64 = 900;
 
-/// Messages in flight.
+/// The largest number of messages in flight.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
 pub const MAX_IN_FLIGHT: usize = 120_000;
 
 /// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
-    /// `MessageRetentionPeriod`, seconds.
+    /// `MessageRetentionPeriod`, in seconds.
     pub retention: i64,
-    /// `VisibilityTimeout`, seconds.
+    /// `VisibilityTimeout`, in seconds.
     pub visibility: i64,
-    /// `MaximumMessageSize`, bytes.
+    /// `MaximumMessageSize`, in bytes.
     pub max_bytes: usize,
     /// `DelaySeconds`.
     pub delay: i64,
@@ -45,24 +45,25 @@ pub struct QueueSettings {
     pub content_based: bool,
     /// The tags.
     pub tags: BTreeMap<String, String>,
-    /// Messages that may be in flight.
+    /// The number of messages that may be in flight.
     pub in_flight: usize,
-    /// Milliseconds that the approximate numbers of messages are old.
+    /// The age of the approximate numbers of messages, in milliseconds.
     pub lag: Millis,
-    /// FIFO: whether nothing of a group is handed out while one of its messages is in flight. Else what lies before
-    /// that message is: AWS documents the former, and the latter was recorded.
+    /// FIFO: true if no message of a group is handed out while another of its messages is in flight. If
+    /// false, the messages before the one in flight are handed out. AWS documents the former; the latter was
+    /// recorded.
     pub whole_group: bool,
-    /// Standard: messages come in any order, which this number decides.
+    /// Standard: messages come in a random order, which this number decides.
     pub shuffled: Option<u64>,
-    /// Standard: whether a change to zero by a stale handle shows a message that a later receive hides. AWS answers such
-    /// a change with 200 and does not say.
+    /// Standard: true if a change to zero by a stale handle makes a message visible that a later receive
+    /// hides. AWS answers such a change with 200 and does not say what it does.
     pub stale_shows: bool,
-    /// Standard: how many of 10,000 receives or deletes leave a copy that shows again.
+    /// Standard: the number of 10,000 receives or deletes that leave a copy, which becomes visible again.
     pub duplicates: u16,
-    /// Whether a message that SQS moves keeps its first receive timestamp: AWS does not say.
+    /// True if a message that SQS moves keeps its first receive timestamp. AWS does not specify this.
     pub keeps_first_receive: bool,
-    /// Further attributes, which win over those that the settings and the messages give: `Policy`, an approximate
-    /// number of messages ...
+    /// Further attributes, which override those that the settings and the messages give: `Policy`, an
+    /// approximate number of messages ...
     pub more: BTreeMap<String, String>,
 }
 
@@ -76,7 +77,7 @@ pub struct Redrive {
 }
 
 impl Default for QueueSettings {
-    /// Returns what AWS sets where nobody says otherwise.
+    /// Returns AWS's defaults.
     fn default() -> Self {
         Self {
             retention: 345_600,

@@ -1,10 +1,11 @@
-//! What no request of the account in `sim` shows of a queue: its tests have the rest, with AWS's pages.
+//! Behaviour of a queue that no request of the account in `sim` shows. The account's tests have the rest,
+//! with AWS's pages.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// Returns a queue with so many messages that show at once.
+/// Creates a queue with so many messages that are visible at once.
 fn queue(is_fifo: bool, settings: QueueSettings, messages: i64) -> Messages<i64, u8> {
     let mut queue = Messages::new(is_fifo, settings);
     for content in 0..messages {

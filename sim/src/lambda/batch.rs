@@ -1,4 +1,4 @@
-//! A batch of messages for one run of a function, and what the run's answer means for it.
+//! A batch of messages for one run of a function, and the meaning of the run's answer for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub struct Batch {
     pub event: String,
     /// The request's id.
     pub request_id: Arc<str>,
-    /// The X-Ray header, which the function's own calls carry on.
+    /// The X-Ray header, which the function's own calls pass on.
     pub trace: String,
-    /// The moment when Lambda ends the run.
+    /// The time when Lambda ends the run.
     pub deadline: Millis,
 }
 
@@ -43,7 +43,7 @@ impl Batch {
         Self { messages, event, request_id, trace, deadline: 0 }
     }
 
-    /// Returns the positions of the messages that stay in the queue, or why all of them do.
+    /// Returns the positions of the messages that stay in the queue, or the reason why all of them do.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
     pub(super) fn kept(&self, outcome: &Outcome, partial: bool) -> Result<BTreeSet<usize>, String> {
         let answer = match outcome {

@@ -10,13 +10,13 @@ use super::{Batch, Mapping, Outcome};
 use crate::clock::duration;
 
 impl Mapping {
-    /// Runs the function for every batch, for ever; dropping the future is the end of all its runs. The handler's
+    /// Runs the function for every batch, for ever. Dropping the future ends all its runs. The handler's
     /// future is dropped at the batch's deadline.
     pub async fn run<F: Future<Output = Outcome>>(&self, handler: impl Fn(Batch) -> F) {
         let handler = &handler;
         let mut running = FuturesUnordered::new();
         loop {
-            // What changes from here on is noticed, so that nothing is missed between a look and a wait.
+            // Changes from here on are noticed, so that none is missed between the look and the wait.
             let changes = self.aws.changes();
             while let Some(batch) = self.take() {
                 running.push(async move {
@@ -34,7 +34,7 @@ impl Mapping {
         }
     }
 
-    /// Runs the function for the next batch, on this thread; `false` where there is none now.
+    /// Runs the function for the next batch, on this thread. Returns `false` if there is none now.
     pub fn step(&self, handler: impl FnOnce(&Batch) -> Outcome) -> bool {
         let Some(batch) = self.take() else { return false };
         let outcome = handler(&batch);

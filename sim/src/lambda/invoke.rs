@@ -12,15 +12,15 @@ use crate::ledger::Event;
 use crate::message::{Attribute, Entry};
 use crate::names::arn;
 
-/// Milliseconds before the first retry of an asynchronous event, and before each one after it.
+/// The milliseconds before the first retry of an asynchronous event, and before each one after it.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>
 const RETRIES: [Millis; 2] = [60_000, 120_000];
 
-/// Milliseconds before a throttled asynchronous event is tried again, at first and at most.
+/// The milliseconds before a throttled asynchronous event is tried again, at first and at most.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>
 const THROTTLED: (Millis, Millis) = (1_000, 300_000);
 
-/// Characters of the error message in a dead letter.
+/// The largest number of characters of the error message in a dead letter.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
 const MAX_ERROR: usize = 1024;
 
@@ -37,9 +37,9 @@ pub(crate) struct AsyncEvent {
 /// The next step of an asynchronous event.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// It is done with.
+    /// It is finished.
     Done,
-    /// It runs again at this moment.
+    /// It runs again at this time.
     Again(Millis, AsyncEvent),
     /// It goes to a queue.
     GivenUp(Vec<(String, Entry)>),
@@ -70,7 +70,7 @@ impl AsyncEvent {
         Self { function: Arc::clone(function), invocation, accepted: now, runs: 0, throttles: 0 }
     }
 
-    /// Judges a run; `None` is a throttle, which is no run.
+    /// Takes over the result of a run. `None` is a throttle, which counts as no run.
     pub(crate) fn ran(mut self, cx: &mut Cx<'_>, function: &Function, ran: Option<&Ran>) -> Next {
         let settings = &function.settings;
         let Some(ran) = ran else {
@@ -97,7 +97,7 @@ impl AsyncEvent {
         }
     }
 
-    /// Returns what dead-letter queue and destination get.
+    /// Returns the messages for the dead-letter queue and the destination.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
     pub(crate) fn give_up(
         self,

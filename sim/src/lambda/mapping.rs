@@ -1,7 +1,8 @@
-//! The event source mapping: it takes messages from a queue, hands them to a function in batches and deletes what the
-//! function does not return.
+//! The event source mapping: it takes messages from a queue, hands them to a function in batches and deletes
+//! those that the function does not return.
 //!
-//! A user drives it: [`Mapping::take`] and [`Mapping::settle`] around runs of his own, or one of the drivers.
+//! A user drives it: with [`Mapping::take`] and [`Mapping::settle`] around the user's own runs, or with one
+//! of the drivers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,14 +17,15 @@ use crate::message::Entry;
 use crate::sqs::{Receive, Received, SURROUNDINGS};
 use crate::world::Aws;
 
-/// The caller's name of all mappings.
+/// The name of all mappings as callers.
 const CALLER: &str = "mapping";
 
-/// Batches at once that a mapping begins with, and those that it adds in a minute while there is work.
+/// The number of batches at once that a mapping begins with, and the number that it adds in a minute while
+/// there is work.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
 const SCALING: (usize, usize) = (5, 300);
 
-/// Milliseconds until a poll that failed is repeated.
+/// The milliseconds until a failed poll is repeated.
 const POLL_AGAIN: Millis = 1_000;
 
 /// The settings of a mapping.
@@ -45,12 +47,13 @@ pub struct MappingSettings {
     pub timeout: Duration,
     /// `RecursiveLoop: Allow`.
     pub allow_loops: bool,
-    /// Tells the messages of which a batch has only the first: see [`Receive::apart`].
+    /// The function that gives a message its key. A batch gets only the first message with a key: see
+    /// [`Receive::apart`].
     pub apart: Option<fn(&Payload) -> Option<u64>>,
 }
 
 impl MappingSettings {
-    /// Returns settings as AWS has them where nobody says otherwise, but with partial answers.
+    /// Creates settings with AWS's defaults, except that partial answers are on.
     #[must_use]
     pub fn new(queue: &str, function: &str) -> Self {
         Self {
@@ -67,7 +70,7 @@ impl MappingSettings {
     }
 }
 
-/// A mapping; clones are the same one.
+/// A mapping. Clones are the same mapping.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     pub(super) aws: Aws,
@@ -81,9 +84,9 @@ struct State {
     bytes: usize,
     since: Millis,
     running: usize,
-    /// FIFO: the groups that a batch is made of, which no other batch touches.
+    /// FIFO: the groups of a batch under way, which no other batch gets.
     busy: BTreeSet<String>,
-    /// The moment when the present work began; idle mappings scale down.
+    /// The time when the present work began. Idle mappings scale down.
     working_since: Option<Millis>,
     again: Option<Millis>,
 }
@@ -95,8 +98,8 @@ impl Mapping {
         Self { aws: aws.clone(), settings: Arc::new(settings), state: Arc::default() }
     }
 
-    /// Takes a batch for a run of the function, if there is one now. The messages are hidden from their receive on,
-    /// which a batching window puts long before the run.
+    /// Takes a batch for a run of the function, if there is one now. The messages are hidden from their
+    /// receive on, which may be long before the run if there is a batching window.
     #[must_use]
     pub fn take(&self) -> Option<Batch> {
         let settings = &*self.settings;
@@ -127,7 +130,7 @@ impl Mapping {
         Some(batch)
     }
 
-    /// Ends a run: deletes what the function has not returned.
+    /// Ends a run: deletes the messages that the function has not returned.
     pub fn settle(&self, batch: &Batch, outcome: &Outcome) {
         let kept = batch.kept(outcome, self.settings.partial);
         let all = 0..batch.messages.len();
@@ -147,7 +150,7 @@ impl Mapping {
         state.release(&batch.messages);
     }
 
-    /// Returns when the mapping has something to do again, unless something changes before.
+    /// Returns the time when the mapping has work again, unless something changes before.
     #[must_use]
     pub(super) fn wake(&self) -> Option<Millis> {
         let now = self.aws.clock().millis();
@@ -176,7 +179,7 @@ impl Mapping {
         scaled.min(self.settings.concurrency)
     }
 
-    /// Receives what fits into the next batch.
+    /// Receives the messages that fit into the next batch.
     fn collect(&self, now: Millis, state: &mut State) {
         let settings = &*self.settings;
         let room = settings.batch_size.saturating_sub(state.collected.len());
@@ -211,7 +214,8 @@ impl Mapping {
         state.collected.extend(more);
     }
 
-    /// Begins a run, unless Lambda throttles it or stops a loop: then the messages stay hidden and count a receive.
+    /// Begins a run, unless Lambda throttles it or stops a loop. In these cases the messages stay hidden and
+    /// the receive counts.
     fn begin(&self, now: Millis, messages: Vec<Received>) -> Option<Batch> {
         let settings = &*self.settings;
         let call = Call::new(&CALLER.into(), Service::Lambda, "Invoke", &settings.function);
@@ -249,7 +253,7 @@ impl Mapping {
         Some(Batch { deadline: now + millis(settings.timeout), ..batch })
     }
 
-    /// Deletes up to ten messages. Faults see it as a call of the caller `mapping`.
+    /// Deletes up to ten messages. The faults see it as a call of the caller `mapping`.
     fn delete(&self, batch: &Batch, indexes: &[usize]) {
         let mut call = Call::new(&CALLER.into(), Service::Sqs, "DeleteMessageBatch", &self.settings.queue);
         for (number, index) in indexes.iter().enumerate() {
@@ -263,7 +267,7 @@ impl Mapping {
         };
         self.aws.act(CALLER, |services, cx| {
             cx.failing = failing;
-            // What is not deleted shows again.
+            // A message that is not deleted becomes visible again.
             let _ = services.sqs.delete_message_batch(cx, &self.settings.queue, &call.entries);
         });
     }

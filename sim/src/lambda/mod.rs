@@ -1,5 +1,5 @@
-//! Lambda: functions behind `Invoke`, what `GetFunctionConfiguration` tells of them, and the event source mapping that
-//! feeds them from queues.
+//! Lambda: functions behind `Invoke`, the answer of `GetFunctionConfiguration` about them, and the event
+//! source mapping that feeds them from queues.
 
 mod batch;
 mod driver;
@@ -25,11 +25,11 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::names::arn;
 
-/// Bytes of a synchronous request, of its answer, and of a batch of a mapping.
+/// The largest number of bytes of a synchronous request, of its answer, and of a batch of a mapping.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
-/// Bytes of an asynchronous request.
+/// The largest number of bytes of an asynchronous request.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub const MAX_ASYNC_BYTES: usize = 1024 * 1024;
 
@@ -52,9 +52,10 @@ pub struct FunctionSettings {
     pub on_failure: Option<String>,
     /// `RecursiveLoop: Allow`.
     pub allow_loops: bool,
-    /// Environment variables, which `GetFunctionConfiguration` tells; or its error where their key is denied.
+    /// The environment variables, which `GetFunctionConfiguration` returns, or its error if access to their
+    /// key is denied.
     pub environment: Result<BTreeMap<String, String>, EnvironmentError>,
-    /// `StateReason` of a function that is `Failed`.
+    /// The `StateReason` of a function that is `Failed`.
     pub failed: Option<String>,
 }
 
@@ -75,14 +76,14 @@ pub struct Invocation {
     pub payload: String,
     /// The request's id.
     pub request_id: Arc<str>,
-    /// The X-Ray header, which the function's own calls carry on.
+    /// The X-Ray header, which the function's own calls pass on.
     pub trace: Option<String>,
 }
 
 /// The end of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// The answer as JSON, or why the code failed.
+    /// The answer as JSON, or the failure of the code.
     pub result: Result<String, FunctionError>,
     /// The time that it took.
     pub took: Duration,
@@ -121,19 +122,19 @@ impl Default for FunctionSettings {
 }
 
 impl Ran {
-    /// Returns a run that answers this JSON at once.
+    /// Creates a run that answers this JSON at once.
     pub fn ok(answer: impl Into<String>) -> Self {
         Self { result: Ok(answer.into()), took: Duration::ZERO }
     }
 
-    /// Returns a run whose code fails at once.
+    /// Creates a run whose code fails at once.
     #[must_use]
     pub fn failed(kind: &str, message: &str) -> Self {
         let error = FunctionError { kind: kind.to_owned(), message: message.to_owned() };
         Self { result: Err(error), took: Duration::ZERO }
     }
 
-    /// Says how long the run takes.
+    /// Sets how long the run takes.
     #[must_use]
     pub fn took(self, took: Duration) -> Self {
         Self { took, ..self }
@@ -161,7 +162,7 @@ impl Lambda {
         self.functions.get(name).cloned()
     }
 
-    /// Returns a function, or Lambda's error where there is none.
+    /// Returns a function, or Lambda's error if there is none.
     pub(crate) fn found(&self, name: &str) -> Result<Function, Error> {
         let missing = || format!("Function not found: {}", arn("lambda", &format!("function:{name}")));
         self.function(name).ok_or_else(|| Error::new(404, "ResourceNotFoundException", missing()))
@@ -182,7 +183,7 @@ pub(crate) fn qualifier_of(function: &str) -> Option<&str> {
     function.strip_prefix("arn:")?.split(':').nth(6)
 }
 
-/// Returns a function's name of a name, an ARN or an ARN with a qualifier.
+/// Returns a function's name, from a name, an ARN or an ARN with a qualifier.
 #[must_use]
 pub fn name_of(function: &str) -> &str {
     let mut parts = function.split(':');

@@ -2,12 +2,12 @@
 
 use crate::message::md5_of;
 
-/// Runs of a function by one chain of messages before Lambda stops the chain.
+/// The number of runs of a function by one chain of messages after which Lambda stops the chain.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>
 pub const MAX_PASSES: u32 = 16;
 
-/// Counts one more pass through a function: the trace header that its run gets, and the number of the pass. A message
-/// without a header begins a chain of its own, with a root that `new_root` makes.
+/// Counts one more pass through a function. Returns the trace header that its run gets, and the number of the
+/// pass. A message without a header begins a chain of its own, with a root that `new_root` makes.
 pub(crate) fn passed(
     trace: Option<&str>,
     function: &str,

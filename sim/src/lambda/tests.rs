@@ -245,7 +245,7 @@ fn a_fifo_group_is_in_one_batch_at_a_time() {
     let first = mapping.take().unwrap();
     let second = mapping.take().unwrap();
     assert_eq!((&*first.messages[0].payload.body, &*second.messages[0].payload.body), ("1", "3"));
-    // The function shows its message again, but the batch has not ended.
+    // The function makes its message visible again, but the batch has not ended.
     let handle = &first.messages[0].handle;
     aws.act("fn", |it, cx| it.sqs.change_message_visibility(cx, "dlq.fifo", handle, 0)).unwrap();
     assert!(mapping.take().is_none());

@@ -32,7 +32,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     }
     let answer = services.firehose.put_record_batch(cx, &call.target, &call.entries)?;
     let failed = answer.iter().filter(|(_, result)| result.is_err()).count();
-    // The answers stand in the order of the records, so nothing can follow a missing one.
+    // The answers have the order of the records, so none can follow a missing one.
     let answers: Vec<_> = answer
         .iter()
         .map_while(|(_, result)| match result {

@@ -34,7 +34,7 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Carries out what needs no run of the function now.
+/// Carries out a call that does not run the function now.
 pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
     if call.operation == "GetFunctionConfiguration" {
         return services.lambda.found(&call.target).map(|function| configuration(&function));
@@ -52,7 +52,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     }
 }
 
-/// Returns what Lambda tells of a function: how it runs, not its code.
+/// Returns Lambda's description of a function: how it runs, not its code.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
 fn configuration(function: &Function) -> Response {
     let Function { name, settings, .. } = function;
@@ -88,7 +88,7 @@ fn configuration(function: &Function) -> Response {
     Response::new(200, told.to_string()).with("content-type", "application/json")
 }
 
-/// Returns the answer to a run that was waited for.
+/// Returns the answer to a synchronous run.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 pub(crate) fn ran(ran: &Ran) -> Response {
     let answer = |body: String| Response::new(200, body).with("x-amz-executed-version", "$LATEST");

@@ -63,8 +63,8 @@ impl Response {
     }
 }
 
-/// Returns the service of a request: web servers go by their names, the others by the shape of the request, since a
-/// process may have one address for all of them.
+/// Returns the service of a request. Web servers are recognised by their names, the services by the form of
+/// the request, since a process may have one address for all of them.
 pub(crate) fn service(services: &Services, request: &Request) -> Service {
     let host = host_of(&request.uri);
     let is_form = request.header("content-type").is_some_and(|it| it.contains("form-urlencoded"));
@@ -81,7 +81,7 @@ pub(crate) fn service(services: &Services, request: &Request) -> Service {
     }
 }
 
-/// Understands a request.
+/// Parses a request.
 pub(crate) fn decode(caller: &Arc<str>, service: Service, request: &Request) -> Result<Call, Error> {
     let mut call = Call::new(caller, service, "", "");
     let trace = request.header("x-amzn-trace-id").map(str::to_owned);
@@ -113,7 +113,7 @@ pub(crate) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     }
 }
 
-/// Tells an error as its service does.
+/// Returns an error as its service reports it.
 pub(crate) fn refuse(service: Service, error: &Error) -> Response {
     match service {
         Service::Sqs => sqs::refuse(error),

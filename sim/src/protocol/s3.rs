@@ -64,7 +64,7 @@ fn unchunked(mut body: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Carries out a call. Every answer tells S3's time, that to a refused call too.
+/// Carries out a call. Every answer contains S3's time, even that to a refused call.
 pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Response {
     let now = cx.now;
     answer(services, cx, call).unwrap_or_else(|error| refuse(&error)).with("date", &http_date(now))

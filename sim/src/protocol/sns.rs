@@ -116,7 +116,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         "ListSubscriptions" => {
             let (page, next) = services.sns.list_subscriptions(call.parameter("NextToken"))?;
             let member = |it: &&crate::sns::Subscription| {
-                // SNS gives a subscription that is not confirmed no ARN.
+                // SNS gives no ARN for a subscription that is not confirmed.
                 let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
                 format!(
                     "<member>{}{}{}{}{}</member>",

@@ -124,7 +124,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     Ok(response(200, &answer))
 }
 
-/// Puts the request's X-Ray header where an entry has none of its own.
+/// Adds the request's X-Ray header to an entry that has none of its own.
 fn traced(call: &Call, entry: &Entry) -> Entry {
     let trace = entry.trace.clone().or_else(|| call.parameter("trace").map(str::to_owned));
     Entry { trace, ..entry.clone() }
@@ -199,7 +199,7 @@ fn message(call: &Call, received: &Received) -> Value {
     })
 }
 
-/// Returns whether a parameter names an attribute: by itself, by its beginning or with all.
+/// Reports whether a parameter names an attribute: by itself, by its beginning or with all.
 fn is_named(call: &Call, parameter: &str, name: &str) -> bool {
     let mut names = call.parameter(parameter).unwrap_or_default().split(',');
     names.any(|it| {

@@ -10,7 +10,7 @@ use crate::names::ACCOUNT;
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 const IDENTITY: &str = "GetCallerIdentity";
 
-/// Returns whether a form is for this service: a process may have one address for all of them.
+/// Reports whether a form is for this service: a process may have one address for all of them.
 pub(super) fn is_meant(request: &Request) -> bool {
     form(&String::from_utf8_lossy(&request.body)).get("Action").is_some_and(|action| action == IDENTITY)
 }

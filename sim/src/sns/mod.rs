@@ -1,6 +1,6 @@
 //! SNS: topics, subscriptions, and the messages that go from the former to the latter.
 //!
-//! A published message becomes one [`Delivery`] for each subscription; `deliver` says what comes of it.
+//! A published message becomes one [`Delivery`] for each subscription; `deliver` carries it out.
 
 mod render;
 mod requests;
@@ -20,11 +20,11 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::message::Attributes;
 
-/// Bytes of a message, and of all messages of a batch, where the topic does not say otherwise.
+/// The largest number of bytes of a message, and of all messages of a batch, unless the topic says otherwise.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
 pub const MAX_BYTES: usize = 256 * 1024;
 
-/// Subscriptions on a page of a listing.
+/// The number of subscriptions on a page of a listing.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
 pub const MAX_SUBSCRIPTIONS: usize = 100;
 
@@ -33,12 +33,12 @@ pub const MAX_SUBSCRIPTIONS: usize = 100;
 pub struct Sns {
     topics: BTreeMap<String, Topic>,
     subscriptions: BTreeMap<String, Subscription>,
-    /// Subscriptions on a page of a listing, where a world wants smaller pages than SNS's.
+    /// The number of subscriptions on a page of a listing, if a world wants smaller pages than SNS's.
     pub page: usize,
-    /// Milliseconds that all retries of a delivery take together; SNS's own schedule takes up to 23 days.
+    /// The milliseconds that all retries of a delivery take together. SNS's own schedule takes up to 23 days.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
     pub retries_take: Millis,
-    /// Whether a record for Firehose ends with a line break, which AWS's pages leave open.
+    /// True if a record for Firehose ends with a line break, which AWS's pages do not specify.
     pub line_break: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Message {
     pub subject: Option<String>,
     /// The message.
     pub body: String,
-    /// Whether the message has a text for each protocol.
+    /// True if the message has a text for each protocol.
     pub is_structured: bool,
     /// The message attributes.
     pub attributes: Attributes,
@@ -84,7 +84,7 @@ pub struct Message {
     pub sequence: Option<String>,
     /// The X-Ray header of the publishing request.
     pub trace: Option<String>,
-    /// The moment of publishing.
+    /// The time of publishing.
     pub published: Millis,
     /// The topic's signature version.
     pub signature_version: u8,
@@ -97,7 +97,7 @@ pub struct Delivery {
     pub subscription: Arc<Subscription>,
     /// The message.
     pub message: Arc<Message>,
-    /// Whether the first attempt has failed, so that this one stands for all retries.
+    /// True if the first attempt has failed. This attempt stands for all retries then.
     pub is_last: bool,
 }
 
@@ -120,7 +120,7 @@ impl Default for Sns {
 }
 
 impl Sns {
-    /// Creates a topic, or replaces one; a name that ends in `.fifo` makes it a FIFO topic.
+    /// Creates a topic, or replaces one. A name that ends in `.fifo` makes it a FIFO topic.
     pub fn create(&mut self, name: &str, settings: TopicSettings) {
         let topic =
             Topic { name: name.into(), settings, deduplication: Deduplication::default(), sequence: 0 };
@@ -137,7 +137,7 @@ impl Sns {
         self.subscriptions.remove(arn);
     }
 
-    /// Returns a subscription to change it.
+    /// Returns a subscription for a change.
     pub fn subscription_mut(&mut self, arn: &str) -> Option<&mut Subscription> {
         self.subscriptions.get_mut(arn)
     }
@@ -149,7 +149,7 @@ impl Sns {
         found.ok_or_else(|| Error::new(404, "NotFound", "Subscription does not exist"))
     }
 
-    /// Carries out `ListSubscriptions`: a page, and the token of the next one.
+    /// Carries out `ListSubscriptions`. Returns a page, and the token of the next one.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
     pub fn list_subscriptions(
         &self,

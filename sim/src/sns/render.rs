@@ -1,4 +1,4 @@
-//! A message in the forms in which its subscribers get it.
+//! The forms in which subscribers get a message.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::clock::iso;
 use crate::message::{Entry, sns_attributes};
 use crate::names::{REGION, arn};
 
-/// A placeholder: SNS's key is not known here.
+/// A placeholder, since SNS's private key is unknown.
 const SIGNATURE: &str = "c2FtcGxlIHNpZ25hdHVyZSwgbm90IGEgcmVhbCBvbmU=";
 
 /// The certificate that the placeholder names.
@@ -25,7 +25,7 @@ pub struct Post {
 }
 
 impl Message {
-    /// Returns the text for a protocol: its own, or the one for all, where the message has several.
+    /// Returns the text for a protocol: its own or the default, if the message has several texts.
     fn text(&self, protocol: Protocol) -> String {
         let texts =
             self.is_structured.then(|| serde_json::from_str::<Value>(&self.body)).and_then(Result::ok);
@@ -34,7 +34,7 @@ impl Message {
         texts.as_ref().and_then(text).unwrap_or_else(|| self.body.clone())
     }
 
-    /// Returns the message for a queue: as it was published for a raw subscription, else in an envelope.
+    /// Returns the message for a queue: as it was published for a raw subscription, otherwise in an envelope.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
     #[must_use]
     pub fn for_queue(&self, of: &Subscription) -> Entry {
@@ -72,7 +72,7 @@ impl Message {
         lines.extend(self.subject.as_deref().map(|it| ("Subject", text(it))));
         lines.push(("Message", text(&self.text(of.protocol))));
         lines.push(("Timestamp", text(&iso(self.published))));
-        // A FIFO topic signs nothing.
+        // The messages of a FIFO topic have no signature.
         if self.sequence.is_none() {
             lines.push(("SignatureVersion", text(&self.signature_version.to_string())));
             lines.push(("Signature", text(SIGNATURE)));

@@ -11,7 +11,7 @@ use crate::ledger::Event;
 use crate::message::{Data, Entry, hex};
 use crate::sqs::rules;
 
-/// The answer to a message that a topic took.
+/// The answer to a message that a topic accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// The message's id.
@@ -21,7 +21,7 @@ pub struct Published {
 }
 
 impl Sns {
-    /// Carries out `Publish` and adds the deliveries that it makes.
+    /// Carries out `Publish` and adds the deliveries that result.
     pub fn publish(
         &mut self,
         cx: &mut Cx<'_>,

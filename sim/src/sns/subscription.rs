@@ -21,9 +21,9 @@ pub struct Subscription {
     pub raw: bool,
     /// The name of the dead-letter queue.
     pub dead_letters: Option<String>,
-    /// Whether the endpoint has not confirmed the subscription yet.
+    /// True if the endpoint has not confirmed the subscription yet.
     pub pending: bool,
-    /// Further attributes, which win over those above: `EffectiveDeliveryPolicy`, `FilterPolicy` ...
+    /// Further attributes, which override those above: `EffectiveDeliveryPolicy`, `FilterPolicy` ...
     pub more: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ pub enum Protocol {
     Https,
     /// A stream.
     Firehose,
-    /// An address that SNS alone can reach, and always does: `email`, `sms`, `application`.
+    /// An address that only SNS can reach, and always does: `email`, `sms`, `application`.
     Address(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl Protocol {
 }
 
 impl Subscription {
-    /// Returns a confirmed subscription that is not raw. `id` is the last part of its ARN.
+    /// Creates a confirmed subscription that is not raw. `id` is the last part of its ARN.
     #[must_use]
     pub fn new(topic: &str, id: &str, protocol: Protocol, endpoint: &str) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Subscription {
         Self { raw: true, ..self }
     }
 
-    /// Names the dead-letter queue.
+    /// Sets the dead-letter queue.
     #[must_use]
     pub fn dead_letters(self, queue: &str) -> Self {
         Self { dead_letters: Some(queue.to_owned()), ..self }

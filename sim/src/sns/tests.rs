@@ -1,4 +1,4 @@
-//! Each limit of SNS with the page that it comes from, and what lies in a dead-letter queue.
+//! Tests of each limit of SNS, with the page that it comes from, and of the messages in a dead-letter queue.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn each_protocol_gets_its_own_text_of_a_message_that_has_several() {
     }
 }
 
-/// A queue that is gone is a client-side error: the message goes to the dead-letter queue without retries, in the
+/// A missing queue is a client-side error: the message goes to the dead-letter queue without retries, in the
 /// envelope and without attributes.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
 #[test]
@@ -147,7 +147,8 @@ fn a_raw_letter_is_the_message_as_it_was_published() {
     assert_eq!((&letter.group, &letter.trace), (&entry.group, &entry.trace));
 }
 
-/// More than ten attributes towards a raw queue are a client-side error, and the dead-letter queue takes them as little.
+/// More than ten attributes for a raw queue are a client-side error, and the dead-letter queue accepts them
+/// no more than the queue.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
 #[test]
 fn an_eleventh_attribute_loses_a_raw_message() {
@@ -247,7 +248,7 @@ fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
     let error = publish(&aws, "orders.fifo", &order()).unwrap_err();
     assert!(error.message.contains("MessageGroupId parameter is required"), "{error}");
     publish(&aws, "orders", &entry).unwrap_err();
-    // The group and the deduplication id go on to the dead-letter queue.
+    // The group and the deduplication id are passed on to the dead-letter queue.
     aws.act("test", |it, _| it.sqs.remove("worker.fifo"));
     publish(&aws, "orders.fifo", &order().fifo("g", "e")).unwrap();
     let letter = received(&aws, "dlq.fifo").remove(0).payload;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::names::arn;
 
 impl Sqs {
-    /// Carries out `GetQueueAttributes`; no names mean none, `All` means all.
+    /// Carries out `GetQueueAttributes`. Without names it returns no attributes, with `All` it returns all.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
     pub fn get_queue_attributes(
         &mut self,

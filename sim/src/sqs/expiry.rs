@@ -6,12 +6,12 @@ use crate::cx::Cx;
 use crate::ledger::Event;
 
 impl Sqs {
-    /// Returns when the retention of a message ends next.
+    /// Returns the time when the retention of a message next ends.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
         self.queues.values().filter_map(|queue| queue.messages.next_expiry()).min()
     }
 
-    /// Drops the messages whose retention has ended, in flight or not, each at its own moment.
+    /// Drops the messages whose retention has ended, in flight or not, each at the time when it ended.
     pub(crate) fn expire(&mut self, cx: &mut Cx<'_>) {
         for queue in self.queues.values_mut() {
             while let Some((at, _, message)) = queue.messages.expire(cx.now) {

@@ -31,12 +31,12 @@ pub struct Sqs {
 }
 
 impl Sqs {
-    /// Creates a queue, or replaces one; a name that ends in `.fifo` makes it a FIFO queue.
+    /// Creates a queue, or replaces one. A name that ends in `.fifo` makes it a FIFO queue.
     pub fn create(&mut self, name: &str, settings: QueueSettings) {
         self.queues.insert(name.to_owned(), Queue::new(name, settings));
     }
 
-    /// Removes a queue with all that lies in it.
+    /// Removes a queue with all its messages.
     pub fn remove(&mut self, name: &str) {
         self.queues.remove(name);
     }
@@ -47,7 +47,7 @@ impl Sqs {
         self.queues.get(name)
     }
 
-    /// Returns a queue to change its settings or what lies in it.
+    /// Returns a queue for a change of its settings or messages.
     pub fn queue_mut(&mut self, name: &str) -> Option<&mut Queue> {
         self.queues.get_mut(name)
     }
@@ -62,7 +62,7 @@ impl Sqs {
     }
 }
 
-/// Returns the queue's name of a URL or an ARN.
+/// Returns the queue's name, from a URL or an ARN.
 #[must_use]
 pub fn name_of(queue: &str) -> Arc<str> {
     queue.rsplit(['/', ':']).next().unwrap_or_default().into()

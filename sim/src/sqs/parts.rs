@@ -1,11 +1,11 @@
-//! The messages of a queue: what they carry, and what receivers get.
+//! The messages of a queue: their content, and their form for receivers.
 
 use std::sync::Arc;
 
 use crate::clock::Millis;
 use crate::ledger::Payload;
 
-/// What a message carries in its queue.
+/// The content of a message in its queue.
 #[derive(Debug, Clone)]
 pub struct Content {
     /// The message's id.
@@ -41,7 +41,8 @@ pub struct Received {
     pub sequence: Option<String>,
 }
 
-/// A message that a world puts into a queue as if it had lain there for a while, in flight by a receive of its own.
+/// A message that a world puts into a queue as if it had been there for a while, in flight by a receive of
+/// its own.
 #[derive(Debug, Clone)]
 pub struct Placed {
     /// The message's id.
@@ -54,7 +55,7 @@ pub struct Placed {
     pub sender: String,
     /// `SentTimestamp`, from which its retention counts.
     pub sent: Millis,
-    /// `ApproximateReceiveCount`, with the receive that it is in flight by.
+    /// `ApproximateReceiveCount`, including the receive by which it is in flight.
     pub receives: u32,
     /// `ApproximateFirstReceiveTimestamp`.
     pub first_received: Millis,

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::ledger::Event;
 
 impl Sqs {
-    /// Puts a message into a queue, received just now by the handle that it has: so events that were written by hand
-    /// have their messages in the queue that they name. A message that was placed with the same
-    /// handle before gives way to this one. No rule for messages is checked.
+    /// Puts a message into a queue, received just now by the handle that it has. So handwritten events have
+    /// their messages in the queue that they name. It replaces a message that was placed with the same handle
+    /// before. No rule for messages is checked.
     pub fn place(&mut self, cx: &mut Cx<'_>, queue: &str, placed: Placed) -> Result<(), Error> {
         self.find(queue)?.place(cx, placed);
         Ok(())

@@ -46,30 +46,30 @@ impl Queue {
         self.messages.len()
     }
 
-    /// Returns whether nothing lies in the queue.
+    /// Reports whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Returns ids and contents of what is in the queue, in whatever state.
+    /// Returns the ids and contents of the messages in the queue, in whatever state.
     pub fn contents(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Payload>)> {
         self.messages.iter().map(|(_, message)| (&message.content.id, &message.content.payload))
     }
 
-    /// Returns when something shows next; `None` where nothing is hidden or delayed.
+    /// Returns the time when a message next becomes visible, or `None` if none is hidden or delayed.
     #[must_use]
     pub fn next_visible(&self) -> Option<Millis> {
         self.messages.next_visible()
     }
 
-    /// Returns the numbers of messages that an observer reads, as old as the settings say.
+    /// Returns the numbers of messages that an observer reads. They are as old as the settings say.
     #[must_use]
     pub fn reading(&self, now: Millis) -> Counts {
         self.messages.counts(now - self.messages.settings.lag)
     }
 
-    /// Takes a message. A FIFO queue answers a repetition with the first message's id and takes nothing.
+    /// Accepts a message. A FIFO queue answers a repetition with the first message's id and drops it.
     pub(super) fn put(
         &mut self,
         cx: &mut Cx<'_>,
@@ -103,7 +103,7 @@ impl Queue {
         (id, sequence)
     }
 
-    /// Takes a message that SQS moves here. A FIFO queue puts its id in the place of the deduplication id.
+    /// Accepts a message that SQS moves here. A FIFO queue uses its id as the deduplication id.
     pub(super) fn take_moved(&mut self, now: Millis, from: &str, mut message: Message<Content, String>) {
         let content = &mut message.content;
         content.source = Some(from.into());
@@ -121,18 +121,18 @@ impl Queue {
         self.messages.is_fifo.then(|| sequence.to_string())
     }
 
-    /// Returns the first messages that a receiver could get now, if the limit in flight allows. `busy` are FIFO groups
-    /// that the receiver leaves alone.
+    /// Returns the first messages that a receiver could get now, if the limit in flight allows. `busy` are
+    /// FIFO groups that the receiver leaves out.
     pub(super) fn ready(&mut self, now: Millis, at_most: usize, busy: &BTreeSet<String>) -> Vec<u64> {
         self.messages.settle(now);
         self.messages.ready(at_most, busy)
     }
 
-    /// Hands a message out and hides it.
+    /// Hands out a message and hides it.
     pub(super) fn hand_out(&mut self, cx: &mut Cx<'_>, number: u64, seconds: i64) -> Option<Received> {
         let again = !self.messages.is_fifo && cx.chance(self.messages.settings.duplicates);
         let sequence = self.sequence(number);
-        // A server of the queue that has not heard of the receive shows the message to the next who asks.
+        // A server of the queue that does not know of the receive hands the message out to the next receiver.
         let until = if again { cx.now } else { cx.now + seconds * 1000 };
         let (receipt, message) = self.messages.receive(cx.now, number, until)?;
         let handle: Arc<str> = format!("{}#{number}#{}", self.name, receipt.receive).into();
@@ -157,7 +157,7 @@ impl Queue {
         Some(received)
     }
 
-    /// Returns the receipt that a handle stands for; `None` where this queue did not make it.
+    /// Returns the receipt that a handle stands for, or `None` if this queue did not make it.
     pub(super) fn receipt(&mut self, now: Millis, handle: &str) -> Option<Receipt> {
         self.messages.settle(now);
         let parts = handle.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('#'));
@@ -168,7 +168,7 @@ impl Queue {
         receipt.or_else(|| self.aliases.get(handle).copied())
     }
 
-    /// Deletes a message. A standard queue may keep a copy on a server that has not heard of it.
+    /// Deletes a message. A standard queue may keep a copy on a server that does not know of the deletion.
     pub(super) fn delete(&mut self, cx: &mut Cx<'_>, number: u64) {
         let again = !self.messages.is_fifo && cx.chance(self.messages.settings.duplicates);
         let Some(id) = self.id(number) else { return };
@@ -182,7 +182,7 @@ impl Queue {
         }
     }
 
-    /// Shows a message once more, though it is hidden: an at-least-once duplicate on demand.
+    /// Makes a message visible once more though it is hidden: an at-least-once duplicate on demand.
     pub(super) fn show_again(&mut self, cx: &mut Cx<'_>, id: &str) {
         let found = self.messages.iter().find(|(_, message)| &*message.content.id == id);
         let Some((number, id)) = found.map(|(number, message)| (number, Arc::clone(&message.content.id)))

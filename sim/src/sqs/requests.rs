@@ -11,10 +11,10 @@ use crate::error::{BatchAnswer, Error};
 use crate::ledger::{Event, Payload};
 use crate::message::{Entry, hex};
 
-/// Bytes of an event that a message takes besides body and attributes, about.
+/// The approximate bytes of an event that a message takes besides body and attributes.
 pub(crate) const SURROUNDINGS: usize = 1_000;
 
-/// The answer to a message that a queue took.
+/// The answer to a message that a queue accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// The message's id.
@@ -30,12 +30,12 @@ pub struct Receive {
     pub at_most: usize,
     /// The bytes of bodies and attributes at which Lambda's pollers stop.
     pub max_bytes: usize,
-    /// `VisibilityTimeout`, where it is not the queue's own.
+    /// `VisibilityTimeout`, if it is not the queue's own.
     pub visibility: Option<i64>,
-    /// Tells the messages of which only the first is handed out, by a key that they share: a world that follows copies of one
-    /// message gets them in separate batches.
+    /// The function that gives a message its key. Of the messages with the same key, only the first is handed
+    /// out: a world that follows copies of one message gets them in separate batches.
     pub apart: Option<fn(&Payload) -> Option<u64>>,
-    /// Whether it waits: at the limit in flight a long poll gets nothing and a short poll an error.
+    /// True if the request waits. At the limit in flight, a long poll gets nothing and a short poll an error.
     pub is_long: bool,
 }
 
@@ -51,7 +51,7 @@ impl Sqs {
         let queue = self.find(queue)?;
         rules::message(queue, entry)?;
         let deduplication = entry.deduplication.clone().or_else(|| {
-            // What stands for the id is a hash of the body.
+            // A hash of the body is used as the id.
             use sha2::{Digest as _, Sha256};
             (queue.messages.is_fifo && queue.messages.settings.content_based)
                 .then(|| hex(&Sha256::digest(&entry.body)))
@@ -104,14 +104,15 @@ impl Sqs {
         Ok(self.poll(cx, name, receive, &BTreeSet::new()))
     }
 
-    /// Returns whether a long poll would get anything now. `busy` are the FIFO groups that the receiver leaves alone.
+    /// Reports whether a long poll would get a message now. `busy` are the FIFO groups that the receiver
+    /// leaves out.
     pub(crate) fn can_receive(&mut self, cx: &mut Cx<'_>, name: &str, busy: &BTreeSet<String>) -> bool {
         let queue = self.queues.get_mut(name);
         queue.is_some_and(|queue| !queue.ready(cx.now, 1, busy).is_empty() && queue.messages.room() > 0)
     }
 
-    /// Hands messages out as Lambda's pollers get them, in as many requests as it takes. `busy` are the FIFO groups that
-    /// the receiver leaves alone.
+    /// Hands out messages as Lambda's pollers get them, in as many requests as needed. `busy` are the FIFO
+    /// groups that the receiver leaves out.
     pub fn poll(
         &mut self,
         cx: &mut Cx<'_>,
@@ -125,7 +126,7 @@ impl Sqs {
         let room = queue.messages.room();
         let (mut bytes, mut received) = (0, Vec::new());
         let mut keys = BTreeSet::new();
-        // Where messages may be moved instead, nobody knows how many it takes.
+        // If messages may be moved instead, the number of messages to look at is unknown.
         let look_at = if redrive.is_some() { usize::MAX } else { receive.at_most.min(room) };
         for number in queue.ready(cx.now, look_at, busy) {
             let Ok(queue) = self.find(name) else { break };
@@ -143,7 +144,7 @@ impl Sqs {
             }
             let key = receive.apart.and_then(|key| key(payload));
             if key.is_some_and(|key| !keys.insert(key)) {
-                // Nothing of a FIFO group goes before what lies ahead of it.
+                // No message of a FIFO group goes before the messages ahead of it.
                 if queue.messages.is_fifo {
                     break;
                 }
@@ -232,7 +233,7 @@ impl Sqs {
         }))
     }
 
-    /// Carries out `PurgeQueue`, at once and not within a minute. Deduplication ids stay known.
+    /// Carries out `PurgeQueue`, at once instead of within a minute. Deduplication ids stay known.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
     pub fn purge_queue(&mut self, cx: &mut Cx<'_>, queue: &str) -> Result<(), Error> {
         let queue = self.find(queue)?;
@@ -245,7 +246,8 @@ impl Sqs {
         Ok(())
     }
 
-    /// Shows a message once more though it is hidden, as a standard queue may do; unknown ids change nothing.
+    /// Makes a message visible once more though it is hidden, as a standard queue may do. Unknown ids change
+    /// nothing.
     pub fn show_again(&mut self, cx: &mut Cx<'_>, queue: &str, id: &str) {
         if let Ok(queue) = self.find(queue) {
             queue.show_again(cx, id);
@@ -253,13 +255,13 @@ impl Sqs {
     }
 }
 
-/// Returns the error of a handle that no queue made.
+/// Creates the error of a handle that no queue made.
 fn unknown(handle: &str) -> Error {
     let message = format!("The input receipt handle \"{handle}\" is not a valid receipt handle.");
     Error::new(404, "ReceiptHandleIsInvalid", message)
 }
 
-/// Returns the error of a refused request about a message that was received.
+/// Creates the error of a refused request about a message that was received.
 fn error(refused: Refused, handle: &str, seconds: i64) -> Error {
     match refused {
         Refused::NoLongerValid => {
@@ -272,7 +274,7 @@ fn error(refused: Refused, handle: &str, seconds: i64) -> Error {
     }
 }
 
-/// Returns the error of an expired handle as a batch answer names it.
+/// Returns the error of an expired handle with the code that batch answers have.
 fn in_batch(error: Error) -> Error {
     if error.message.contains("receipt handle has expired") {
         return Error { code: "ReceiptHandleIsInvalid".into(), ..error };

@@ -1,4 +1,4 @@
-//! The rules that SQS checks before it does anything, with its own words.
+//! The rules that SQS checks before it does anything, with SQS's own messages.
 
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ pub(super) fn visibility(seconds: i64) -> Result<(), Error> {
     Err(bad_value("VisibilityTimeout", &seconds.to_string(), &reason))
 }
 
-/// Returns the error of a message that would be hidden for too long since its receive.
+/// Creates the error of a message that would be hidden for too long since its receive.
 pub(super) fn total_visibility(seconds: i64) -> Error {
     let reason =
         format!("Total VisibilityTimeout for the message is beyond the limit [{MAX_VISIBILITY} seconds]");

@@ -8,7 +8,7 @@ use crate::{Attribute, Aws, Clock, Entry, Event};
 const QUEUE: &str = "orders-dlq";
 const FIFO: &str = "orders-dlq.fifo";
 
-/// Returns an account with a standard and a FIFO queue at a fixed moment.
+/// Creates an account with a standard and a FIFO queue at a fixed time.
 fn aws_with(settings: &QueueSettings) -> Aws {
     let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| {
@@ -185,7 +185,7 @@ fn a_group_waits_for_what_is_in_flight() {
     assert_eq!(bodies(&receive(&aws, FIFO)), ["b", "c", "x"]);
 }
 
-/// The recorded behaviour: what lies before a hidden message is handed out.
+/// Recorded behaviour: the messages before a hidden message are handed out.
 #[test]
 fn what_lies_before_a_hidden_message_can_be_receivable() {
     let aws = aws_with(&QueueSettings { whole_group: false, ..QueueSettings::default() });
@@ -249,7 +249,7 @@ fn sqs_moves_what_was_received_too_often() {
         let moved = one(&aws, dlq);
         assert_eq!((&moved.id, moved.receives), (&sent.id, 3), "the id and the count are kept");
         assert_eq!(moved.source.as_deref(), Some(&*crate::arn("sqs", name)));
-        // A standard queue counts retention from the first enqueue, a FIFO queue anew.
+        // A standard queue counts the retention from the first enqueue, a FIFO queue anew.
         assert_eq!(moved.sent, first.sent + if is_fifo { 60_000 } else { 0 });
         let id = is_fifo.then(|| sent.id.to_string());
         assert_eq!(moved.payload.deduplication, id, "the id stands for the deduplication id");
@@ -365,7 +365,7 @@ fn an_expired_handle_is_answered_by_a_standard_queue_and_refused_by_a_fifo_queue
         let new = one(&aws, queue);
         assert_ne!(new.handle, old.handle);
         if queue == QUEUE {
-            // The message is in flight by another receive: the old handle neither shows nor deletes it.
+            // The message is in flight by another receive, so the old handle neither shows nor deletes it.
             hide(&aws, queue, &old, 0).unwrap();
             delete(&aws, queue, &old).unwrap();
             assert!(receive(&aws, queue).is_empty());
@@ -386,7 +386,7 @@ fn a_standard_queue_may_hand_a_message_out_twice() {
     let first = one(&aws, QUEUE);
     let second = one(&aws, QUEUE);
     assert_eq!(first.id, second.id);
-    // A deleted message comes back once its time is over.
+    // A deleted message comes back once its visibility timeout is over.
     aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.duplicates = 0);
     let third = one(&aws, QUEUE);
     aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.duplicates = 10_000);

@@ -89,7 +89,7 @@ async fn send(
     sqs.send_message_batch().queue_url(URL).set_entries(Some(entries.collect())).send().await.unwrap()
 }
 
-/// Runs through every service, as the SDK of this caller sees it.
+/// Calls every service, as the SDK of this caller sees it.
 async fn tour(aws: &Aws, config: &SdkConfig, path_style: bool) {
     let sqs = aws_sdk_sqs::Client::new(config);
     assert_eq!(send(&sqs, 3).await.successful().len(), 3);
@@ -191,7 +191,7 @@ async fn faults_come_as_the_sdk_would_meet_them() {
         aws.set_faults(Faults::new(move |_| fault.clone()));
         sqs.send_message_batch().queue_url(URL).entries(entry()).send()
     };
-    // The status, or 0 where there is none, and how many messages there are then.
+    // The status, or 0 if there is none, and the number of messages in the queue after it.
     let cases = [
         (Fault::Throttle, 403, 0),
         (Fault::Unavailable, 503, 0),
@@ -320,7 +320,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
     (aws.digest(), aws.journal(<[Line]>::len), runs.load(Ordering::Relaxed))
 }
 
-/// Returns a source of numbers below 20 that depends on nothing but the seed.
+/// Returns a source of numbers below 20 that depends only on the seed.
 fn dice(seed: u64) -> impl Fn() -> u64 + Send + Sync {
     let state = std::sync::atomic::AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     move || {
@@ -384,7 +384,8 @@ async fn the_sdk_gets_on_with_every_service_over_a_socket() {
         });
     });
     let server = aws.listen(&Caller::new("process")).unwrap();
-    // The SDK's own HTTP client is not compiled; one that carries the requests over a socket stands in for it.
+    // The SDK's own HTTP client is not compiled. A client that carries the requests over a socket replaces
+    // it.
     let config = config(wire::Client).to_builder().endpoint_url(server.url()).build();
     tour(&aws, &config, true).await;
     assert!(aws.calls().iter().all(|call| &*call.caller == "process"));

@@ -1,4 +1,4 @@
-//! The least HTTP client there is: a connection for each request.
+//! The smallest possible HTTP client, which makes a connection for each request.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
