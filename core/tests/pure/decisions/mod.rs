@@ -3,7 +3,6 @@
 //!
 //! A world is one letter in one queue: SQS hides and shows it, Lambda receives it (late, throttled, after a
 //! batching window), attempts take time and fail, and changes of its visibility may fail.
-//! after a batching window), attempts take time and fail, and changes of its visibility may fail.
 
 mod attempts;
 mod delays;
