@@ -20,6 +20,8 @@ mod follow;
 mod install;
 mod machine;
 mod orders;
+#[cfg(test)]
+mod pages;
 mod place;
 mod plan;
 mod redriver;
