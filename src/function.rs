@@ -1,5 +1,5 @@
-//! The function around [`Redrive`]: an event of Lambda in, Lambda's answer out, and the telling of
-//! what happened in between.
+//! The function around [`Redrive`]: it takes an event of Lambda, returns Lambda's answer, and reports what
+//! happened in logs and metrics.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::settings::{ArchiveAt, ControlAt, Settings};
 use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
 use crate::telemetry::{self, Run};
 
-/// The function, ready to be called.
+/// The function, ready to handle events.
 pub struct Function {
     redrive: Redrive,
     notices: Option<Notices>,
@@ -33,31 +33,31 @@ pub struct Function {
     metrics_to: Sink,
 }
 
-/// What the function is called with.
+/// The event that the function gets.
 #[derive(Debug, Deserialize)]
 pub struct Event {
     #[serde(rename = "Records")]
     records: Option<Vec<SqsMessage>>,
 }
 
-/// Why an invocation fails as a whole.
+/// The reason why a whole invocation fails.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
-    /// It is no event of an SQS event source mapping.
+    /// The event does not come from an SQS event source mapping.
     #[error(transparent)]
     Event(#[from] BadEvent),
-    /// It is none at all.
+    /// The event has no records at all.
     #[error(
         "the event has no Records, so no event source mapping of a queue has sent it; replays have a function of their own"
     )]
     NoRecords,
 }
 
-/// Where the lines of metrics go. They are written whole and raw, past the log's own format.
+/// The output for lines of metrics. They are written raw and complete, without the log's own format.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Function {
-    /// Builds the parts and joins them.
+    /// Builds the parts and connects them.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
         let reach = match (settings.http_targets, settings.allow_loopback_http) {
@@ -100,7 +100,7 @@ impl Function {
         }
     }
 
-    /// The same function with another [`Redrive`], such as one of other certificates.
+    /// Returns the function with a changed [`Redrive`], such as one with other certificates.
     #[must_use]
     pub fn map_redrive(mut self, change: impl FnOnce(Redrive) -> Redrive) -> Self {
         self.redrive = change(self.redrive);
@@ -111,7 +111,7 @@ impl Function {
     ///
     /// # Errors
     ///
-    /// [`FunctionError`]; what happens to single letters is never one.
+    /// [`FunctionError`]. A failure of single letters is never an error.
     pub async fn answer(
         &self,
         event: Event,
@@ -127,8 +127,8 @@ impl Function {
     ///
     /// # Errors
     ///
-    /// [`BadEvent`] for an event that no SQS event source mapping makes; nothing is touched then.
-    /// What happens to single letters is never an error.
+    /// [`BadEvent`] if the event does not come from an SQS event source mapping; then nothing is touched. A
+    /// failure of single letters is never an error.
     pub async fn handle(
         &self,
         event: SqsEvent,
@@ -145,7 +145,7 @@ impl Function {
         for report in &reports {
             telemetry::letter(report, request_id);
         }
-        // The lines are written before anybody waits for SNS.
+        // The lines are written before the function waits for SNS.
         drop(together);
         let notices_failed = self.tell(&reports, began, invocation).await;
         if let Some(first) = reports.first() {
@@ -169,7 +169,8 @@ impl Function {
         Ok(response(&reports))
     }
 
-    /// Tells the topic for it of archived letters. Returns how many notices failed, where there is such a topic.
+    /// Sends notices of archived letters. Returns the number of notices that failed, or `None` if there is no
+    /// topic for notices.
     async fn tell(&self, reports: &[Report], began: Timestamp, invocation: Invocation<'_>) -> Option<u64> {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
         let told = self.notices.as_ref()?.tell(reports, began, self.clock.now(), left).await;
@@ -181,8 +182,8 @@ impl Function {
     }
 }
 
-/// SNS's certificates, read from SNS's own hosts. Those have private addresses in a network with an
-/// endpoint for SNS; that it is SNS who answers, TLS shows.
+/// Creates the reader of SNS's certificates, which reads them from SNS's own hosts. In a network with an
+/// endpoint for SNS these hosts have private addresses; TLS proves that the host is SNS's.
 fn certificates(clock: Clock) -> Certificates {
     let http = Arc::new(HttpClient::new(Reach::Private));
     Certificates::new(clock, move |url| {
@@ -192,7 +193,7 @@ fn certificates(clock: Clock) -> Certificates {
             let url = HttpUrl::parse(url.as_str()).map_err(|_| unreadable())?;
             let file =
                 http.get(&url, MAX_CERTIFICATE_BYTES).await.map_err(|failure| match failure.class {
-                    // That SNS's host does not have it is no fault of the letter.
+                    // It is no fault of the letter if SNS's host does not have the certificate.
                     FailureClass::Permanent => Failure { class: FailureClass::ActionRequired, ..failure },
                     _ => failure,
                 })?;

@@ -1,8 +1,8 @@
 //! The life of a letter.
 //!
-//! SNS gives up on a delivery and drops the message into a dead-letter queue. Lambda reads the queue
-//! and hands a batch to this function. Each message becomes a letter, the policy decides about it,
-//! the decision is carried out, and Lambda is told which messages it may delete:
+//! SNS gives up on a delivery and puts the message into a dead-letter queue. Lambda reads the queue and hands
+//! a batch to this function. Each message becomes a letter, the policy decides about it, the decision is
+//! carried out, and Lambda is told which messages it may delete:
 //!
 //! ```text
 //!  Lambda's event                                                        Lambda's answer
@@ -15,51 +15,50 @@
 //!      archive: no retry left, or no way <──┘
 //! ```
 //!
-//! A letter that waits stays in its queue, hidden until its next retry is due. There is no other
-//! state: how many retries it has behind it follows from its timestamps, its receive count and the
-//! mark it got when it was last sent. It leaves the queue only when its target or the archive has it,
-//! so a crash can repeat a letter and cannot lose one.
+//! A letter that waits stays in its queue, hidden until its next retry is due. There is no other state: the
+//! number of retries behind it follows from its timestamps, its receive count and the mark that it got when
+//! it was last sent. It leaves the queue only when its target or the archive has it. So a crash can repeat a
+//! letter but cannot lose one.
 //!
-//! What users may rely on is written down in `docs/SEMANTICS.md`, why it is so in
-//! `docs/decisions.md`.
+//! `docs/SEMANTICS.md` says what users may rely on, `docs/decisions.md` says why it is so.
 //!
 //! # The map
 //!
-//! Each module knows only modules that stand below it in this list; no two files know each other.
+//! Each module uses only modules below it in this list. No two files use each other.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`function`] | an event in, an answer out: joins the parts |
 //! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
-//! | [`start`] | what all functions begin with: settings, clients, the log |
-//! | [`redrive`] | drives the batch machine and carries out what it asks for |
+//! | [`start`] | the start of all functions: settings, clients, the log |
+//! | [`redrive`] | drives the batch machine and carries out its actions |
 //! | [`telemetry`] | reports become log lines and metrics |
 //! | [`replay`] | from the archive back into delivery |
 //! | [`archive`] | letters that cannot be saved, and the record's format |
-//! | [`notices`] | the topic that hears of archived letters |
+//! | [`notices`] | notices of archived letters, sent to a topic |
 //! | [`control`] | the orders of operators, and the list of waiting letters |
-//! | [`signature`] | whether SNS wrote a letter |
-//! | [`lookup`] | queues and subscriptions: asked once, kept for a while, given up at a deadline |
-//! | [`delivery`] | retries on their way, a file for each kind of endpoint; hiding |
-//! | [`clients`] | the AWS clients, their HTTP client, what their errors mean |
+//! | [`signature`] | the check that SNS wrote a letter |
+//! | [`lookup`] | queues and subscriptions: asked once, kept for a while, cut off at a deadline |
+//! | [`delivery`] | the sending of retries, with a file for each kind of endpoint; hiding |
+//! | [`clients`] | the AWS clients, their HTTP client, the meaning of their errors |
 //! | [`settings`] | the environment becomes [`Settings`](settings::Settings) |
-//! | [`clock`] | the present, which comes in from outside |
+//! | [`clock`] | the present time |
 //!
-//! Below these lies the crate `redrive-core`, in `core/`, which decides and calls nobody:
+//! Below these is the crate `redrive-core`, in `core/`. It decides and makes no calls:
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
-//! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
-//! | [`policy`] | what should happen, and when: orders, rules, schedule, decision |
-//! | [`waiting`] | the list of waiting letters, and the keys of what operators and the function share |
-//! | [`letter`] | what lies in the queue: origins, SNS messages, the mark |
-//! | [`endpoint`] | where a retry can go |
-//! | [`arn`], [`failure`] | ARNs, parsed once; what a failure means for a letter |
+//! | [`archive_notice`] | notices of archived letters: their counts, due times and text |
+//! | [`batch`] | the batch machine: asks for actions, takes answers, returns reports |
+//! | [`policy`] | the decision what happens, and when: orders, rules, schedule |
+//! | [`waiting`] | the list of waiting letters, and the keys that operators and the function share |
+//! | [`letter`] | the messages in the queue: origins, SNS messages, the mark |
+//! | [`endpoint`] | the targets of retries |
+//! | [`arn`], [`failure`] | ARNs, parsed once; the meaning of a failure for a letter |
 //!
-//! `main.rs` runs [`function::Function`], `bin/replay.rs` [`replay_function::ReplayFunction`]; nothing else.
-//! Start reading at [`redrive::Redrive::handle`], then at [`batch::Batch::poll`], and at [`policy::step`] for the rule
-//! that says which retry a letter is due for.
+//! `main.rs` only runs [`function::Function`], and `bin/replay.rs` only runs
+//! [`replay_function::ReplayFunction`]. Start reading at [`redrive::Redrive::handle`], then at
+//! [`batch::Batch::poll`], and at [`policy::step`] for the rule that decides which retry a letter is due for.
 
 pub mod archive;
 pub mod clients;

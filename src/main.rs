@@ -1,4 +1,4 @@
-//! The Lambda function: settings, clients, telemetry, handler; nothing else.
+//! The Lambda function: settings, clients, telemetry and the handler.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use sns_redrive::function::{Event, Function};
 use sns_redrive::start::start;
 use sns_redrive::telemetry;
 
-/// Letters are thousands of small pieces of memory: with the system's allocator they cost a fifth more time.
+/// The allocator. Letters are thousands of small pieces of memory: with the system's allocator they take a
+/// fifth more time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

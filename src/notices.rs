@@ -1,6 +1,7 @@
 //! Notices of archived letters, published to a topic.
 //!
-//! They come after everything else: a letter is never late for one, nor lost. An alarm is what tells for certain.
+//! They are sent after everything else, so that no letter is delayed or lost because of them. They are not
+//! guaranteed; an alarm is.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,13 +14,13 @@ use crate::batch::Report;
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
-/// The longest that an invocation waits for SNS.
+/// The longest time that an invocation waits for SNS.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Time in which no call succeeds: the notice then waits for the next invocation.
+/// The time that is too short for a call to succeed. The notice then waits for the next invocation.
 const TOO_SHORT: Duration = Duration::from_millis(100);
 
-/// What one instance has to tell.
+/// The notices of one instance.
 #[derive(Debug)]
 pub struct Notices {
     sns: aws_sdk_sns::Client,
@@ -28,31 +29,31 @@ pub struct Notices {
     untold: Mutex<ArchiveNotices>,
 }
 
-/// A notice that SNS did not take. Its letters are told of with the next.
+/// A notice that SNS did not take. Its letters are counted in the next notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotSent {
     /// The topic.
     pub topic: Arn,
-    /// How many letters it tells of.
+    /// The number of letters in the notice.
     pub letters: u64,
-    /// Why.
+    /// The failure of the call.
     pub failure: Failure,
 }
 
 impl Notices {
-    /// Notices for a topic; `archive` is where the letters are, as people and commands name it.
+    /// Creates the notices for a topic. `archive` names the location of the letters for people and commands.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, topic: Arn, archive: String) -> Self {
         let untold = Mutex::new(ArchiveNotices::new(topic.clone()));
         Self { sns, topic, archive, untold }
     }
 
-    /// Counts what an invocation archived and sends the notice that is due, if one is. `left` is the time that the
-    /// invocation has left; half of it, a second at most, may be used.
+    /// Counts the letters that an invocation archived, and sends a notice if one is due. `left` is the time
+    /// that the invocation has left. Half of it is used at most, and no more than a second.
     ///
     /// # Errors
     ///
-    /// [`NotSent`] where SNS did not take it. Where the answer is late it may have taken it all the same.
+    /// [`NotSent`] if SNS did not take the notice. If the answer is late, SNS may have taken it nevertheless.
     pub async fn tell(
         &self,
         reports: &[Report],

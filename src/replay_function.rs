@@ -1,17 +1,18 @@
-//! The replay function of `operations.yaml`, around [`Replay`]: a whole replay in one invocation, or the turns and the
-//! lanes of a state machine that replays more. It takes no letters from a queue.
+//! The replay function of `operations.yaml`, around [`Replay`]: a whole replay in one invocation, or the
+//! turns and lanes of a state machine that replays more. It takes no letters from a queue.
 //!
 //! | event | answer |
 //! |---|---|
-//! | `{"replay": {...}}`, as in [`Wish`] | how the replay stands when it ended or time was over |
-//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | what the state machine does next: a [`Turn`] |
+//! | `{"replay": {...}}`, as in [`Wish`] | the state of the replay when it ended or the time was over |
+//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | the next action: a [`Turn`] |
 //! | `{"turn": {"id": "...", "holder": "...", "workers": 100}}` | the same |
-//! | `{"lane": {...}}`, a line of what a turn has written | what came of it |
+//! | `{"lane": {...}}`, a line that a turn has written | the result of the lane |
 //!
-//! Letters go only where the function of `REDRIVE_FUNCTION` is at work, and by its policy: a replay and a turn ask for it,
-//! a lane is told by its turn.
+//! Letters are sent only if the function of `REDRIVE_FUNCTION` works on them, and by its policy. A replay and
+//! a turn read its configuration, a lane gets the policy from its turn.
 //!
-//! Another replay at the same letters is no error, for which nobody need be called: the answer's `status` is `busy`.
+//! Another replay at work on the same letters is not an error, and nobody needs to be called: the answer's
+//! `status` is `busy`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,31 +33,33 @@ use crate::replay::{
 use crate::settings::{ArchiveAt, Settings};
 use crate::telemetry;
 
-/// Who replays, unless the state machine says it.
+/// The name of whoever replays, unless the state machine names somebody.
 const NAME: &str = "the replay function";
 
-/// Units that are worked on at once where one invocation does it all.
+/// The number of units worked on at the same time if one invocation does the whole replay.
 const WORKERS: usize = 4;
 
-/// Parts of a lane that are sent at once: while one waits for its ledger, another sends.
+/// The number of parts of a lane sent at the same time: while one waits for its ledger, another sends.
 pub const LANE_WORKERS: usize = 2;
 
-/// Lanes of a round at most: <https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html>
+/// The greatest number of lanes in a round:
+/// <https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html>
 const MAX_LANES: usize = 1000;
 
-/// What a batch of a replay can take, and the writing of its ledger after it.
+/// The time reserved for the last batch of a replay and the write of its ledger.
 const TIME_TO_STOP: Duration = Duration::from_secs(20);
 
-/// The function, ready to be called.
+/// The replay function, ready to handle events.
 pub struct ReplayFunction {
     parts: Result<Parts, &'static str>,
     redriver: Option<Redriver>,
-    /// The mode and the policy of this function's own settings, for where no other is named.
+    /// The mode and the policy from this function's own settings. They count if `REDRIVE_FUNCTION` names no
+    /// other function.
     own: Arc<Redriving>,
     clock: Clock,
 }
 
-/// What the function is called with.
+/// The event that the function gets.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Event {
@@ -72,53 +75,53 @@ pub enum Event {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum TurnEvent {
-    /// A replay begins, or is resumed.
+    /// Begins or resumes a replay.
     First {
-        /// Which.
+        /// The request.
         begin: Value,
-        /// Lanes of a round at most.
+        /// The greatest number of lanes in a round.
         workers: usize,
-        /// Who has it begun.
+        /// The name of whoever begins it.
         by: String,
     },
-    /// It goes on after a round or a wait.
+    /// Continues after a round or a wait.
     Next {
-        /// Which.
+        /// The replay and its holder.
         #[serde(flatten)]
         of: Resumption,
-        /// Lanes of a round at most.
+        /// The greatest number of lanes in a round.
         workers: usize,
     },
 }
 
-/// What the function answers.
+/// The answer of the function.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// How a replay stands.
+    /// The state of a replay.
     Replay(Box<State>),
-    /// What comes next.
+    /// The next action of the state machine.
     Turn(Box<Turn>),
-    /// What came of a lane.
+    /// The result of a lane.
     Lane {
-        /// So many letters were sent; none where the round was over.
+        /// The number of letters sent. `None` if the round was over.
         sent: Option<u64>,
-        /// Why not all that it should.
+        /// The reason why the lane did not send all of its letters.
         trouble: Option<String>,
     },
-    /// Another replay is at work on the same letters, or somebody else has this one.
+    /// Another replay is at work on the same letters, or somebody else has taken this one up.
     Busy {
-        /// Always `end`: a state machine is at its end.
+        /// Always `end`, which ends a state machine.
         next: TurnKind,
         /// Always `busy`.
         status: &'static str,
-        /// Which one.
+        /// The replay that is in the way, in words.
         because: String,
     },
 }
 
 impl ReplayFunction {
-    /// Joins the parts.
+    /// Connects the parts.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock) -> Self {
         let redriver = settings.redrive_function.clone();
@@ -134,7 +137,7 @@ impl ReplayFunction {
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; what happens to single letters is never one.
+    /// [`ReplayError`]. A failure of single letters is never an error.
     pub async fn answer(
         &self,
         event: Event,
@@ -144,7 +147,7 @@ impl ReplayFunction {
         let left = self.clock.left(deadline_ms);
         let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
         let control = Watch { request_id, until };
-        // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
+        // Boxed, because futures nested in those of the runtime are too deep for the compiler.
         let answer = async {
             match event {
                 Event::Replay(wish) => self.replay(wish, &control).await,
@@ -161,7 +164,7 @@ impl ReplayFunction {
         }
     }
 
-    /// A whole replay.
+    /// Runs a whole replay.
     async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let wish = Wish::from_json(wish).map_err(ReplayError::Request)?;
         let (replay, redriving) = self.replay_by(NAME, control).await?;
@@ -171,7 +174,7 @@ impl ReplayFunction {
         Ok(Answer::Replay(Box::new(state)))
     }
 
-    /// A turn of a state machine.
+    /// Runs a turn of a state machine.
     async fn turn(&self, event: TurnEvent, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let turn = match event {
             TurnEvent::First { begin, workers, by } => {
@@ -191,7 +194,7 @@ impl ReplayFunction {
         Ok(Answer::Turn(Box::new(turn)))
     }
 
-    /// A lane of a round.
+    /// Runs a lane of a round.
     async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
         let parts = Parts { workers: LANE_WORKERS, ..self.parts()?.clone() };
         let told = lane.policy.as_deref().map(Policy::parse).transpose();
@@ -204,7 +207,7 @@ impl ReplayFunction {
         Ok(Answer::Lane { sent, trouble })
     }
 
-    /// Returns a replay by somebody, with what becomes of its letters then.
+    /// Returns a replay run by `by`, and what the function does with its letters afterwards.
     async fn replay_by(
         &self,
         by: &str,
@@ -237,7 +240,7 @@ fn lanes(workers: usize) -> Result<usize, ReplayError> {
     Err(refused(&format!("workers: must be from 1 to {MAX_LANES}")))
 }
 
-/// What a replay works with, or why nothing can be replayed.
+/// Returns the parts of a replay, or the reason why nothing can be replayed.
 fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, &'static str> {
     let ArchiveAt::S3 { bucket, prefix } = settings.archive.clone() else {
         return Err("ARCHIVE is a queue; letters are replayed from S3 only");
@@ -258,10 +261,10 @@ fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, 
     })
 }
 
-/// Keeps a replay within the time of its invocation, and tells of what it leaves out.
+/// A control that keeps a replay within the time of its invocation, and logs the letters that it leaves out.
 struct Watch<'a> {
     request_id: &'a str,
-    /// No batch begins after this.
+    /// The time after which no batch begins.
     until: Instant,
 }
 

@@ -1,7 +1,7 @@
-//! Environment variables become [`Settings`], once, at cold start.
+//! The function's [`Settings`], read from environment variables once, at cold start.
 //!
-//! All faults are reported together, each with its variable, and the function refuses to start: an
-//! operator then mends a deployment once, and no letter is handled by half a configuration.
+//! All faults are reported together, each with its variable, and the function refuses to start. So an
+//! operator fixes a deployment once, and no letter is handled with half a configuration.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::arn::{Arn, ArnKind};
 pub use crate::batch::Mode;
 use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
-/// The function's settings. `template.yaml` and the README name the same variables.
+/// The function's settings. `template.yaml` and `docs/reference/settings.md` name the same variables.
 #[derive(Debug)]
 pub struct Settings {
-    /// `REDRIVE_POLICY` or `REDRIVE_POLICY_FILE`.
+    /// The policy, from `REDRIVE_POLICY` or `REDRIVE_POLICY_FILE`.
     pub policy: Policy,
     /// `ARCHIVE`.
     pub archive: ArchiveAt,
@@ -30,7 +30,7 @@ pub struct Settings {
     pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
     pub metrics_namespace: String,
-    /// `AWS_LAMBDA_FUNCTION_NAME`, which Lambda sets; none outside of Lambda.
+    /// `AWS_LAMBDA_FUNCTION_NAME`, which Lambda sets. `None` outside Lambda.
     pub function_name: Option<String>,
     /// `NOTICE_TOPIC_ARN`.
     pub notice_topic: Option<Arn>,
@@ -46,14 +46,14 @@ pub struct Settings {
     pub max_hide_seconds: u64,
 }
 
-/// Where the archive is.
+/// The location of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArchiveAt {
     /// `s3://bucket/prefix`.
     S3 {
         /// The bucket.
         bucket: String,
-        /// The prefix of every key; may be empty.
+        /// The prefix of every key, which may be empty.
         prefix: String,
     },
     /// The ARN of a queue.
@@ -70,7 +70,8 @@ impl Display for ArchiveAt {
     }
 }
 
-/// Where the orders, the list of waiting letters and what replays keep are: a bucket and the prefix of every key.
+/// The location of the orders, the list of waiting letters and the objects of replays: a bucket and the
+/// prefix of every key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlAt {
     /// The bucket.
@@ -79,23 +80,23 @@ pub struct ControlAt {
     pub prefix: String,
 }
 
-/// One setting that cannot be used.
+/// A setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {problem}")]
 pub struct SettingFault {
     /// The environment variable.
     pub variable: &'static str,
-    /// What is wrong with its value, with the path into it and the limit where there are such.
+    /// The fault of its value, with the path into it and the limit, if there are any.
     pub problem: String,
 }
 
-/// Everything that is wrong with the settings.
+/// The faults of all settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BadSettings(pub Vec<SettingFault>);
 
 impl BadSettings {
-    /// Both, or the faults of both.
+    /// Returns both values, or the faults of both.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl BadSettings {
     }
 }
 
-/// Every variable with its default, as README and template give them; `None` where there is none.
+/// The variables with their defaults, as the docs and the template give them. `None` if there is no default.
 pub const VARIABLES: [(&str, Option<&str>); 15] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
@@ -130,8 +131,8 @@ pub const VARIABLES: [(&str, Option<&str>); 15] = [
 ];
 
 impl Settings {
-    /// Reads the settings; `variable` gives the value of an environment variable. An empty value
-    /// counts as none, since templates cannot leave a variable out easily.
+    /// Reads the settings. `variable` returns the value of an environment variable. An empty value counts as
+    /// missing, because templates cannot leave a variable out easily.
     ///
     /// # Errors
     ///
@@ -170,7 +171,7 @@ impl Settings {
         if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
     }
 
-    /// What single settings cannot know of each other.
+    /// Finds settings that contradict each other.
     fn contradictions(&self) -> Faults {
         let mut faults = Vec::new();
         let requeue = self.requeue.as_ref();
@@ -195,7 +196,7 @@ impl Settings {
 
 pub(crate) type Faults = Vec<SettingFault>;
 
-/// Keeps faults and goes on with a stand-in, so that all faults are found.
+/// Collects faults and continues with a substitute value, so that all faults are found.
 pub(crate) fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T) -> T {
     read.unwrap_or_else(|found| {
         faults.extend(found);
@@ -238,7 +239,7 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults>
         .ok_or_else(|| fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {text:?}")))
 }
 
-/// A bucket and a prefix without slashes at its ends.
+/// Splits a location into a bucket and a prefix without slashes at its ends.
 fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults> {
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
@@ -249,7 +250,8 @@ fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults
     Err(fault(name, format!("{bucket:?} is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen")))
 }
 
-/// Beside the archive, so that whoever may write the one may not write the other.
+/// Reads the location for orders. It is beside the archive, so that permission to write one does not include
+/// the other.
 fn control(
     given: &impl Fn(&str) -> Option<String>,
     archive: Option<&ArchiveAt>,
@@ -261,7 +263,7 @@ fn control(
     };
     let Some(text) = given(NAME) else {
         let beside = |(bucket, prefix): (&String, &String)| {
-            // An archive that fills its bucket leaves no place beside it.
+            // An archive that fills its whole bucket leaves no room beside it.
             (!prefix.is_empty())
                 .then(|| ControlAt { bucket: bucket.clone(), prefix: format!("{prefix}-control") })
         };
@@ -320,7 +322,7 @@ fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
     }
 }
 
-/// Names the function whose mode and policy count for replays, so none may be given beside it.
+/// Reads the function whose mode and policy count for replays. No policy may be given as well.
 fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, Faults> {
     const NAME: &str = "REDRIVE_FUNCTION";
     let Some(text) = given(NAME) else { return Ok(None) };
@@ -353,7 +355,8 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
     Ok(namespace)
 }
 
-/// A FIFO topic has no subscribers who are people, and would want a group and an id for each notice.
+/// Reads the topic for notices. A FIFO topic cannot have people as subscribers, and would need a group and an
+/// id for each notice.
 fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
     const NAME: &str = "NOTICE_TOPIC_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
@@ -362,7 +365,7 @@ fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, 
     topic.ok_or_else(problem).map(Some)
 }
 
-/// A whole number within limits.
+/// Reads a whole number within limits.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
 fn number<N>(
     given: &impl Fn(&str) -> Option<String>,

@@ -1,23 +1,23 @@
-//! What all functions begin with.
+//! The start of all functions: settings, clients and the log.
 
 use crate::clients::{self, Clients};
 use crate::settings::{BadSettings, Settings};
 use crate::telemetry;
 
-/// Reads the process's environment, and makes the clients; the log begins here.
+/// Installs the log, reads the process's environment and creates the clients.
 ///
 /// # Errors
 ///
-/// Every setting that is wrong, which is logged.
+/// All wrong settings, which are also logged.
 pub fn start() -> Result<(Settings, Clients), BadSettings> {
     start_by(|variable| BadSettings::join(Settings::read(variable), Clients::from_environment(variable)))
 }
 
-/// The same for a function with settings of its own: `read` is given the process's environment.
+/// Does the same for a function with its own settings. `read` gets the process's environment.
 ///
 /// # Errors
 ///
-/// Those of `read`, which are logged.
+/// Those of `read`, which are also logged.
 pub fn start_by<T>(
     read: impl FnOnce(&dyn Fn(&str) -> Option<String>) -> Result<T, BadSettings>,
 ) -> Result<T, BadSettings> {

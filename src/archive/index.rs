@@ -1,9 +1,9 @@
-//! The index of an archive object: what it holds, in short. It stands in the object's key, so that a listing tells
-//! whether the object need be read.
+//! The index of an archive object: a summary of its letters. It is part of the object's key, so a listing
+//! tells whether the object must be read.
 //!
-//! `2-n34-r3.exhausted.aB3dE6gh.30.refused.none.4`: version 2, 34 letters, 3 of them had been replayed before; then
-//! groups of letters by reason and topic with their number. A topic is the beginning of a hash of its name. Characters
-//! are those that S3 calls safe, and `.` stands in none of the parts.
+//! `2-n34-r3.exhausted.aB3dE6gh.30.refused.none.4` means: version 2, 34 letters, 3 of which had been replayed
+//! before; then the number of letters for each reason and topic. A topic is written as the beginning of the
+//! hash of its name. All characters are ones that S3 calls safe, and no part contains a `.`.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
 
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// The version that this software writes and reads; it is that of the archive's layout.
+/// The version that this software writes and reads. It is the version of the archive's layout.
 const VERSION: &str = "2";
 
-/// The most groups that are written. With more of them a listing would cost as much as reading.
+/// The largest number of groups that is written. With more groups, listing would cost as much as reading.
 const MAX_GROUPS: usize = 12;
 
-/// The characters of a topic's hash: 48 bits.
+/// The length of a topic's hash in characters: 48 bits.
 const TOPIC_CHARACTERS: usize = 8;
 
-/// The topic of letters that have none.
+/// The name of the group of letters that have no topic.
 const NO_TOPIC: &str = "none";
 
-/// What an archive object holds.
+/// A summary of an archive object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    /// The letters in it.
+    /// The number of letters in the object.
     pub letters: u64,
-    /// Those of them that had been replayed before.
+    /// The number of its letters that had been replayed before.
     pub replayed: u64,
-    /// The letters by reason and topic; none where there are too many groups.
+    /// The letters by reason and topic. `None` if there are too many groups.
     pub groups: Option<Vec<Group>>,
 }
 
@@ -41,13 +41,13 @@ pub struct Index {
 pub struct Group {
     /// The reason's name.
     pub reason: String,
-    /// [`topic_hash`] of the topic; none of letters that have no topic.
+    /// The [`topic_hash`] of the topic. `None` for letters without a topic.
     pub topic: Option<String>,
-    /// How many.
+    /// The number of letters.
     pub letters: u64,
 }
 
-/// A letter as an index sees it.
+/// The facts about a letter that an index counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) reason: &'a str,
@@ -65,7 +65,7 @@ pub fn topic_hash(name: &str) -> String {
 }
 
 impl Index {
-    /// The index of letters.
+    /// Builds the index of letters.
     pub(super) fn of<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Self {
         let (mut letters, mut replayed) = (0, 0);
         let mut groups: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
@@ -86,12 +86,12 @@ impl Index {
         Self { letters, replayed, groups }
     }
 
-    /// The index without its groups.
+    /// Returns the index without its groups.
     pub(super) fn in_short(&self) -> Self {
         Self { groups: None, ..*self }
     }
 
-    /// Reads an index; none where the text is not exactly one of this version.
+    /// Reads an index. Returns `None` unless the text is exactly an index of this version.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (head, groups) = match text.split_once('.') {

@@ -4,28 +4,28 @@ use bytes::Bytes;
 
 use super::read::BadRecord;
 
-/// The longest line that is read, bytes. SQS takes messages of 1 MiB; in JSON a byte takes six at most
-/// (`\u0000`), and the rest of a record is small.
+/// The greatest length of a line that is read, in bytes. SQS takes messages of 1 MiB; a byte takes at most
+/// six in JSON (`\u0000`), and the rest of a record is small.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Lines to be.
+/// Splits pieces of bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     piece: Bytes,
-    /// The beginning of the line that the piece goes on with.
+    /// The beginning of the line that the current piece continues.
     begun: Vec<u8>,
-    /// Whether that line is too long already.
+    /// `true` if that line is already too long.
     too_long: bool,
 }
 
 impl Lines {
-    /// Takes the next piece; the lines of the one before must have been taken out.
+    /// Takes the next piece. The caller must have taken all lines of the previous piece.
     pub(super) fn feed(&mut self, piece: Bytes) {
         self.piece = piece;
     }
 
-    /// The next whole line without its end; `None` where more must be fed first.
+    /// Returns the next whole line without its line end, or `None` if it needs another piece.
     pub(super) fn next(&mut self) -> Option<Result<String, BadRecord>> {
         let end = self.piece.iter().position(|byte| *byte == b'\n');
         let part = match end {
@@ -41,7 +41,7 @@ impl Lines {
         end.map(|_| self.finish())
     }
 
-    /// What is left after the last line end, where something is.
+    /// Returns the text after the last line end, if there is any.
     pub(super) fn rest(&mut self) -> Option<Result<String, BadRecord>> {
         (self.too_long || !self.begun.is_empty()).then(|| self.finish())
     }

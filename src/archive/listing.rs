@@ -11,20 +11,21 @@ use super::unread::{Unread, WhyUnread};
 use crate::clients::failure_of_call;
 use crate::failure::Failure;
 
-/// The objects of an archive in the order of their keys: queue by queue, then by time. A page of them is held.
+/// The objects of an archive in the order of their keys: queue by queue, then by time. It holds one page of
+/// them.
 pub struct Listing {
     s3: aws_sdk_s3::Client,
     bucket: Arc<str>,
-    /// The archive's prefix, with a slash at its end, or empty.
+    /// The archive's prefix: empty, or with a slash at its end.
     prefix: String,
     times: Times,
-    /// The first key; empty for all.
+    /// The first key to list. Empty: from the beginning.
     first: String,
-    /// The key behind the last.
+    /// The key at which the listing ends. This key is left out.
     before: Option<String>,
-    /// Folders of queues that are still to be listed; `None` before they are known.
+    /// The folders of queues that are still to be listed. `None` until they are known.
     queues: Option<VecDeque<String>>,
-    /// The folder that is being listed, and where its next page begins.
+    /// The folder that is being listed, and the beginning of its next page.
     current: Option<(String, Page)>,
     objects: VecDeque<Object>,
     strangers: u64,
@@ -37,8 +38,8 @@ enum Page {
 }
 
 impl Listing {
-    /// Lists every object in the queues and times of a selection, whatever its index says. The archive's prefix may
-    /// have slashes at its ends.
+    /// Lists every object in the queues and times of a selection, whatever its index says. The archive's
+    /// prefix may have slashes at its ends.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &Selection) -> Self {
         let prefix = folder(prefix);
@@ -47,8 +48,8 @@ impl Listing {
         Self { times: selection.times(), queues, ..Self::of(s3, bucket, prefix) }
     }
 
-    /// Lists the objects of one queue from a key on, up to another, which is left out, or to the end of the queue. The
-    /// first key may be the queue's folder.
+    /// Lists the objects of one queue from the key `first` up to, but without, the key `before`, or to the
+    /// end of the queue. The key `first` may be the queue's folder.
     #[must_use]
     pub fn between(
         s3: aws_sdk_s3::Client,
@@ -83,13 +84,14 @@ impl Listing {
         }
     }
 
-    /// How many objects under the prefix were none of an archive so far.
+    /// Returns the number of objects found so far under the prefix that do not belong to an archive.
     #[must_use]
     pub fn strangers(&self) -> u64 {
         self.strangers
     }
 
-    /// The next object, or a prefix that could not be listed: then the rest of it is given up. `None` at the end.
+    /// Returns the next object, or a prefix that could not be listed; the rest of that prefix is then
+    /// skipped. Returns `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Object, Unread>> {
         loop {
             if let Some(object) = self.objects.pop_front() {
@@ -111,7 +113,7 @@ impl Listing {
         }
     }
 
-    /// Lists a page of a queue's keys.
+    /// Lists one page of a queue's keys.
     async fn list(&mut self, queue: String, page: Page) -> Result<(), Unread> {
         let mut call = self.s3.list_objects_v2().bucket(&*self.bucket).prefix(&queue);
         call = match page {
@@ -148,11 +150,11 @@ impl Listing {
         Ok(())
     }
 
-    /// The key after which a queue's listing begins. Keys are listed in their order, so what lies before is passed over
-    /// at once.
+    /// Returns the key after which a queue's listing begins. S3 lists keys in order, so it skips everything
+    /// before this key at once.
     fn start(&self, queue: &str) -> Option<String> {
         let mut first = self.first.clone();
-        // S3 leaves out the key itself. Nothing that is named here stands between this and the first key.
+        // S3 leaves out the key itself. No key of an archive lies between this one and the first key.
         if let Some(last) = first.pop() {
             if last.is_ascii_graphic() && last > '!' {
                 first.push(char::from(last as u8 - 1));
@@ -164,19 +166,19 @@ impl Listing {
     }
 
     async fn list_queues(&mut self) -> Result<(), Unread> {
-        // Known from here on, also if listing fails: the listing then is at its end.
+        // From here on the queues count as known, even if listing fails: the listing is then at its end.
         let queues = self.queues.insert(VecDeque::new());
         queues.extend(queue_folders(&self.s3, &self.bucket, &self.prefix).await?);
         Ok(())
     }
 }
 
-/// Lists the folders of the days on which letters of a selection may have been archived, queue by queue in the order of
-/// time. The archive's prefix may have slashes at its ends.
+/// Lists the folders of the days on which letters of a selection may have been archived, queue by queue and
+/// in the order of time. The archive's prefix may have slashes at its ends.
 ///
 /// # Errors
 ///
-/// [`Unread`], where a prefix could not be listed.
+/// [`Unread`] if a prefix could not be listed.
 pub async fn days(
     s3: &aws_sdk_s3::Client,
     bucket: &str,
@@ -205,7 +207,7 @@ async fn queue_folders(s3: &aws_sdk_s3::Client, bucket: &str, prefix: &str) -> R
     folders(s3, bucket, &format!("{prefix}queue="), None).await
 }
 
-/// The folders whose keys begin so, in order.
+/// Lists the folders whose keys begin with `beginning`, in order.
 async fn folders(
     s3: &aws_sdk_s3::Client,
     bucket: &str,

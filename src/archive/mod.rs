@@ -1,8 +1,8 @@
-//! Where letters rest that cannot be saved.
+//! The archive: the place for letters that cannot be delivered.
 //!
-//! A letter is archived before its message may be deleted, so an archive answers for every letter:
-//! it has it, or it says why not and the letter stays in its queue. Storing a letter twice is
-//! harmless; losing one is not.
+//! A letter must be archived before its message may be deleted. So an archive answers for every letter:
+//! either it has the letter, or it says why not, and the letter stays in its queue. Storing a letter twice is
+//! harmless, losing one is not.
 
 mod index;
 mod lines;

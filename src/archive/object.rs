@@ -1,8 +1,8 @@
-//! The objects of an archive, and what their keys say.
+//! The objects of an archive and their keys.
 //!
-//! `<prefix>/queue=<dead-letter queue>/date=<yyyy-mm-dd>/<yyyymmddThhmmss.fffZ>-<request id>.<index>.jsonl`, a layout
-//! that Athena and Glue read as partitions; times are UTC. Layout 1, which is read on, has no index, whole seconds, and
-//! the folder of the queue that the letters lay in, which may be the requeue.
+//! `<prefix>/queue=<dead-letter queue>/date=<yyyy-mm-dd>/<yyyymmddThhmmss.fffZ>-<request id>.<index>.jsonl`
+//! is a layout that Athena and Glue read as partitions. Times are UTC. Layout 1 can still be read: it has no
+//! index, only whole seconds, and its folder names the queue that held the letters, which may be the requeue.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use jiff::tz::TimeZone;
 
 use super::index::Index;
 
-/// The longest key that has groups in its index, bytes; S3 takes 1,024.
+/// The longest key whose index has groups, in bytes. S3 takes 1,024.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
 const MAX_KEY_BYTES: usize = 900;
 
 /// An object of an archive, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its key.
+    /// The object's key.
     pub key: Arc<str>,
-    /// Its size.
+    /// The object's size in bytes.
     pub bytes: u64,
-    /// When S3 stored it, in whole seconds.
+    /// The time at which S3 stored it, in whole seconds.
     pub stored: Option<Timestamp>,
-    /// What it holds; none in layout 1.
+    /// The summary of its letters. `None` in layout 1.
     pub index: Option<Index>,
 }
 
 impl Object {
-    /// The object of a key that an archive has.
+    /// Reads the index from the key of an archive's object.
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, bytes: u64, stored: Option<Timestamp>) -> Self {
         let key = key.into();
@@ -40,16 +40,16 @@ impl Object {
         Self { key, bytes, stored, index }
     }
 
-    /// The name of its folder's queue. In layout 1 that is the queue that its letters lay in, else their dead-letter
-    /// queue.
+    /// Returns the queue's name in the object's folder. In layout 1 this is the queue that held the letters,
+    /// in later layouts it is their dead-letter queue.
     #[must_use]
     pub fn queue(&self) -> &str {
         let folder = self.key.rsplit('/').nth(2).unwrap_or_default();
         folder.strip_prefix("queue=").unwrap_or_default()
     }
 
-    /// When its letters were archived, by its key: to the second at least, or the beginning of its day, where it was
-    /// not the function that named it.
+    /// Returns when its letters were archived, as the key tells: to the second at least. If the function did
+    /// not name the object, this is the beginning of its day.
     #[must_use]
     pub fn time(&self) -> Timestamp {
         let date = self.key.rsplit('/').nth(1).and_then(|folder| folder.strip_prefix("date="));
@@ -57,14 +57,14 @@ impl Object {
         self.named_time().or_else(|| Some(day()?.timestamp())).unwrap_or(Timestamp::MIN)
     }
 
-    /// Its name within the folder of its day.
+    /// Returns its name within the folder of its day.
     #[must_use]
     pub fn name(&self) -> &str {
         name(&self.key).unwrap_or_default()
     }
 
-    /// The hour of its letters by its key, `yyyymmddThh`; where its name does not begin with a time the whole day,
-    /// `yyyymmdd`.
+    /// Returns the hour of its letters as the key tells, `yyyymmddThh`, or the whole day, `yyyymmdd`, if the
+    /// name does not begin with a time of that day.
     #[must_use]
     pub fn hour(&self) -> String {
         let day = self.key.rsplit('/').nth(1).and_then(|folder| folder.strip_prefix("date="));
@@ -73,7 +73,7 @@ impl Object {
         if is_named { self.name()[..11].to_owned() } else { day }
     }
 
-    /// The time in its name.
+    /// Returns the time in its name.
     pub(super) fn named_time(&self) -> Option<Timestamp> {
         let (time, _) = name(&self.key)?.split_once('-')?;
         let time = DateTime::strptime("%Y%m%dT%H%M%S%.fZ", time).ok()?;
@@ -85,14 +85,14 @@ fn name(key: &str) -> Option<&str> {
     key.rsplit('/').next()
 }
 
-/// The prefix with a slash at its end, or empty.
+/// Returns the prefix with a slash at its end, or an empty text if the prefix is empty.
 pub(crate) fn folder(prefix: &str) -> String {
     let prefix = prefix.trim_matches('/');
     if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
 }
 
-/// What the keys of objects begin with that lie in the folder of a queue, and whose names begin so on the day of a time
-/// `yyyymmdd...`.
+/// Returns the common beginning of the keys in a queue's folder whose day is that of `time` (`yyyymmdd...`)
+/// and whose names begin with `name`.
 #[must_use]
 pub fn keys_of(prefix: &str, queue: &str, time: &str, name: &str) -> String {
     let part = |from, to| time.get(from..to).unwrap_or_default();
@@ -100,12 +100,12 @@ pub fn keys_of(prefix: &str, queue: &str, time: &str, name: &str) -> String {
     format!("{}date={year}-{month}-{day}/{name}", queue_folder(&folder(prefix), queue))
 }
 
-/// What the keys of a queue begin with, where the prefix ends with a slash.
+/// Returns the common beginning of the keys of a queue. The prefix must be empty or end with a slash.
 pub(super) fn queue_folder(prefix: &str, queue: &str) -> String {
     format!("{prefix}queue={queue}/")
 }
 
-/// The key of an object: with the groups of its index, where there is room for them.
+/// Returns the key of a new object. Its index has groups if there is room for them.
 pub(super) fn key(prefix: &str, queue: &str, now: Timestamp, request_id: &str, index: &Index) -> String {
     let utc = now.to_zoned(TimeZone::UTC);
     let (date, time) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
@@ -115,7 +115,7 @@ pub(super) fn key(prefix: &str, queue: &str, now: Timestamp, request_id: &str, i
     if whole.len() <= MAX_KEY_BYTES { whole } else { key(&index.in_short()) }
 }
 
-/// The day of an object of an archive; `None` for any other key. `after_prefix` is the key without the
+/// Returns the day of an archive's object, or `None` for any other key. `after_prefix` is the key without the
 /// archive's prefix.
 pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
     let (queue, rest) = after_prefix.strip_prefix("queue=")?.split_once('/')?;
@@ -127,7 +127,8 @@ pub(super) fn day_of(after_prefix: &str) -> Option<Date> {
     day(date)
 }
 
-/// The day of a folder's date. The same day in another form would be another folder, which nobody looks for.
+/// Reads the date of a folder. The same day in another form would be another folder, in which no search
+/// looks.
 pub(super) fn day(date: &str) -> Option<Date> {
     date.parse().ok().filter(|day: &Date| day.to_string() == date)
 }

@@ -1,4 +1,4 @@
-//! An archive in an SQS queue: body and attributes unchanged.
+//! The archive in an SQS queue, which leaves body and attributes unchanged.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use crate::delivery::{DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMess
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, Letter, MAX_ATTRIBUTES};
 
-/// The attribute that holds the record without its message, where there is room for one.
+/// The attribute that holds the record without its message, if there is room for it.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 
-/// Sends the letters with their records, as far as there is room, and once more without where the queue refuses that:
-/// its limit may have changed, or not be known.
+/// Sends the letters, with their records where there is room. If the queue refuses a message with a record,
+/// it is sent once more without: the queue's limit may have changed, or may be unknown.
 pub(super) async fn store(
     dispatcher: &Dispatcher,
     queue: &Arn,
@@ -63,7 +63,7 @@ async fn send(
     dispatcher.send(queue, messages, until).await.into_iter().map(result).collect()
 }
 
-/// The letter as it is.
+/// Returns the letter's message unchanged.
 fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
     let sqs = &letter.sqs;
     let fifo = queue.is_fifo();
@@ -76,7 +76,7 @@ fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
             .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
             .collect(),
         group_id: sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),
-        // Archiving the same message twice within five minutes is one archived message.
+        // If the same message is archived twice within five minutes, SQS keeps only one.
         deduplication_id: fifo.then(|| sqs.message_id.clone()),
         trace_header: sqs.system("AWSTraceHeader"),
         delay: 0,
@@ -84,13 +84,14 @@ fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
     }
 }
 
-/// Adds the record where there is room for it.
+/// Adds the record if there is room for it.
 fn add_record(mut message: OutgoingMessage<'_>, summary: String, limit: usize) -> OutgoingMessage<'_> {
     let summary = Attribute::string(summary);
     let fits = message.attributes.len() < MAX_ATTRIBUTES
         && message.size() + RECORD_ATTRIBUTE.len() + summary.size() <= limit;
     if fits {
-        // Of an archived letter that somebody put back, the request keeps the last of two.
+        // If somebody put an archived letter back, it already has such an attribute. The request keeps the
+        // last of two.
         message.attributes.push((RECORD_ATTRIBUTE, Cow::Owned(summary)));
     }
     message

@@ -1,8 +1,8 @@
-//! Reading what [`Record`] wrote: a line becomes a record, a record the SQS message that it was.
+//! Reads lines that [`Record`] wrote, and rebuilds the SQS message of a record.
 //!
-//! Lines may come from a later version of this software, from an editor or from a broken upload. Each
-//! bad one is told apart, so that one of them does not hide the rest. What is said of a bad line never
-//! quotes it: it may hold a message.
+//! A line may come from a later version of this software, from an editor or from a broken upload. Each bad
+//! line is reported on its own, so that it does not hide the others. The report never quotes the line,
+//! because the line may hold a message.
 
 use aws_lambda_events::encodings::Base64Data;
 use aws_lambda_events::sqs as wire;
@@ -18,56 +18,56 @@ use crate::letter::{
     Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust, is_binary,
 };
 
-/// Why a line is no record that can be used.
+/// The reason why a line is no usable record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// Its bytes are no text.
+    /// The bytes are no text.
     #[error("is not UTF-8")]
     NotText,
-    /// It is longer than any record can be.
+    /// The line is longer than any record can be.
     #[error("is longer than a record can be")]
     TooLong,
-    /// It is no JSON, or cut off.
+    /// The line is not JSON, or it is cut off.
     #[error("is not JSON (column {column})")]
     NotJson {
-        /// Where, from 1.
+        /// The column of the fault, from 1.
         column: usize,
     },
-    /// It is JSON of something else.
+    /// The line is JSON, but not a record.
     #[error("is no record of an archive: it has no version")]
     NoVersion,
-    /// Another version of this software wrote it.
+    /// Another version of this software wrote the record.
     #[error("is of version {found}; this version reads {RECORD_VERSION}")]
     Version {
-        /// The record's.
+        /// The record's version.
         found: String,
     },
-    /// Its form is not that of its version.
+    /// The record does not have the form of its version.
     #[error("is not of the form of its version: {problem}")]
     Form {
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
     /// The SQS message cannot be rebuilt.
     #[error("message.{field} is missing or has no usable value")]
     Message {
-        /// The field of `message`.
+        /// The faulty field of `message`.
         field: String,
     },
 }
 
 impl Record {
-    /// Reads a line, with or without its end. Fields that this version does not know are passed over.
+    /// Reads a line, with or without its line end. Fields that this version does not know are ignored.
     ///
     /// # Errors
     ///
-    /// [`BadRecord`], but for [`BadRecord::Message`].
+    /// [`BadRecord`] of any kind except [`BadRecord::Message`].
     pub fn from_line(line: &str) -> Result<Self, BadRecord> {
-        // A list is no record, although serde would take one for the fields in their order.
+        // A JSON list is no record, but serde would read one as the fields in their order.
         if line.trim_start().starts_with('[') {
             return Err(BadRecord::NoVersion);
         }
-        // One form so far. When there is a second, this is the place that tells them apart.
+        // There is one form so far. If there is a second one, tell them apart here.
         match serde_json::from_str::<Self>(line) {
             Ok(record) if record.version != RECORD_VERSION => {
                 Err(BadRecord::Version { found: record.version.to_string() })
@@ -80,20 +80,21 @@ impl Record {
         }
     }
 
-    /// What names the letter's place in its queue.
+    /// Returns the identity of the letter's place in its queue.
     #[must_use]
     pub fn identity(&self) -> Identity {
         Identity::of(self.queue_arn.as_str(), &self.message.message_id)
     }
 
-    /// When it was archived; the beginning of time where a record of one's own making holds no time.
+    /// Returns when the letter was archived, or the earliest possible time if a record made by hand holds no
+    /// time.
     #[must_use]
     pub fn archived(&self) -> Timestamp {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
     }
 
-    /// The record with its dead-letter queue. Early records do not have it: there the mark says where a letter of the
-    /// requeue came from.
+    /// Returns the record with its dead-letter queue. Early records lack it; for a letter of the requeue, the
+    /// mark then names the dead-letter queue.
     fn with_dead_letter_queue(self) -> Self {
         let marked = || {
             let mark = self.message.message_attributes.get(MARK_ATTRIBUTE)?.string_value.clone()?;
@@ -103,12 +104,12 @@ impl Record {
         Self { dead_letter_queue_arn: Some(known.unwrap_or_else(|| self.queue_arn.clone())), ..self }
     }
 
-    /// The letter as the function had read it. What its mark says of the requeue, and an origin that it claims, are
-    /// believed only where the function did so.
+    /// Returns the letter as the function had read it. What its mark says of the requeue, and the origin that
+    /// it claims, are believed only if the function had believed them.
     ///
     /// # Errors
     ///
-    /// As [`Record::to_message`].
+    /// The same as those of [`Record::to_message`].
     pub fn to_letter(&self) -> Result<Letter, BadRecord> {
         let requeue = (*self.dead_letter_queue() != self.queue_arn).then_some(&self.queue_arn);
         let read = |message, origins| Letter::received(message, Trust { requeue, origins });
@@ -123,11 +124,11 @@ impl Record {
         Ok(Letter::parse_requeued(letter.sqs, &Origins::all()))
     }
 
-    /// The SQS message as it was, but for its receipt handle, which is empty: it was never stored.
+    /// Returns the original SQS message. Its receipt handle is empty, because it was never stored.
     ///
     /// # Errors
     ///
-    /// [`BadRecord::Message`] names the first field that no message of SQS has so.
+    /// [`BadRecord::Message`] with the first field whose value no message of SQS has.
     pub fn to_message(&self) -> Result<SqsMessage, BadRecord> {
         let bad = |field: &str| BadRecord::Message { field: field.to_owned() };
         let recorded = &self.message;
@@ -154,13 +155,13 @@ impl Record {
     }
 }
 
-/// What names a letter's place in its queue, queue ARN and SQS message id: a crash can archive it twice.
-/// Hashed, since an archive may hold millions.
+/// The identity of a letter's place in its queue: a hash of the queue's ARN and the SQS message id. A crash
+/// can archive the same place twice. It is a hash because an archive may hold millions of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Identity([u8; 16]);
 
-/// A text that is no [`Identity`].
+/// The error for a text that is no [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no identity of a letter")]
 pub struct BadIdentity;
@@ -181,7 +182,7 @@ impl From<Identity> for String {
 }
 
 impl Identity {
-    /// By queue ARN and SQS message id.
+    /// Builds the identity from a queue's ARN and an SQS message id.
     #[must_use]
     pub fn of(queue_arn: &str, message_id: &str) -> Self {
         let hash =
@@ -193,18 +194,18 @@ impl Identity {
 }
 
 impl RecordedMessage {
-    /// A digest of all that the message holds: two messages with the same are the same.
+    /// Returns a digest of the whole message. Two messages with the same digest are the same.
     ///
     /// # Errors
     ///
-    /// None that a message of ours can cause.
+    /// Fails only if the message cannot be written as JSON, which none of our messages can cause.
     pub fn digest(&self) -> Result<String, serde_json::Error> {
         let digest = Sha256::digest(serde_json::to_string(self)?);
         Ok(URL_SAFE_NO_PAD.encode(digest))
     }
 }
 
-/// An attribute with the value that its type asks for; `None` where it has no such value.
+/// Rebuilds an attribute. Returns `None` if it lacks the value that its type needs.
 fn attribute(recorded: &RecordedAttribute) -> Option<wire::SqsMessageAttribute> {
     let mut attribute = wire::SqsMessageAttribute::default();
     if is_binary(&recorded.data_type) {
@@ -218,7 +219,7 @@ fn attribute(recorded: &RecordedAttribute) -> Option<wire::SqsMessageAttribute> 
     Some(attribute)
 }
 
-/// Tells why a line is not of the form of this version.
+/// Finds out why a line does not have the form of this version.
 fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
     #[derive(Deserialize)]
     struct Version {
@@ -238,7 +239,7 @@ fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
     }
 }
 
-/// What serde says, unless it quotes a value.
+/// Returns serde's message if it does not quote a value, otherwise only the column.
 fn problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let place = format!("column {}", error.column());

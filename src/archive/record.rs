@@ -1,8 +1,8 @@
 //! The archived record: one line of JSON from which the SQS message can be rebuilt exactly.
 //!
-//! `message` has the form of a record in Lambda's own event, so an archived letter can be put into
-//! an event and run again. Left out are the receipt handle, which is worthless and secret, and the
-//! MD5 sums, which follow from body and attributes.
+//! `message` has the form of a record in Lambda's own event, so an archived letter can be put into an event
+//! and run again. It lacks the receipt handle, which is useless and secret, and the MD5 sums, which follow
+//! from body and attributes.
 //!
 //! | field | meaning |
 //! |---|---|
@@ -30,52 +30,52 @@ use crate::batch::ArchiveContext;
 use crate::endpoint::Endpoint;
 use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
 
-/// The format that this version writes.
+/// The version of the format that this software writes.
 pub const RECORD_VERSION: u8 = 1;
 
 /// One archived letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// [`RECORD_VERSION`].
+    /// The version of the format: [`RECORD_VERSION`].
     pub version: u8,
-    /// RFC 3339.
+    /// The time of archiving, in RFC 3339.
     pub archived_at: String,
-    /// [`ArchiveReason::name`](crate::policy::ArchiveReason::name).
+    /// The name of the reason: [`ArchiveReason::name`](crate::policy::ArchiveReason::name).
     pub reason: String,
-    /// More about it, in words.
+    /// Details of the reason, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The queue that the letter lay in.
+    /// The queue that held the letter.
     pub queue_arn: Arn,
-    /// The dead-letter queue that it came from; always there in records that this version wrote or read.
+    /// The dead-letter queue of the letter. Records that this version wrote or read always have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter_queue_arn: Option<Arn>,
     /// The letter's id.
     pub letter_id: String,
     /// The origin's name.
     pub origin: String,
-    /// The topic of the SNS message in it.
+    /// The topic of the SNS message in the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic_arn: Option<Arn>,
     /// The subscription that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription_arn: Option<Arn>,
-    /// The rule it fell under.
+    /// The rule that applied to the letter.
     pub rule: String,
-    /// Where it was to go.
+    /// The ARN of the letter's target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_arn: Option<Arn>,
-    /// Where it was to go, without the query, if that was a web server.
+    /// The URL of the letter's target without its query, if the target is a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_url: Option<String>,
     /// The last retry that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RecordedRetry>,
-    /// Its failure.
+    /// The failure of that retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RecordedError>,
-    /// The order that it fell under.
+    /// The id of the order that applied to the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// The original error.
@@ -88,11 +88,11 @@ pub struct Record {
 /// The last retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRetry {
-    /// Its number, from 1; that of the retry before it, where an order made it ahead of its time.
+    /// The retry's number, from 1. If an order made the retry early, it is the number of the retry before.
     pub number: u32,
-    /// How many the schedule has.
+    /// The number of retries in the schedule.
     pub of: u32,
-    /// Whether an order made it ahead of its time, so that it took no number.
+    /// `true` if an order made the retry early, so that it took no number.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ordered: bool,
 }
@@ -104,7 +104,7 @@ pub struct RecordedError {
     pub code: String,
     /// The failure's class.
     pub class: String,
-    /// The service's message, where an operator can mend what it names.
+    /// The service's message, if an operator can fix what it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -112,10 +112,10 @@ pub struct RecordedError {
 /// The original error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCause {
-    /// A short code.
+    /// A short error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The message of the failed code.
+    /// The error message of the failed code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -134,7 +134,7 @@ pub struct RecordedMessage {
     pub message_attributes: BTreeMap<String, RecordedAttribute>,
     /// Always `aws:sqs`.
     pub event_source: String,
-    /// The queue.
+    /// The queue's ARN.
     #[serde(rename = "eventSourceARN")]
     pub event_source_arn: Arn,
     /// The queue's region.
@@ -145,10 +145,10 @@ pub struct RecordedMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedAttribute {
-    /// For text.
+    /// The value, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string_value: Option<String>,
-    /// For bytes, base64.
+    /// The value in base64, if it is bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binary_value: Option<String>,
     /// The type.
@@ -156,7 +156,7 @@ pub struct RecordedAttribute {
 }
 
 impl Record {
-    /// The record of a letter.
+    /// Builds the record of a letter.
     #[must_use]
     pub fn of(letter: &Letter, context: &ArchiveContext, at: jiff::Timestamp) -> Self {
         Self {
@@ -192,31 +192,32 @@ impl Record {
         }
     }
 
-    /// The dead-letter queue that it came from: the queue that it lay in, unless that is the requeue.
+    /// Returns the letter's dead-letter queue. If the record does not name it, this is the queue that held
+    /// the letter.
     #[must_use]
     pub fn dead_letter_queue(&self) -> &Arn {
         self.dead_letter_queue_arn.as_ref().unwrap_or(&self.queue_arn)
     }
 
-    /// Where it was to go: an ARN, or a URL without its query.
+    /// Returns the letter's target: an ARN, or a URL without its query.
     #[must_use]
     pub fn target(&self) -> Option<&str> {
         self.target_arn.as_ref().map(Arn::as_str).or(self.target_url.as_deref())
     }
 
-    /// The record as one line, with its line end.
+    /// Returns the record as one line, with its line end.
     ///
     /// # Errors
     ///
-    /// None that a record of ours can cause; but a letter may be deleted only once its line is whole.
+    /// Fails only if the record cannot be written as JSON, which none of our records can cause. It is an
+    /// error, not a panic, because a letter may be deleted only once its line is complete.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         let mut line = serde_json::to_string(self)?;
         line.push('\n');
         Ok(line)
     }
 
-    /// The archived letter's failure in short, for an attribute of a message: the record without
-    /// the message itself.
+    /// Returns the record without the message itself, for an attribute of a message.
     #[must_use]
     pub fn to_summary(&self) -> String {
         let mut value = serde_json::to_value(self).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Which letters of an archive are meant.
+//! The selection of letters in an archive.
 //!
-//! Keys hold the dead-letter queue's name, the day and an index, so much of an archive need not even be listed, and
-//! much of what is listed need not be read; the rest is told by each record. All of it is pure.
+//! Keys hold the dead-letter queue's name, the day and an index. So large parts of an archive need not be
+//! listed, and many listed objects need not be read. The rest is decided by each record. This module does no
+//! I/O.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -15,42 +16,42 @@ use crate::arn::Arn;
 use crate::letter::{Letter, Origin};
 use crate::policy::{BadPolicy, Policy, Unmatchable};
 
-/// Letters of an archive. What is not given, or an empty list, is no limit.
+/// The criteria for letters of an archive. A missing criterion or an empty list sets no limit.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The dead-letter queue that they came from, or the queue that they lay in: its ARN, or its name.
+    /// The letters' dead-letter queue, or the queue that held them, by ARN or name.
     pub queue: Option<String>,
-    /// The function's requeue, its ARN or its name, where it is known. Letters of any dead-letter queue lay in it, and
-    /// in layout 1 they stand in its folder.
+    /// The function's requeue by ARN or name, if it is known. It holds letters of any dead-letter queue, and
+    /// in layout 1 these letters are in its folder.
     pub requeue: Option<String>,
-    /// Archived at this time or later.
+    /// The letters were archived at this time or later.
     pub from: Option<Timestamp>,
-    /// Archived before this time.
+    /// The letters were archived before this time.
     pub to: Option<Timestamp>,
-    /// Archived before this time, and stored before it by S3's own clock: an object that shows up later
-    /// is no part of it, even if it says that it is older.
+    /// The letters were archived before this time, and S3's own clock says that the object was stored before
+    /// it. An object that appears later is left out, even if it claims to be older.
     pub cut_off: Option<Timestamp>,
-    /// Why they were archived: names of [`crate::policy::ArchiveReason`].
+    /// The reasons for archiving: names of [`crate::policy::ArchiveReason`].
     pub reasons: Vec<String>,
-    /// The topic of the SNS message in them: its ARN, or its name.
+    /// The topics of the SNS messages in the letters, by ARN or name.
     pub topics: Vec<String>,
-    /// How they got into their queue: names of [`crate::letter::Origin`].
+    /// The letters' origins: names of [`crate::letter::Origin`].
     pub origins: Vec<String>,
-    /// The code of their last failure.
+    /// The codes of the letters' last failures.
     pub errors: Vec<String>,
-    /// Where they were to go: an ARN, or a URL, whose query does not count.
+    /// The letters' targets: ARNs, or URLs, whose query does not count.
     pub targets: Vec<String>,
-    /// The subscription for which SNS gave up on them, by its ARN.
+    /// The subscriptions for which SNS gave up on the letters, by ARN.
     pub subscriptions: Vec<String>,
-    /// What the letters are.
+    /// A pattern that the letters match.
     pub pattern: Option<Pattern>,
 }
 
-/// An `EventBridge` pattern over the view of a letter, as the rules of a policy have it.
+/// An `EventBridge` pattern over the JSON view of a letter, as in the rules of a policy.
 #[derive(Debug)]
 pub struct Pattern(Policy);
 
-/// Why nobody can say whether a record belongs to a selection.
+/// The reason why it cannot be decided whether a record belongs to a selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecided {
     /// The record cannot be used.
@@ -66,32 +67,32 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// The faults of the pattern, in words.
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
         let pattern: serde_json::Value =
             serde_json::from_str(json).map_err(|error| vec![format!("is not JSON: {error}")])?;
-        // The matcher is the policy's own, so a pattern means here what it means there.
+        // The matcher is the policy's own, so a pattern means the same here as in a policy.
         let policy = serde_json::json!({ "rules": [{ "name": "selected", "match": pattern }] });
         let problems = |bad: BadPolicy| bad.0.into_iter().map(|fault| fault.problem).collect();
         Policy::parse(&policy.to_string()).map(Self).map_err(problems)
     }
 
-    /// Whether a letter matches.
+    /// Reports whether a letter matches.
     ///
     /// # Errors
     ///
-    /// [`Unmatchable`], where nobody can say in reasonable time.
+    /// [`Unmatchable`] if matching would take too long.
     pub fn matches(&self, letter: &Letter) -> Result<bool, Unmatchable> {
         Ok(self.0.rule_for(letter)?.name != self.0.default_rule().name)
     }
 }
 
 impl Selection {
-    /// Whether a record belongs to it.
+    /// Reports whether a record belongs to the selection.
     ///
     /// # Errors
     ///
-    /// [`Undecided`] where nobody can say.
+    /// [`Undecided`] if this cannot be decided.
     pub fn takes(&self, record: &Record) -> Result<bool, Undecided> {
         let archived = record.archived();
         let any = |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|it| it == found);
@@ -120,7 +121,7 @@ impl Selection {
         }
     }
 
-    /// Tells by its key alone how many of the letters in an object belong to it.
+    /// Estimates from the key alone how many letters of an object belong to the selection.
     #[must_use]
     pub fn holds(&self, object: &Object) -> Holds {
         let Some(index) = &object.index else {
@@ -138,13 +139,13 @@ impl Selection {
         }
     }
 
-    /// Whether it asks for what no index tells.
+    /// Reports whether the selection has a criterion that no index answers.
     fn asks_beyond_index(&self) -> bool {
         let lists = [&self.origins, &self.errors, &self.targets, &self.subscriptions];
         self.pattern.is_some() || lists.iter().any(|list| !list.is_empty())
     }
 
-    /// How many letters of an index have its reasons and topics, and whether the index is sure of it.
+    /// Returns how many letters of an index match the reasons and topics, and whether the number is exact.
     fn counts(&self, index: &Index) -> (u64, bool) {
         if self.reasons.is_empty() && self.topics.is_empty() {
             return (index.letters, true);
@@ -161,7 +162,8 @@ impl Selection {
         (letters, self.topics.iter().all(|topic| is_name(topic)))
     }
 
-    /// Whether the letters of an object belong to its queue, by the folder; `None` where each record tells.
+    /// Reports whether the letters of an object belong to the selection's queue, as the folder tells. Returns
+    /// `None` if only each record can tell.
     fn folder(&self, object: &Object) -> Option<bool> {
         let Some(queue) = &self.queue else { return Some(true) };
         let requeue = self.requeue.as_deref().map(name_of);
@@ -175,7 +177,8 @@ impl Selection {
         elsewhere.then_some(false)
     }
 
-    /// The names of the queues whose folders may hold some of it, in their order; `None` for all queues.
+    /// Returns the names of the queues whose folders may hold selected letters, sorted, or `None` for all
+    /// queues.
     pub(super) fn folders(&self) -> Option<Vec<&str>> {
         let queue = name_of(self.queue.as_deref()?);
         let requeue = self.requeue.as_deref().map(name_of);
@@ -191,27 +194,27 @@ impl Selection {
         Times { from: self.from, until: self.until(), cut_off: self.cut_off }
     }
 
-    /// The end of its time, where it has one.
+    /// Returns the end of the selection's time, if it has one.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         self.to.into_iter().chain(self.cut_off).min()
     }
 }
 
-/// How many letters of a selection an object holds, as far as its key tells.
+/// The number of selected letters in an object, as far as its key tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// None of them.
+    /// The object holds none of them.
     None,
-    /// So many or fewer: it must be read.
+    /// The object holds at most this many, so it must be read.
     AtMost(u64),
-    /// So many.
+    /// The object holds exactly this many.
     Exactly(u64),
 }
 
-/// The least that a record takes, bytes.
+/// The size of the smallest record, in bytes.
 const LEAST_RECORD_BYTES: u64 = 512;
 
-/// The name of a queue or topic that is given by its ARN or name.
+/// Returns the name of a queue or topic that is given by its ARN or name.
 fn name_of(given: &str) -> &str {
     given.rsplit(':').next().unwrap_or(given)
 }
@@ -224,32 +227,33 @@ fn is_name(given: &str) -> bool {
     name_of(given) == given
 }
 
-/// When letters of a selection were archived.
+/// The time span in which a selection's letters were archived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
     from: Option<Timestamp>,
-    /// Left out itself.
+    /// The end, which is itself left out.
     until: Option<Timestamp>,
-    /// Left out itself; also by S3's own clock.
+    /// The cut-off, which is itself left out. It also holds by S3's own clock.
     cut_off: Option<Timestamp>,
 }
 
 impl Times {
-    /// The days whose objects may hold some of them, first and last.
+    /// Returns the first and the last day whose objects may hold selected letters.
     pub(super) fn days(&self) -> (Option<Date>, Option<Date>) {
         let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
         (self.from.map(day), self.until.map(day))
     }
 
-    /// Whether an object that S3 stored at that time may hold some of them. Its letters were archived before, by a
-    /// clock that may differ.
+    /// Reports whether an object that S3 stored at this time may hold selected letters. The letters were
+    /// archived earlier, by a clock that may differ.
     pub(super) fn may_hold(&self, stored: Option<Timestamp>) -> bool {
         let Some(stored) = stored else { return true };
         let late = stored.saturating_add(CLOCK_SKEW).unwrap_or(stored);
         self.cut_off.is_none_or(|cut_off| stored < cut_off) && self.from.is_none_or(|from| late >= from)
     }
 
-    /// Whether all letters of an object were archived then, or none, by its key; `None` where each record tells.
+    /// Reports whether all letters of an object were archived in the span (`true`) or none (`false`), as the
+    /// key tells. Returns `None` if only each record can tell.
     fn span(&self, object: &Object) -> Option<bool> {
         if !self.may_hold(object.stored) {
             return Some(false);
@@ -271,7 +275,7 @@ impl Times {
 /// The precision of times in keys with an index.
 const PRECISION: SignedDuration = SignedDuration::from_millis(1);
 
-/// By how much S3's clock and that of whoever archived may differ.
+/// The greatest expected difference between S3's clock and that of the function.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 #[cfg(test)]
@@ -284,7 +288,7 @@ mod tests {
         Object::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
     }
 
-    /// 7 letters, 4 of them of the topic `orders`, archived at noon.
+    /// Seven letters archived at noon, four of which have the topic `orders`.
     fn indexed(queue: &str) -> Object {
         object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{ORDERS}.4.refused.none.3"))
     }

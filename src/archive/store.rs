@@ -17,7 +17,7 @@ use crate::delivery::Dispatcher;
 use crate::failure::Failure;
 use crate::letter::Letter;
 
-/// An archive.
+/// An archive of letters.
 #[derive(Debug, Clone)]
 pub enum Archive {
     /// Objects in a bucket.
@@ -26,32 +26,32 @@ pub enum Archive {
         s3: aws_sdk_s3::Client,
         /// The bucket.
         bucket: String,
-        /// The prefix of every key, with or without slashes at its ends.
+        /// The prefix of every key. It may have slashes at its ends.
         prefix: String,
     },
     /// Messages in a queue.
     Queue {
-        /// Sends them.
+        /// The dispatcher that sends the messages.
         dispatcher: Dispatcher,
         /// The queue.
         queue: Arn,
     },
 }
 
-/// The invocation whose letters are archived.
+/// The invocation that archives the letters.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The present.
     pub now: Timestamp,
-    /// No call goes on after this.
+    /// The time after which every call is cut off.
     pub until: Instant,
 }
 
 impl Archive {
-    /// Stores letters; the answers are in their order, `Ok` where the letter is safe. A queue takes messages of
-    /// `limit` bytes, where that is known.
+    /// Stores letters and returns one answer for each, in their order: `Ok` if the letter is safe. `limit` is
+    /// the largest message that a queue takes, in bytes, if it is known.
     pub async fn store(
         &self,
         letters: &[(&Letter, &ArchiveContext)],
@@ -86,14 +86,14 @@ impl Archive {
         }
     }
 
-    /// Whether this archive is the very queue that letters are read from: then nothing would ever
-    /// leave it.
+    /// Reports whether this archive is the queue `arn`. Letters that are read from the archive itself would
+    /// never leave it.
     #[must_use]
     pub fn is(&self, arn: &Arn) -> bool {
         self.queue() == Some(arn)
     }
 
-    /// The queue, where it is one.
+    /// Returns the queue, if the archive is one.
     #[must_use]
     pub fn queue(&self) -> Option<&Arn> {
         match self {
@@ -103,8 +103,8 @@ impl Archive {
     }
 }
 
-/// The places of letters by the name of their dead-letter queue. Queues of one name share a folder, so they share an
-/// object too.
+/// Groups the positions of letters by the name of their dead-letter queue. Queues of one name share a folder,
+/// so they also share an object.
 fn by_dead_letter_queue<'l>(letters: &[(&'l Letter, &ArchiveContext)]) -> BTreeMap<&'l str, Vec<usize>> {
     let mut places: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (place, (letter, _)) in letters.iter().enumerate() {
@@ -113,7 +113,8 @@ fn by_dead_letter_queue<'l>(letters: &[(&'l Letter, &ArchiveContext)]) -> BTreeM
     places
 }
 
-/// Objects that are written at once: a batch of the requeue has one for each dead-letter queue.
+/// The number of objects written at the same time. A batch of the requeue has one object for each dead-letter
+/// queue.
 const PUTS_AT_ONCE: usize = 16;
 
 fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> Entry<'l> {
@@ -124,7 +125,8 @@ fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> Entry<'l> {
     }
 }
 
-/// The object of these letters. One record at a time: it holds the letter's body once more.
+/// Returns the content of the object of these letters. It builds one record at a time, because a record holds
+/// a copy of the letter's body.
 fn lines(letters: &[(&Letter, &ArchiveContext)], now: Timestamp) -> Result<String, serde_json::Error> {
     let bytes = letters.iter().map(|(letter, _)| letter.sqs.body.len() + RECORD_BYTES).sum();
     let mut lines = String::with_capacity(bytes);
@@ -134,5 +136,5 @@ fn lines(letters: &[(&Letter, &ArchiveContext)], now: Timestamp) -> Result<Strin
     Ok(lines)
 }
 
-/// What a record takes besides the body, about.
+/// The approximate size of a record besides the body, in bytes.
 const RECORD_BYTES: usize = 1536;

@@ -1,4 +1,4 @@
-//! What could not be read, and why.
+//! Parts of an archive that could not be read, and the reason.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::failure::{Failure, FailureClass};
 pub struct Unread {
     /// The object's key, or the prefix that could not be listed.
     pub key: Arc<str>,
-    /// The line in it, from 1; none where the object could not be read, or not to its end.
+    /// The line, from 1. `None` if the object could not be read, or not to its end.
     pub line: Option<u64>,
-    /// Why.
+    /// The reason.
     pub why: WhyUnread,
 }
 
-/// Why something could not be read.
+/// The reason why something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyUnread {
-    /// S3 does not list or show it.
+    /// S3 refused to list or return it.
     Call(Failure),
-    /// The line is no record that can be used, or cannot be matched.
+    /// The line is no usable record, or it cannot be matched.
     Line(Undecided),
 }
 
 impl WhyUnread {
-    /// Whether it is the object or the line that cannot be read, whoever tries and how often. Missing permissions are not
-    /// of this kind: somebody can mend them.
+    /// Reports whether the object or the line itself is the cause, so that trying again never helps. Missing
+    /// permissions do not count, because an operator can add them.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         match self {
@@ -38,7 +38,7 @@ impl WhyUnread {
         }
     }
 
-    /// Whether the object was deleted since it was listed.
+    /// Reports whether the object was deleted after it was listed.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Call(failure) if failure.code == "NoSuchKey")

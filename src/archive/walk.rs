@@ -1,8 +1,8 @@
 //! Walks an archive in S3: every letter of a [`Selection`], in a fixed order, one at a time.
 //!
-//! The order is that of the keys, then that of the lines: by queue, then by the time of the invocation
-//! that archived. Memory stays bounded: a page of keys, a few answers of S3 under way, and one line. What
-//! cannot be read is handed out in its place, and the walk goes on behind it.
+//! The order is that of the keys, then that of the lines: by queue, then by the time of the invocation that
+//! archived. Memory stays bounded: one page of keys, a few answers of S3 under way, and one line. Something
+//! that cannot be read is reported in its place, and the walk continues behind it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,41 +22,42 @@ use super::unread::{Unread, WhyUnread};
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
-/// Objects that are asked for at once. Most hold a few letters, so their time is the call's own.
+/// The number of objects requested at the same time. Most hold only a few letters, so the call takes most of
+/// the time.
 const AHEAD: usize = 32;
 
-/// What these may hold together, bytes; a larger one is read alone.
+/// The greatest size of these objects together, in bytes. A larger object is read alone.
 const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How often an object is asked for whose body breaks off.
+/// The number of times that an object is requested if its body breaks off.
 const TRIES: u32 = 3;
 
-/// What a walk comes upon.
+/// A result of a walk.
 #[derive(Debug)]
 pub enum Found {
     /// A letter of the selection.
     Letter(Box<Archived>),
-    /// Something that could not be read; it may have held letters of the selection.
+    /// Something that could not be read. It may have held letters of the selection.
     Unread(Unread),
 }
 
-/// An archived letter and where it lies.
+/// An archived letter and its place in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archived {
     /// The object's key.
     pub key: Arc<str>,
-    /// The line in it, from 1.
+    /// The line in the object, from 1.
     pub line: u64,
     /// The record.
     pub record: Record,
 }
 
-/// What a walk has come upon so far.
+/// The counts of a walk so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Records that were read, those outside of the selection too.
+    /// The number of records that were read, including those outside the selection.
     pub records: u64,
-    /// Objects under the prefix that are none of an archive.
+    /// The number of objects under the prefix that do not belong to an archive.
     pub strangers: u64,
 }
 
@@ -65,10 +66,10 @@ pub struct Walk<'s> {
     bucket: Bucket,
     selection: &'s Selection,
     source: Source,
-    /// An object that waits for room.
+    /// The object that waits for room among those being opened.
     waiting: Option<Object>,
     opening: FuturesOrdered<BoxFuture<'static, (Object, Opened)>>,
-    /// The bytes of these.
+    /// The size of the objects in `opening`, in bytes.
     opening_bytes: u64,
     reading: Option<Reading>,
     tally: Tally,
@@ -89,26 +90,26 @@ struct Reading {
     lines: Lines,
     /// The number of the last line that was read.
     line: u64,
-    /// Lines that were handed out already, of an object that is read once more.
+    /// The number of lines to skip, because they were returned before the body broke off.
     skip: u64,
     tries: u32,
 }
 
-/// Where the objects come from.
+/// The source of a walk's objects.
 enum Source {
     Listing(Box<Listing>),
     Given(VecDeque<Object>),
 }
 
 impl<'s> Walk<'s> {
-    /// A walk through the archive under a prefix, which may have slashes at its ends.
+    /// Starts a walk through the archive under a prefix, which may have slashes at its ends.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &'s Selection) -> Self {
         let listing = Listing::new(s3.clone(), bucket, prefix, selection);
         Self::of(s3, bucket, Source::Listing(Box::new(listing)), selection)
     }
 
-    /// A walk through these objects, in their order.
+    /// Starts a walk through these objects, in their order.
     #[must_use]
     pub fn over(
         s3: aws_sdk_s3::Client,
@@ -132,7 +133,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What was come upon so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let strangers = match &self.source {
@@ -142,7 +143,8 @@ impl<'s> Walk<'s> {
         Tally { strangers, ..self.tally }
     }
 
-    /// The next letter of the selection, or what could not be read; `None` at the end.
+    /// Returns the next letter of the selection, or something that could not be read. Returns `None` at the
+    /// end.
     pub async fn next(&mut self) -> Option<Found> {
         loop {
             if let Some(found) = self.next_of_object().await {
@@ -163,7 +165,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What comes next in the object that is being read; `None` at its end, or where there is none.
+    /// Returns the next result of the object that is being read, or `None` if it is at its end or there is no
+    /// such object.
     async fn next_of_object(&mut self) -> Option<Found> {
         loop {
             let reading = self.reading.as_mut()?;
@@ -197,7 +200,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Asks for the next objects, as far as there is room.
+    /// Requests the next objects, as many as there is room for.
     async fn open_ahead(&mut self) -> Result<(), Unread> {
         while self.opening.len() < AHEAD {
             let object = match self.waiting.take() {
@@ -217,7 +220,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// The next object that may hold letters of the selection.
+    /// Returns the next object that may hold letters of the selection.
     async fn next_object(&mut self) -> Result<Option<Object>, Unread> {
         loop {
             let object = match &mut self.source {
@@ -232,7 +235,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// The record of a line, where it belongs to the selection.
+/// Returns the record of a line if it belongs to the selection.
 fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<Record>, Undecided> {
     let record = Record::from_line(&line?)?;
     Ok(selection.takes(&record)?.then_some(record))
@@ -255,8 +258,8 @@ impl Reading {
         Self { key, body, lines: Lines::default(), line: 0, skip: 0, tries: 1 }
     }
 
-    /// The next line; `None` at the end. A body that breaks off is asked for again, and goes on where it
-    /// broke off.
+    /// Returns the next line, or `None` at the end. If the body breaks off, the object is requested again and
+    /// reading continues after the last complete line.
     async fn next_line(&mut self, bucket: &Bucket) -> Result<Option<Result<String, BadRecord>>, Failure> {
         loop {
             if let Some(line) = self.lines.next() {

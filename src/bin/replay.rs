@@ -1,4 +1,4 @@
-//! The replay function of `operations.yaml`: settings, clients, telemetry, handler; nothing else.
+//! The replay function of `operations.yaml`: settings, clients, telemetry and the handler.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Error> {
         async move {
             let (event, context) = event.into_parts();
             let answer = function.answer(event, &context.request_id, context.deadline).await;
-            // Whoever follows a state machine goes by the type.
+            // A state machine tells errors apart by their type.
             answer.map_err(|error| Diagnostic {
                 error_type: error.kind().name().to_owned(),
                 error_message: error.to_string(),

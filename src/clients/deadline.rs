@@ -1,10 +1,10 @@
-//! Calls that are given up at a deadline.
+//! Calls that are cut off at a deadline.
 
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::{Failure, FailureClass};
 
-/// Does some work, and gives it up at a deadline.
+/// Runs some work, and cuts it off at a deadline.
 pub(crate) async fn in_time<T>(
     until: Instant,
     work: impl Future<Output = Result<T, Failure>>,
@@ -12,7 +12,7 @@ pub(crate) async fn in_time<T>(
     timeout_at(until, work).await.unwrap_or_else(|_| Err(too_late()))
 }
 
-/// The failure of what was not done in time.
+/// Returns the failure of work that was not done in time.
 pub(crate) fn too_late() -> Failure {
     Failure::ours(FailureClass::Transient, "DeadlineExceeded")
 }

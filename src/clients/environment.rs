@@ -1,4 +1,4 @@
-//! The SDK's own environment variables: region, credentials, endpoints, flags.
+//! The environment variables of the AWS SDK: region, credentials, endpoints, flags.
 //! <https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html>
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
 use crate::settings::{Faults, fault};
 
-/// A blank value counts as none.
+/// Returns the value of a variable. A blank value counts as missing.
 pub(super) fn filled(variable: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     variable(name).filter(|value| !value.trim().is_empty())
 }
 
-/// The region that the environment names.
+/// Returns the region that the environment names.
 pub fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
     let name = filled(&variable, "AWS_REGION").or_else(|| filled(&variable, "AWS_DEFAULT_REGION"));
     name.map(Region::new)
@@ -28,7 +28,8 @@ pub(super) fn required_region(variable: impl Fn(&str) -> Option<String>) -> Resu
     region(variable).map(Some).ok_or_else(missing)
 }
 
-/// When S3 gets or shows a checksum that it does not ask for; stores that only resemble S3 may know none.
+/// Reads when S3 gets, or checks, a checksum that it does not require. Stores that only resemble S3 may not
+/// know any.
 /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-dataintegrity.html>
 pub(super) fn checksums<T: FromStr>(
     variable: impl Fn(&str) -> Option<String>,
@@ -45,7 +46,7 @@ pub(super) fn flag(variable: impl Fn(&str) -> Option<String>, name: &'static str
     value.to_ascii_lowercase().parse().map_err(problem)
 }
 
-/// The name by which AWS's logs tell this function's calls from others.
+/// Reads the name that marks this function's calls in AWS's logs.
 /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-appid.html>
 pub(super) fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, Faults> {
     const NAME: &str = "AWS_SDK_UA_APP_ID";
@@ -54,7 +55,7 @@ pub(super) fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Opti
     AppName::new(value.clone()).map(Some).map_err(problem)
 }
 
-/// Lambda's own credentials; where there are none, every call says so.
+/// Returns Lambda's own credentials. Without them every call fails and says so.
 pub(super) fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCredentialsProvider {
     match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
         (Some(id), Some(secret)) => {
@@ -65,12 +66,12 @@ pub(super) fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCr
     }
 }
 
-/// Endpoints of one's own, by the service's part of their variable's name: `AWS_ENDPOINT_URL_SQS` is `SQS`,
-/// `AWS_ENDPOINT_URL` the empty name.
+/// Custom endpoints, by service. The key is the service's part of the variable's name: `SQS` for
+/// `AWS_ENDPOINT_URL_SQS`, empty for `AWS_ENDPOINT_URL`.
 #[derive(Debug, Default)]
 pub(super) struct Endpoints(BTreeMap<&'static str, String>);
 
-/// The services that somebody calls.
+/// The services that the software calls.
 const SERVICES: [&str; 8] = ["", "SNS", "SQS", "S3", "LAMBDA", "FIREHOSE", "CLOUDWATCH", "CLOUDWATCH_LOGS"];
 
 const ENDPOINT_URL: &str = "AWS_ENDPOINT_URL";

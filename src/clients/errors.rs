@@ -1,4 +1,4 @@
-//! The errors of the SDK's calls, as failures.
+//! The errors of the SDK's calls, translated into failures.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -23,14 +23,14 @@ pub fn failure_of_call<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse
             let status = response.raw().status().as_u16();
             Failure::of_service(None, None, Some(status))
         }
-        // A request that cannot even be built will not be built next time.
+        // A request that cannot be built now cannot be built next time either.
         SdkError::ConstructionFailure(_) => Failure::ours(FailureClass::Permanent, "NotBuildable"),
         _ => Failure::ours(FailureClass::Transient, "Unknown"),
     }
 }
 
-/// Whether S3 did not write since a condition did not hold (412), somebody else writes at this moment (409), or the object
-/// is gone (404).
+/// Reports whether S3 wrote nothing because a condition was not met (412), because somebody else is writing
+/// at this moment (409), or because the object is gone (404).
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
 pub fn is_condition<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
     let status = error.raw_response().map(|raw| raw.status().as_u16());

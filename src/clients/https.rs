@@ -1,7 +1,7 @@
-//! HTTP and TLS: the AWS clients' way to AWS, and what posts share with it.
+//! HTTP and TLS for the AWS clients, and the parts that posts to web servers share with them.
 //!
-//! The SDK's own client brings HTTP/2 along, which neither AWS's endpoints nor web servers are asked
-//! for here. This one is hyper with HTTP/1.1 behind the SDK's trait.
+//! The SDK's own client includes HTTP/2, which neither AWS's endpoints nor web servers need here. This client
+//! is hyper with HTTP/1.1 behind the SDK's trait.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -31,13 +31,13 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// The HTTP client of every AWS client: TLS is rustls with ring.
+/// Returns the HTTP client that every AWS client uses. TLS is rustls with ring.
 #[must_use]
 pub fn https() -> SharedHttpClient {
     SharedHttpClient::new(Https::default())
 }
 
-/// Puts TLS by the certificates of the system around connections; addresses without TLS work too.
+/// Wraps connections in TLS that trusts the system's certificates. Addresses without TLS work too.
 pub(crate) fn with_tls<C>(connector: C) -> HttpsConnector<C> {
     HttpsConnectorBuilder::new()
         .with_tls_config(TLS.clone())
@@ -46,45 +46,47 @@ pub(crate) fn with_tls<C>(connector: C) -> HttpsConnector<C> {
         .wrap_connector(connector)
 }
 
-/// Reads the certificates of the system now, while Lambda starts the process, rather than with the first call.
+/// Reads the system's certificates now, while Lambda starts the process, instead of during the first call.
 ///
 /// # Errors
 ///
-/// [`NoRootCertificates`] where there is none: no server can be reached over TLS then.
+/// [`NoRootCertificates`] if there are none: then no server can be reached over TLS.
 pub fn prepare() -> Result<(), NoRootCertificates> {
     LazyLock::force(&TLS);
     if has_root_certificates() { Ok(()) } else { Err(NoRootCertificates(ROOTS.why.clone())) }
 }
 
-/// The system has no certificate by which a server could show who it is; the first reason, where one is known.
+/// The error for a system without any certificate to verify servers with. It holds the first cause, if one is
+/// known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoRootCertificates(pub Option<String>);
 
-/// Whether there is any certificate by which a server could show who it is.
+/// Reports whether there is any certificate to verify servers with.
 pub(crate) fn has_root_certificates() -> bool {
     !ROOTS.store.is_empty()
 }
 
-/// A builder of clients that close idle connections after `idle`.
+/// Returns a builder of clients that close idle connections after `idle`.
 pub(crate) fn pool(idle: Duration) -> Builder {
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new()).pool_idle_timeout(idle);
     builder
 }
 
-/// Longer than calls of one invocation are apart; after that the connection is made again anyway.
+/// The time after which an idle connection is closed. Calls of one invocation are closer together; after a
+/// longer pause the connection must be made again anyway.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// The certificates of the system.
+/// The system's certificates.
 struct Roots {
     store: Arc<RootCertStore>,
-    /// What went wrong first while they were read.
+    /// The first error while they were read.
     why: Option<String>,
 }
 
 static ROOTS: LazyLock<Roots> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
-    // What cannot be read is no reason to distrust the others.
+    // If some certificates cannot be read, the others can still be trusted.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     Roots { store: Arc::new(roots), why: found.errors.first().map(ToString::to_string) }
@@ -94,7 +96,7 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions =
         ClientConfig::builder_with_provider(provider).with_protocol_versions(rustls::DEFAULT_VERSIONS);
-    // Fails only for a provider that lacks what the default versions need.
+    // This fails only for a provider that lacks what the default versions need.
     #[allow(clippy::expect_used, reason = "a constant of two crates")]
     let versions = versions.expect("ring supports TLS 1.2 and 1.3");
     versions.with_root_certificates(Arc::clone(&ROOTS.store)).with_no_client_auth()
@@ -102,13 +104,14 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
 
 type Pool = Client<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
 
-/// All AWS clients of the process share their connections, as far as they agree on how long making one may take.
+/// The connections that all AWS clients of the process share. Clients with different connect timeouts have
+/// separate pools.
 #[derive(Clone, Default)]
 struct Https(Arc<Mutex<HashMap<Option<Duration>, Pool>>>);
 
 struct Connector {
     pool: Pool,
-    /// The longest that an answer is waited for.
+    /// The longest time to wait for an answer.
     patience: Option<Duration>,
 }
 
@@ -126,7 +129,7 @@ impl HttpClient for Https {
     }
 }
 
-/// Connections that are made in time: name, address and TLS together.
+/// A connector with a limit on the time for name, address and TLS together.
 #[derive(Clone)]
 struct InTime<C> {
     inner: C,
@@ -169,7 +172,7 @@ impl SdkConnector for Connector {
             Ok(request) => request,
             Err(error) => return HttpConnectorFuture::ready(Err(ConnectorError::user(error.into()))),
         };
-        // So that the SDK can drop a connection by which a server answered with an error of its own.
+        // With this the SDK can drop a connection on which a server answered with an error of its own.
         let captured = capture_connection(&mut request);
         if let Some(wanted) = request.extensions().get::<CaptureSmithyConnection>() {
             wanted.set_connection_retriever(move || connection(&captured));
@@ -194,7 +197,7 @@ fn connection(captured: &CaptureConnection) -> Option<ConnectionMetadata> {
     Some(ConnectionMetadata::builder().proxied(false).poison_fn(drop).build())
 }
 
-/// What went wrong before an answer came. The SDK tries again after both kinds.
+/// Translates an error that came before any answer. The SDK tries again after both kinds.
 fn failure(error: Failed) -> ConnectorError {
     let timed_out = chain(error.as_ref()).any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
@@ -202,7 +205,7 @@ fn failure(error: Failed) -> ConnectorError {
     if timed_out { ConnectorError::timeout(error) } else { ConnectorError::io(error) }
 }
 
-/// An error and what led to it. An I/O error does not name what it wraps as its source.
+/// Returns an error and its causes. An I/O error does not name the error that it wraps as its source.
 pub(crate) fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
         Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),

@@ -1,12 +1,12 @@
-//! Objects of lines of JSON, which an invocation writes once.
+//! Objects with lines of JSON, which an invocation writes once.
 
 use aws_sdk_s3::primitives::ByteStream;
 
 use super::errors::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
-/// Writes lines as one object. It is written only if no object of this key exists; that one
-/// does means that an earlier try of this very call succeeded, since the key must hold the request id.
+/// Writes lines as one object, unless an object of this key exists. If one exists, an earlier try of this
+/// very call succeeded, because the key must contain the request id.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
 pub(crate) async fn put_lines(
     s3: &aws_sdk_s3::Client,
@@ -22,7 +22,7 @@ pub(crate) async fn put_lines(
         .if_none_match("*")
         .content_type("application/x-ndjson")
         .body(ByteStream::from(body.into_bytes()));
-    // Boxed, since a future of the SDK is large and deadlines move it.
+    // Boxed, because a future of the SDK is large and deadlines move it.
     let answer = Box::pin(put.send()).await;
     match answer {
         Ok(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! The AWS clients, their HTTP client, and what their errors mean.
+//! The AWS clients, their HTTP client, and the meaning of their errors.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `sdk` | the clients, made once per process |
-//! | `environment` | region, credentials, endpoints and flags by the SDK's own variables |
+//! | `environment` | region, credentials, endpoints and flags from the SDK's own variables |
 //! | `https` | HTTP and TLS |
-//! | `errors` | the errors of calls, in the words of [`failure`](crate::failure) |
-//! | `deadline` | calls that are given up at a deadline |
-//! | `lines` | objects of lines of JSON |
-//! | `server_time` | the time of a server, by its answers |
+//! | `errors` | the errors of calls, translated into [`failure`](crate::failure)s |
+//! | `deadline` | calls that are cut off at a deadline |
+//! | `lines` | objects with lines of JSON |
+//! | `server_time` | the time of a server, from its answers |
 
 mod deadline;
 mod environment;

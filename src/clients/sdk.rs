@@ -19,48 +19,49 @@ use crate::settings::{BadSettings, note};
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// Topics and subscriptions.
+    /// The client for topics and subscriptions.
     pub sns: aws_sdk_sns::Client,
-    /// Queues.
+    /// The client for queues.
     pub sqs: aws_sdk_sqs::Client,
-    /// Buckets.
+    /// The client for buckets.
     pub s3: aws_sdk_s3::Client,
-    /// Functions.
+    /// The client for functions.
     pub lambda: aws_sdk_lambda::Client,
-    /// Streams.
+    /// The client for streams.
     pub firehose: aws_sdk_firehose::Client,
 }
 
-/// The SDK tries a call twice more on throttling and on errors of the network, within a second or
-/// two: a hiccup should not cost a letter one of its retries. What lasts longer is the business of
-/// the schedule, not of the SDK, or a batch would spend its time waiting.
+/// The number of tries of a call. The SDK tries twice more on throttling and on network errors, within a
+/// second or two, so that a hiccup does not cost a letter one of its retries. Longer problems are left to the
+/// schedule, or a batch would spend its time waiting.
 const ATTEMPTS: u32 = 3;
 
-/// One try of a call. Longer than SNS and SQS ever take, short enough for a second try.
+/// The timeout of one try of a call. It is longer than SNS and SQS ever take, and short enough for a second
+/// try.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The making of a connection: name, address and TLS.
+/// The timeout for making a connection: name, address and TLS.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What clients are made with.
+/// The configuration of the clients.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// Region, credentials, endpoints, times.
+    /// The region, credentials, endpoints and timeouts.
     pub sdk: SdkConfig,
-    /// Whether a bucket is a part of the path and not of the host's name.
+    /// `true` if a bucket's name is part of the path and not of the host name.
     pub path_style: bool,
 }
 
 impl Configuration {
-    /// Reads Lambda's environment: region, credentials, and what the SDK's own variables say of endpoints,
-    /// checksums and the application's name. Profiles and the credentials of machines are not looked for:
-    /// Lambda has neither, and looking takes time and room.
+    /// Reads Lambda's environment: region, credentials, and the SDK's own variables for endpoints, checksums
+    /// and the application's name. It does not look for profiles and machine credentials: Lambda has neither,
+    /// and looking takes time and memory.
     /// <https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html>
     ///
     /// # Errors
     ///
-    /// [`BadSettings`] where there is no region: every call would fail, and tell little of why. And where a
-    /// value means nothing: the SDK alone would go on without it.
+    /// [`BadSettings`] if there is no region, because every call would fail with an unclear error. Also if a
+    /// value is invalid, because the SDK alone would ignore it.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let variable = |name: &str| filled(&variable, name);
         let mut faults = Vec::new();
@@ -99,18 +100,18 @@ impl Configuration {
 }
 
 impl Clients {
-    /// Clients by [`Configuration::from_environment`].
+    /// Creates clients from [`Configuration::from_environment`].
     ///
     /// # Errors
     ///
-    /// Those of the configuration.
+    /// The same as those of [`Configuration::from_environment`].
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let configuration = Configuration::from_environment(variable)?;
         Ok(Self::from_config(&configuration.sdk, configuration.path_style))
     }
 
-    /// Clients by a configuration. With an endpoint of one's own, buckets are a part of the path,
-    /// since such endpoints have no name for every bucket.
+    /// Creates clients from a configuration. With custom endpoints buckets must be part of the path, because
+    /// such endpoints do not have a host name for every bucket.
     #[must_use]
     pub fn from_config(config: &SdkConfig, path_style: bool) -> Self {
         use aws_sdk_firehose::config::Builder as Firehose;
@@ -135,12 +136,12 @@ impl Clients {
 /// The header of a request that names its trace.
 pub(crate) const TRACE_HEADER: &str = "x-amzn-trace-id";
 
-/// Takes the function's own trace off each request.
+/// Removes the function's own trace from each request.
 ///
-/// In a Lambda function the SDK adds it. It counts the passes of a loop, and what is sent with it counts as one
-/// pass more of the function's: after sixteen Lambda would stop a subscriber that only gets its retries. The
-/// SDK's `RecursionDetectionInterceptor` cannot be disabled, but it comes before those of a client; a
-/// letter's own trace, which belongs to one request, is added after them.
+/// In a Lambda function the SDK adds it. Lambda counts the passes of a loop in it, and anything sent with it
+/// counts as one more pass of this function. After sixteen passes Lambda would stop a subscriber that only
+/// gets its retries. The SDK's `RecursionDetectionInterceptor` cannot be disabled, but it runs before the
+/// interceptors of a client. A letter's own trace belongs to one request and is added after them.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>
 #[derive(Debug)]
 struct NoTrace;
@@ -162,8 +163,9 @@ impl Intercept for NoTrace {
     }
 }
 
-/// The region of a queue or topic, where it is not the client's own. A call's own region costs as much processor time
-/// as two of its letters, and nearly all are where the function is.
+/// Returns the region of a queue or topic if it is not the client's own. Setting the region for a single call
+/// costs as much processor time as two letters of that call, and nearly all queues and topics are in the
+/// function's region.
 pub(crate) fn elsewhere(arn: &Arn, own: Option<&Region>) -> Option<Region> {
     (own.map(Region::as_ref) != Some(arn.region())).then(|| Region::new(arn.region().to_owned()))
 }

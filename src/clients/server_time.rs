@@ -1,4 +1,4 @@
-//! The time of a server, by the `Date` of its answers.
+//! The time of a server, from the `Date` header of its answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,18 +8,18 @@ use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserialization
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// Reads a date as the headers of an answer have it.
+/// Reads a date in the format of HTTP headers.
 /// <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
 pub(crate) fn http_date(text: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(text).ok()
 }
 
-/// The latest `Date` of the answers that this interceptor has seen.
+/// The latest `Date` in the answers that this interceptor has seen.
 #[derive(Debug, Clone, Default)]
 pub struct ServerTime(Arc<Mutex<Option<Timestamp>>>);
 
 impl ServerTime {
-    /// Returns the latest time; none before the first answer that has one.
+    /// Returns the latest time, or `None` before the first answer that has one.
     #[must_use]
     pub fn get(&self) -> Option<Timestamp> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
-//! The objects under `CONTROL`: the document of orders, which the function reads, and the list of waiting letters, which it
-//! writes and operators read.
+//! The objects under `CONTROL`: the document of orders, which the function reads, and the list of waiting
+//! letters, which the function writes and operators read.
 
 mod waiting;
 
@@ -18,7 +18,7 @@ use crate::waiting::{WaitingLetter, orders_key, waiting_key};
 
 pub use waiting::{Line, WaitingList};
 
-/// The place of orders and of the list of waiting letters.
+/// The location of the orders and of the list of waiting letters.
 #[derive(Debug, Clone)]
 pub struct Control {
     /// The client.
@@ -29,30 +29,31 @@ pub struct Control {
     pub prefix: String,
 }
 
-/// The list of one invocation.
+/// The facts of an invocation that writes the list of waiting letters.
 #[derive(Debug, Clone, Copy)]
 pub struct List<'a> {
-    /// The queue that its letters lie in.
+    /// The queue that holds the letters.
     pub queue: &'a Arn,
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The present.
     pub now: Timestamp,
-    /// No call goes on after this.
+    /// The time after which every call is cut off.
     pub until: Instant,
 }
 
-/// What lets the function read the orders. A role that may not list the bucket is told 403 of a missing object.
+/// The permissions that the function needs to read the orders. If a role may not list the bucket, S3 answers
+/// 403 for a missing object.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 const GRANTS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket, without which \
                       a missing object looks like a forbidden one";
 
 impl Control {
-    /// Reads the document of orders, but for the one with this tag.
+    /// Reads the document of orders, unless it still has the tag `unless`.
     ///
     /// # Errors
     ///
-    /// [`Failure`] where nobody can say what is ordered.
+    /// [`Failure`] if the orders could not be read.
     pub async fn read_orders(&self, unless: Option<String>, until: Instant) -> Result<OrdersRead, Failure> {
         in_time(until, self.get_orders(unless)).await
     }
@@ -76,11 +77,11 @@ impl Control {
         Ok(OrdersRead::Document { json: body.to_vec(), tag })
     }
 
-    /// Writes the list of the letters that an invocation has hidden for long.
+    /// Writes the list of the letters that an invocation has hidden for a long time.
     ///
     /// # Errors
     ///
-    /// [`Failure`] where it is not written, or nobody can say.
+    /// [`Failure`] if the list was not written, or if this is unknown.
     pub async fn list_waiting(&self, letters: &[WaitingLetter], list: List<'_>) -> Result<(), Failure> {
         let lines: Result<String, _> =
             letters.iter().map(|letter| serde_json::to_string(letter).map(|line| line + "\n")).collect();
@@ -89,7 +90,7 @@ impl Control {
     }
 }
 
-/// What it means that there was no document in the answer.
+/// Tells why an answer has no document.
 fn without_document(error: &SdkError<GetObjectError, HttpResponse>) -> Result<OrdersRead, Failure> {
     if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 304) {
         return Ok(OrdersRead::NotModified);

@@ -1,4 +1,4 @@
-//! Reads the list of waiting letters: objects with a line a letter, below a queue and an hour.
+//! Reads the list of waiting letters: objects with one line per letter, in folders by queue and hour.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,37 +12,37 @@ use crate::failure::Failure;
 use crate::policy::VISIBILITY_CEILING;
 use crate::waiting::{WaitingLetter, waiting_hour, waiting_root, written_at};
 
-/// Objects that are read at once.
+/// The number of objects read at the same time.
 const AHEAD: usize = 32;
 
-/// The newest line of each letter that waits.
+/// The newest line of each waiting letter.
 #[derive(Debug)]
 pub struct WaitingList<T> {
     letters: HashMap<(String, String), Line<T>>,
-    /// Objects that were read.
+    /// The keys of objects that were read.
     seen: HashSet<String>,
-    /// Lines that could not be read.
+    /// The number of lines that could not be read.
     bad_lines: u64,
-    /// Objects that could not be read.
+    /// The number of objects that could not be read.
     bad_objects: u64,
-    /// Objects that were left out, since there were too many.
+    /// The number of objects that were left out because there were too many.
     left_out: usize,
 }
 
-/// A line, as far as it is kept.
+/// The part of a line that is kept.
 #[derive(Debug, Clone)]
 pub struct Line<T> {
-    /// The moment of the invocation that wrote it.
+    /// The time of the invocation that wrote the line.
     written: Timestamp,
-    /// When the letter's retry is due.
+    /// The time at which the letter's next retry is due.
     pub due: Timestamp,
-    /// When the letter first arrived.
+    /// The time at which the letter first arrived.
     pub since: Timestamp,
-    /// What is kept of it.
+    /// The value that the caller keeps of the line.
     pub kept: T,
 }
 
-/// An object of the list, as far as it could be read.
+/// An object of the list, or the reason why it could not be read.
 enum Object {
     Read(String, Vec<u8>),
     Gone(String),
@@ -56,29 +56,30 @@ impl<T> Default for WaitingList<T> {
 }
 
 impl<T> WaitingList<T> {
-    /// Returns the lines of the letters that wait for longer than until then.
+    /// Returns the lines of the letters that wait until later than `then`.
     pub fn due_after(&self, then: Timestamp) -> impl Iterator<Item = &Line<T>> {
         self.letters.values().filter(move |line| line.due > then)
     }
 
-    /// Returns how many things could not be read.
+    /// Returns the number of lines and objects that could not be read.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.bad_lines + self.bad_objects
     }
 
-    /// Returns how many objects were left out when it was last read, since there were more than were wanted.
+    /// Returns the number of objects that the last reading left out because of its limits. A queue of which
+    /// not all objects were listed counts as one.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Reads the objects that were not read before. `keep` says what is kept of a line. Memory stays bounded: a few
-    /// objects, and what is kept of each letter.
+    /// Reads the objects that were not read before. `keep` returns the value to keep of a line. Memory stays
+    /// bounded: a few objects, and the kept value of each letter.
     ///
     /// # Errors
     ///
-    /// [`Failure`] where the objects cannot be listed.
+    /// [`Failure`] if the objects cannot be listed.
     pub async fn read(
         &mut self,
         control: &Control,
@@ -95,11 +96,12 @@ impl<T> WaitingList<T> {
         Ok(())
     }
 
-    /// Reads the newest objects, so many at most, which hold so many bytes at most. Those of several queues are listed at once.
+    /// Reads the newest objects: at most `most` objects, which together have at most `bytes` bytes. Several
+    /// queues are listed at the same time.
     ///
     /// # Errors
     ///
-    /// [`Failure`] where the objects cannot be listed.
+    /// [`Failure`] if the objects cannot be listed.
     pub async fn read_newest(
         &mut self,
         control: &Control,
@@ -174,7 +176,7 @@ impl<T> WaitingList<T> {
     }
 }
 
-/// Returns what the keys of each queue begin with.
+/// Returns the common beginning of the keys of each queue.
 async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
     let list = control.s3.list_objects_v2().bucket(&control.bucket);
     let mut pages = list.prefix(waiting_root(&control.prefix)).delimiter("/").into_paginator().send();
@@ -186,8 +188,9 @@ async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
     Ok(queues)
 }
 
-/// Returns the keys of the hours in which letters of a queue were hidden that may still be hidden. Where there are more than
-/// `most`, it returns so many or more of the newest, hour by hour, and says so.
+/// Returns the keys of all hours in which letters were hidden that may still be hidden. If there are more
+/// than `most` keys, it returns only the newest hours, hour by hour until there are at least `most` keys, and
+/// `true`.
 async fn keys_of(
     control: &Control,
     queue: &str,
@@ -206,7 +209,7 @@ async fn keys_of(
         if keys.len() <= most || page.is_truncated() != Some(true) {
             continue;
         }
-        // Too many to list them all: from here on the newest hour first.
+        // There are too many to list them all, so the newest hours are listed first.
         keys.clear();
         let mut hour = now;
         while hour > first && keys.len() < most {
@@ -236,7 +239,7 @@ async fn get(control: &Control, key: String) -> Object {
             Ok(body) => Object::Read(key, body.to_vec()),
             Err(_) => Object::Unreadable,
         },
-        // The lifecycle rule was faster.
+        // The bucket's lifecycle rule has deleted the object.
         Err(error) if error.code() == Some("NoSuchKey") => Object::Gone(key),
         Err(_) => Object::Unreadable,
     }

@@ -1,10 +1,10 @@
-//! The answers to the entries of a batch request, in their order.
+//! The answers to the entries of a batch request, in the order of the request.
 
 use crate::batch::Sent;
 use crate::failure::{Failure, FailureClass};
 
-/// Puts the two lists of a batch answer in the order of the request. An entry that stands in
-/// neither was not taken, as far as anybody can tell.
+/// Puts the two lists of a batch answer in the order of the request. An entry that is in neither list counts
+/// as failed.
 pub(super) fn in_order<'a>(
     count: usize,
     successful: impl Iterator<Item = &'a str>,

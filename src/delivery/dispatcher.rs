@@ -1,4 +1,4 @@
-//! Sends payloads: many in few requests, several requests at a time.
+//! Sends payloads: many per request, and several requests at the same time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,33 +27,33 @@ pub struct Dispatcher {
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
     health: Arc<Mutex<Health>>,
-    /// The point from which moments are counted.
+    /// The point in time from which moments are counted.
     origin: Instant,
 }
 
 /// A payload that waits for its turn.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingDelivery<'a> {
-    /// Where it goes.
+    /// The destination.
     pub to: &'a Endpoint,
-    /// What is sent, packed for this kind of endpoint.
+    /// The payload, packed for this kind of endpoint.
     pub payload: &'a Payload<'a>,
-    /// Its turn.
+    /// The earliest time at which it may go.
     pub not_before: Instant,
-    /// How many may go in one request with it; the service's own limit holds as well.
+    /// The greatest number of payloads in its request. The service's own limit also applies.
     pub at_once: usize,
-    /// The purpose.
+    /// The purpose of the delivery.
     pub purpose: Purpose,
 }
 
 impl<'a> PendingDelivery<'a> {
-    /// A payload that goes at once, with any number of others.
+    /// Creates a delivery that may go at once, with any number of others.
     #[must_use]
     pub fn now(to: &'a Endpoint, payload: &'a Payload<'a>) -> Self {
         Self { to, payload, not_before: Instant::now(), at_once: usize::MAX, purpose: Purpose::Other }
     }
 
-    /// Returns the message as the division into requests needs it.
+    /// Returns the facts that are needed to divide payloads into requests.
     fn unsent(&self) -> Unsent<'a> {
         let trace = match (self.to, self.payload) {
             (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
@@ -64,16 +64,16 @@ impl<'a> PendingDelivery<'a> {
     }
 }
 
-/// The last word about payloads, before their request begins.
+/// A last check of payloads, just before their request begins.
 pub trait Gate {
-    /// Whether nothing begins now.
+    /// Reports whether no request may begin at the moment.
     fn is_shut(&self) -> bool;
 
-    /// Whether the payload of this number may still go.
+    /// Reports whether the payload at this index may still go.
     fn lets(&self, index: usize) -> bool;
 }
 
-/// Lets all go.
+/// A gate that lets everything go.
 impl Gate for () {
     fn is_shut(&self) -> bool {
         false
@@ -84,37 +84,37 @@ impl Gate for () {
     }
 }
 
-/// How soon a gate that is shut is looked at again.
+/// The time after which a gate that was shut is checked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The time for deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
-    /// When the deliveries of the invocation began. A call that waits for its function is the first of the invocation
-    /// where none to this function has begun since.
+    /// The beginning of the invocation's deliveries. A call that waits for its function is the first of the
+    /// invocation if no call to this function has begun since then.
     pub since: Instant,
-    /// When those of this round begin.
+    /// The beginning of this round's deliveries.
     pub start: Instant,
-    /// When they must have ended: what is under way then is cut off.
+    /// The end of this round's deliveries. Requests still under way are then cut off.
     pub end: Instant,
 }
 
 impl Time {
-    /// From now until `end`.
+    /// Returns the time from now until `end`.
     #[must_use]
     pub fn until(end: Instant) -> Self {
         let start = Instant::now();
         Self { since: start, start, end }
     }
 
-    /// The same for a window that is counted from `began`.
+    /// Converts a window whose moments are counted from `began`.
     #[must_use]
     pub fn of(window: Window, began: Instant) -> Self {
         let Window { since, start, end } = window;
         Self { since: began + since, start: began + start, end: began + end }
     }
 
-    /// The same, counted from `origin`.
+    /// Converts it to a window whose moments are counted from `origin`.
     fn window(self, origin: Instant) -> Window {
         let Self { since, start, end } = self;
         let [since, start, end] = [since, start, end].map(|moment| moment.saturating_duration_since(origin));
@@ -123,7 +123,7 @@ impl Time {
 }
 
 impl Dispatcher {
-    /// A dispatcher on these clients.
+    /// Creates a dispatcher from these clients.
     #[must_use]
     pub fn new(clients: &Clients, reach: Reach) -> Self {
         Self {
@@ -137,30 +137,30 @@ impl Dispatcher {
         }
     }
 
-    /// The same, with this knowledge of endpoints.
+    /// Returns the dispatcher with this knowledge of endpoints.
     #[must_use]
     pub fn with_health(self, health: Arc<Mutex<Health>>) -> Self {
         Self { health, ..self }
     }
 
-    /// The same on another way to web servers.
+    /// Returns the dispatcher with another client for web servers.
     #[must_use]
     pub fn with_http(self, http: HttpClient) -> Self {
         Self { http: Arc::new(http), ..self }
     }
 
-    /// Sends every payload to its endpoint and says what became of each, in the same order.
+    /// Sends every payload to its endpoint and returns the result for each, in the same order.
     ///
-    /// Payloads for one endpoint (and, towards topics, of one trace) share requests where the service has
-    /// batches, and keep their order within them; a request waits for the last turn of its payloads. [`Dispatch`] says
-    /// which begins when; one that is under way at the end counts as timed out. What a service refuses as a whole for reasons
-    /// of its content is sent again one by one, so that one bad letter does not take its neighbours
-    /// along.
+    /// Payloads for one endpoint (and, for topics, of one trace) share requests if the service has batches,
+    /// and keep their order within them. A request waits for the last turn of its payloads. [`Dispatch`]
+    /// decides when each request begins. A request still under way at the end counts as timed out. If a
+    /// service refuses a whole request because of its content, its payloads are sent again one by one, so
+    /// that one bad letter does not fail the others.
     pub async fn deliver(&self, waiting: &[PendingDelivery<'_>], time: Time) -> Vec<Sent> {
         self.deliver_timed(waiting, time, &()).await.into_iter().map(|(sent, _)| sent).collect()
     }
 
-    /// Sends messages to a queue now, and says what became of each, in the same order.
+    /// Sends messages to a queue now and returns the result for each, in the same order.
     pub async fn send(&self, queue: &Arn, messages: Vec<OutgoingMessage<'_>>, until: Instant) -> Vec<Sent> {
         let to = Endpoint::Queue(queue.clone());
         let payloads: Vec<_> = messages.into_iter().map(Payload::Message).collect();
@@ -168,8 +168,8 @@ impl Dispatcher {
         self.deliver(&waiting, Time::until(until)).await
     }
 
-    /// Delivers those that a gate lets go when their turn has come, with how long each took: the time of its request,
-    /// which it may share.
+    /// Delivers payloads when their turn comes and the gate lets them go. Each result comes with the duration
+    /// of its request, which may be shared with other payloads.
     pub async fn deliver_timed(
         &self,
         waiting: &[PendingDelivery<'_>],
@@ -203,7 +203,7 @@ impl Dispatcher {
                         let payloads =
                             requests[request].iter().map(|index| (*index, waiting[*index])).collect();
                         let answers = self.request(payloads, time, limit, gate);
-                        // Boxed, so that those who wait take no room.
+                        // Boxed, so that waiting futures take little room.
                         under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
                     }
                     Begin::LeftOut => left_out.extend(&requests[request]),
@@ -238,7 +238,7 @@ impl Dispatcher {
         sent
     }
 
-    /// Which of these requests begin when.
+    /// Prepares the decision on when each of these requests begins.
     fn dispatch(&self, waiting: &[PendingDelivery<'_>], requests: &[Vec<usize>], time: Time) -> Dispatch {
         let request = |indexes: &Vec<usize>| {
             let all = indexes.iter().map(|index| &waiting[*index]);
@@ -252,7 +252,8 @@ impl Dispatcher {
         Dispatch::new(requests, time.window(self.origin), self.origin.elapsed())
     }
 
-    /// One request, and each of its payloads alone where the service refuses the whole for reasons of its content.
+    /// Makes one request. If the service refuses all of it because of its content, each payload is sent
+    /// alone.
     async fn request(
         &self,
         waiting: Vec<(usize, PendingDelivery<'_>)>,
@@ -317,12 +318,13 @@ impl Dispatcher {
         }
     }
 
-    /// Nothing panics while this is held, but a lock that is poisoned must not end the function.
+    /// Locks the knowledge of endpoints. No code panics while holding this lock, but if it were poisoned, the
+    /// function must go on.
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One request, all of whose payloads were packed for this kind of endpoint.
+    /// Makes one request. All of its payloads were packed for this kind of endpoint.
     async fn call(&self, to: &Endpoint, payloads: &[&Payload<'_>]) -> Result<Vec<Sent>, Failure> {
         let messages = || {
             payloads.iter().filter_map(|payload| match payload {
@@ -367,7 +369,7 @@ impl Answers {
     }
 }
 
-/// The function that a request waits for, where it does.
+/// Returns the function that a request waits for, if it does.
 fn waits_for<'a>(to: &'a Endpoint, payloads: &[&Payload<'_>]) -> Option<&'a Arn> {
     let (Endpoint::Function(function), [payload]) = (to, payloads) else { return None };
     payload.waits().then_some(function)

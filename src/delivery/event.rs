@@ -1,11 +1,10 @@
 //! The event that a function gets.
 //!
-//! A Lambda subscriber of SNS gets `Records[].Sns`, spelled a little differently from the envelope
-//! that lies in the dead-letter queue; a function that failed gets its own event back. Where the
-//! event is SNS's, our mark travels among the record's message attributes, and the function is
-//! invoked asynchronously as SNS does: if it fails, Lambda's own dead-letter queue gets the event
-//! with the mark in it. A plain event has no place for a mark. Then the function is invoked
-//! synchronously, so that its failure is known and counted here.
+//! A Lambda subscriber of SNS gets `Records[].Sns`, spelled slightly differently from the envelope in the
+//! dead-letter queue. A function that failed gets its own event back. If the event is SNS's, our mark goes
+//! into the record's message attributes, and the function is invoked asynchronously, as SNS does it: if it
+//! fails, Lambda's own dead-letter queue gets the event with the mark in it. A plain event has no place for a
+//! mark. Then the function is invoked synchronously, so that this software sees and counts its failure.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
 
 use std::borrow::Cow;
@@ -19,13 +18,13 @@ use crate::letter::{Letter, MARK_ATTRIBUTE, Mark, Origin, original_event};
 /// A call of a function.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Invoke<'a> {
-    /// The event, JSON.
+    /// The event, as JSON.
     pub payload: Cow<'a, str>,
-    /// Whether the answer is waited for.
+    /// `true` if the call waits for the function's answer.
     pub synchronous: bool,
 }
 
-/// The event that a letter is for a function; `None` where the letter holds no JSON, which an event
+/// Makes the event of a letter for a function. Returns `None` if the letter holds no JSON, which an event
 /// must be.
 pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &Mark) -> Option<Invoke<'a>> {
     let event = original_event(letter);
@@ -51,7 +50,7 @@ pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &
     Some(Invoke { payload: Cow::Owned(event.to_string()), synchronous: false })
 }
 
-/// The record that SNS would send, from the envelope that it stored.
+/// Makes the record that SNS would send from the envelope that it stored.
 fn from_envelope(mut envelope: Value, subscription: Option<&Arn>) -> Value {
     let mut take = |name: &str| envelope.get_mut(name).map_or(Value::Null, Value::take);
     let mut sns = json!({
@@ -63,7 +62,7 @@ fn from_envelope(mut envelope: Value, subscription: Option<&Arn>) -> Value {
         "Timestamp": take("Timestamp"),
         "MessageAttributes": take("MessageAttributes"),
     });
-    // A FIFO topic signs nothing; it numbers its messages.
+    // A FIFO topic does not sign its messages; it numbers them.
     for (from, to) in [
         ("SequenceNumber", "SequenceNumber"),
         ("SignatureVersion", "SignatureVersion"),

@@ -1,4 +1,4 @@
-//! Functions: `Invoke`.
+//! Calls functions with `Invoke`.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 
 use aws_sdk_lambda::config::Region;
@@ -12,15 +12,15 @@ use crate::arn::Arn;
 use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
-/// The code of a call whose function ran until its own time was over.
+/// The error code for a function that ran until its own timeout.
 pub(super) const TIMED_OUT: &str = "FunctionTimedOut";
 
-/// What Lambda says of such a function, in the first part of its answer.
+/// The text at the beginning of Lambda's answer for such a function.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
 const TIMED_OUT_TEXT: &[u8] = b"Task timed out after";
 
-/// One call. A synchronous one waits for the function, which may take longer than any other call,
-/// and is never repeated by the SDK: the function may have done its work.
+/// Calls a function once. A synchronous call waits for the function, which may take longer than any other
+/// call. The SDK never repeats such a call, because the function may have done its work.
 pub(super) async fn call(
     lambda: &aws_sdk_lambda::Client,
     function: &Arn,
@@ -31,7 +31,7 @@ pub(super) async fn call(
     let mut kind = InvocationType::Event;
     if event.synchronous {
         kind = InvocationType::RequestResponse;
-        // These replace the client's own as a whole.
+        // These replace the client's own settings as a whole.
         let timeouts =
             TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).disable_operation_attempt_timeout();
         config = config.retry_config(RetryConfig::disabled()).timeout_config(timeouts.build());
@@ -49,7 +49,7 @@ pub(super) async fn call(
     if answer.function_error().is_none() {
         return Ok(());
     }
-    // The function ran and failed; what it answered may hold anything and is not kept.
+    // The function ran and failed. Its answer may hold anything, so it is not kept.
     let timed_out = answer.payload().is_some_and(|payload| says_that_time_was_over(payload.as_ref()));
     Err(Failure::ours(FailureClass::Transient, if timed_out { TIMED_OUT } else { FUNCTION_ERROR }))
 }

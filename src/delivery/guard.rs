@@ -1,8 +1,8 @@
-//! Which addresses a post may reach.
+//! The check of the addresses that a post may reach.
 //!
-//! A subscription's owner chooses the URL, and a name can point anywhere, at the instance metadata
-//! service too. So every address is looked at after the name was resolved and before a connection
-//! is made; the connection then goes to that very address.
+//! A subscription's owner chooses the URL, and a name can point anywhere, even to the instance metadata
+//! service. So every address is checked after the name was resolved and before a connection is made. The
+//! connection then goes to exactly that address.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,29 +13,29 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 use url::Host;
 
-/// What may be reached.
+/// The addresses that posts may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// No web server at all (`HTTP_TARGETS`).
+    /// The reach of no web server at all (`HTTP_TARGETS` is off).
     Nowhere,
     /// Public addresses only.
     Public,
-    /// Loopback and private addresses as well (`ALLOW_LOOPBACK_HTTP`); link-local ones never.
+    /// Public, loopback and private addresses (`ALLOW_LOOPBACK_HTTP`), but never link-local ones.
     Private,
 }
 
-/// A name that points nowhere that may be reached.
+/// The error for a name that resolves only to addresses that are not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Self::DETAIL)]
 pub(super) struct NotAllowed;
 
 impl NotAllowed {
-    /// The check in words.
+    /// The failed check, in words.
     pub(super) const DETAIL: &str = "the endpoint's address is link-local, loopback or private";
 }
 
 impl Reach {
-    /// The check in words that a server outside of this reach fails.
+    /// Returns the failed check in words, for a server that is not allowed.
     pub(super) fn detail(self) -> &'static str {
         match self {
             Self::Nowhere => "HTTP_TARGETS is off: letters go to no web server",
@@ -43,7 +43,7 @@ impl Reach {
         }
     }
 
-    /// Whether a host may be asked for at all; a name is looked at when it is resolved.
+    /// Reports whether a request to a host may begin. A name is checked again when it is resolved.
     pub(super) fn allows_host(self, host: Option<&Host<&str>>) -> bool {
         match host {
             Some(Host::Domain(_)) => self != Self::Nowhere,
@@ -68,6 +68,7 @@ enum Kind {
     Never,
 }
 
+/// Classifies an address by IANA's registries.
 /// <https://www.iana.org/assignments/iana-ipv4-special-registry>,
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>
 fn kind(address: IpAddr) -> Kind {
@@ -105,7 +106,7 @@ fn kind_v6(address: Ipv6Addr) -> Kind {
     }
 }
 
-/// The IPv4 address in a mapped (`::ffff:0:0/96`) or translated (`64:ff9b::/96`) IPv6 one.
+/// Returns the IPv4 address in a mapped (`::ffff:0:0/96`) or translated (`64:ff9b::/96`) IPv6 address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let mapped = bits >> 32 == 0xffff;
@@ -114,7 +115,7 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     (mapped || translated).then(|| Ipv4Addr::from_bits(bits as u32))
 }
 
-/// Resolves names and drops the addresses that may not be reached.
+/// A resolver that drops the addresses that may not be reached.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolver {
     reach: Reach,

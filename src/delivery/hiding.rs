@@ -1,8 +1,8 @@
 //! Hiding: the timer of this software.
 //!
-//! A deferred letter stays in its queue and is hidden by `ChangeMessageVisibility` until its next
-//! retry is due. There is no other state. If the call fails, the letter stays hidden for the
-//! queue's own visibility timeout and comes back early, or late, but it comes back.
+//! A deferred letter stays in its queue and is hidden by `ChangeMessageVisibility` until its next retry is
+//! due. There is no other state. If the call fails, the letter stays hidden for the queue's own visibility
+//! timeout. It then comes back early or late, but it comes back.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
@@ -14,19 +14,19 @@ use crate::batch::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 use crate::clients::{elsewhere, failure_of_call, too_late};
 use crate::failure::{Failure, FailureClass};
 
-/// What SQS says where a message would be hidden for longer than 12 hours after its receive.
+/// The text in SQS's answer if a message would be hidden for longer than 12 hours after its receive.
 const BEYOND: &str = "beyond the limit";
 
-/// A message to hide, by its receipt handle, and for how many seconds; 0 shows it at once.
+/// A message to hide, and for how long.
 #[derive(Clone, Copy)]
 pub struct Hiding<'a> {
-    /// From the receive that this invocation handles.
+    /// The receipt handle of the receive that this invocation handles.
     pub receipt_handle: &'a str,
-    /// 0 to 43,200, counted from the call.
+    /// The seconds to hide it for, counted from the call: 0 to 43,200. 0 shows it at once.
     pub seconds: u64,
 }
 
-/// Hides messages of one queue, ten a request; the answers are in their order.
+/// Hides messages of one queue, ten per request. The answers are in the order of the messages.
 pub async fn hide(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,
@@ -86,7 +86,8 @@ async fn hide_few(
     answer.successful().iter().for_each(|entry| put(entry.id(), Ok(())));
     for entry in answer.failed() {
         let failure = match entry.message() {
-            // Its code, InvalidParameterValue, has many meanings, and its message is not for logs.
+            // The code of this error, InvalidParameterValue, has many meanings, and its message must not be
+            // logged.
             Some(message) if message.contains(BEYOND) => {
                 Failure::ours(FailureClass::Permanent, "BeyondTheLimit")
             }

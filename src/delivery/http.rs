@@ -1,7 +1,7 @@
-//! Web servers: a POST as SNS makes it.
+//! Posts to web servers as SNS does.
 //!
-//! The body is the stored one, byte for byte, so an envelope's signature still verifies. Headers,
-//! time-out and the reading of answers are SNS's.
+//! The body is the stored one, byte for byte, so an envelope's signature still verifies. Headers, timeout and
+//! the interpretation of answers are SNS's.
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>,
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
 
@@ -27,23 +27,25 @@ use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
-/// How long SNS waits for an answer.
+/// The time that SNS waits for an answer.
 pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 
-/// How long the body of an answer to a post is waited for: its status has said all there is to know.
+/// The time to wait for the body of an answer to a post. The status alone decides, so the body hardly
+/// matters.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How long an idle connection is kept. Between invocations the function is frozen, and a server that
-/// hung up meanwhile would cost a letter an attempt.
+/// The time after which an idle connection is closed. Lambda freezes the function between invocations. If the
+/// server closed the connection in that time, a letter would lose an attempt.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// An answer's body is read so that its connection can be used again, but not more of it than this.
+/// The greatest number of bytes read of an answer's body. The body is read so that its connection can be used
+/// again.
 const MAX_ANSWER_BYTES: usize = 4 * 1024;
 
-/// The agent that SNS calls itself.
+/// The user agent that SNS sends.
 const AGENT: &str = "Amazon Simple Notification Service Agent";
 
-/// What SNS says of a body when nobody says otherwise.
+/// The content type that SNS sends if the subscription sets none.
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=UTF-8";
 
 /// A post of one letter.
@@ -51,12 +53,12 @@ const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=UTF-8";
 pub struct Post<'a> {
     /// The stored body.
     pub body: &'a str,
-    /// Name and value of each header but `Host` and `Content-Length`.
+    /// The name and value of each header, without `Host` and `Content-Length`.
     pub headers: Vec<(&'static str, &'a str)>,
 }
 
 impl<'a> Post<'a> {
-    /// Packs a letter. One that was delivered raw carries no id of SNS; SQS's stands in for it.
+    /// Packs a letter. A letter from raw delivery has no id of SNS, so SQS's id is used instead.
     pub(super) fn pack(letter: &'a Letter, through: Option<&'a Through>) -> Self {
         let envelope = letter.notification.as_ref();
         let message_id = envelope.map_or(&letter.sqs.message_id, |sns| &sns.message_id);
@@ -85,38 +87,38 @@ impl<'a> Post<'a> {
     }
 }
 
-/// Posts to web servers, and reads small files from them.
+/// A client that posts to web servers, and reads small files from them.
 pub struct HttpClient {
     reach: Reach,
     network: Network,
 }
 
-/// The way to servers.
+/// The way to reach servers.
 enum Network {
-    /// Made when first needed: reading the certificates of the system takes longer than a cold start should, and most
-    /// functions never post.
+    /// The real network. The client is made when it is first needed: reading the system's certificates takes
+    /// longer than a cold start should, and most functions never post.
     Real(OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>),
     Simulated(Arc<SimulatedNetwork>),
 }
 
-/// A network for tests: it answers requests, or fails as connections do.
+/// A network for tests. It answers requests, or fails as connections do.
 pub type SimulatedNetwork =
     dyn Fn(Request<Full<Bytes>>) -> BoxFuture<'static, std::io::Result<Response<Bytes>>> + Send + Sync;
 
 impl HttpClient {
-    /// A client that reaches only what `reach` allows.
+    /// Creates a client that reaches only what `reach` allows.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
         Self { reach, network: Network::Real(OnceLock::new()) }
     }
 
-    /// A client of a simulated network.
+    /// Creates a client that uses a simulated network.
     #[must_use]
     pub fn simulated(reach: Reach, network: Arc<SimulatedNetwork>) -> Self {
         Self { reach, network: Network::Simulated(network) }
     }
 
-    /// Posts.
+    /// Posts a letter to a URL.
     pub(super) async fn post(&self, url: &HttpUrl, post: &Post<'_>) -> Sent {
         let Ok(request) = post.request(url) else {
             return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
@@ -132,7 +134,7 @@ impl HttpClient {
     ///
     /// # Errors
     ///
-    /// [`Failure`] where it cannot be had.
+    /// [`Failure`] if the file cannot be read.
     pub async fn get(&self, url: &HttpUrl, max_bytes: usize) -> Result<Bytes, Failure> {
         let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
         let request = Request::get(url.as_str()).body(Full::default()).map_err(not_buildable)?;
@@ -146,7 +148,7 @@ impl HttpClient {
         }
     }
 
-    /// One request; redirects are not followed. The body is missing where it is too long or broken.
+    /// Makes one request. It does not follow redirects. The body is `None` if it is too long or breaks off.
     async fn send(
         &self,
         url: &HttpUrl,
@@ -154,13 +156,13 @@ impl HttpClient {
         max_bytes: usize,
         patience: Duration,
     ) -> Result<(Response<()>, Option<Bytes>), Sent> {
-        // The resolver is not asked about addresses, so they are checked here.
+        // The resolver never sees URLs with an IP address, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {
             return Err(Sent::Refused(self.reach.detail()));
         }
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;
-        // The status tells what became of the letter, however the body ends.
+        // The status decides about the letter, even if the body breaks off.
         let (head, body) = answer.into_parts();
         let body = timeout(patience, Limited::new(body, max_bytes).collect()).await;
         Ok((
@@ -169,7 +171,7 @@ impl HttpClient {
         ))
     }
 
-    /// Sends a request.
+    /// Sends a request and returns the answer's head and its body as a stream.
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
@@ -205,8 +207,8 @@ impl HttpClient {
     }
 }
 
-/// SNS's own reading of an answer: 5xx and 429 are tried again, every other 4xx is for good. What
-/// SNS says nothing about, redirects above all, is for an operator to mend.
+/// Interprets an answer as SNS does: 5xx and 429 are retried, every other 4xx is permanent. SNS says nothing
+/// about other codes, such as redirects, so they need an operator.
 fn verdict(head: &Response<()>) -> Result<(), Failure> {
     let status = head.status().as_u16();
     let class = match status {
@@ -220,8 +222,8 @@ fn verdict(head: &Response<()>) -> Result<(), Failure> {
     Err(Failure { retry_after, ..Failure::ours(class, &format!("Http{status}")) })
 }
 
-/// Returns the seconds after which a server wants to be asked again. A date counts from the date of the answer, so that
-/// no clock has to agree with the server's.
+/// Returns the seconds after which a server wants to be asked again. A date in the header is compared with
+/// the date of the answer, so that no clock has to agree with the server's.
 /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);

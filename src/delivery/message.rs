@@ -1,7 +1,7 @@
-//! What is sent: a letter's content with our mark, ready for a topic or a queue.
+//! The message for a topic or a queue: a letter's content with our mark.
 //!
-//! Packing is pure. It decides what of a letter travels (everything: body, subject, attributes with
-//! their types, group, trace header), adds the mark, and gives FIFO targets a deduplication id.
+//! Packing does no I/O. It keeps everything of a letter (body, subject, attributes with their types, group,
+//! trace header), adds the mark, and gives messages for FIFO targets a deduplication id.
 
 use std::borrow::Cow;
 
@@ -14,44 +14,45 @@ use crate::batch::CannotPack;
 use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark, Origin};
 use crate::policy::Retry;
 
-/// SQS takes 1 MiB a message, attributes included.
+/// The greatest size of an SQS message: 1 MiB, including attributes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
-/// The group of letters that have none: a FIFO target refuses a message without one, and a single group
-/// keeps the order.
+/// The message group of letters that have none. A FIFO target refuses a message without a group, and a single
+/// group keeps the order.
 pub const DEFAULT_GROUP: &str = "sns-redrive";
 
-/// One message towards a topic or a queue.
+/// One message for a topic or a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingMessage<'a> {
-    /// The body of an SQS message, the message of an SNS one.
+    /// The body of an SQS message, or the message of an SNS one.
     pub body: Cow<'a, str>,
-    /// The subject; topics only.
+    /// The subject, for topics only.
     pub subject: Option<&'a str>,
-    /// The attributes by name, our mark last; at most ten.
+    /// The attributes by name, with our mark last. At most ten.
     pub attributes: Vec<(&'a str, Cow<'a, Attribute>)>,
     /// The message group.
     pub group_id: Option<&'a str>,
-    /// For FIFO targets: new for each retry, the same when one retry is repeated.
+    /// The deduplication id, for FIFO targets only. It is new for each retry, and the same if one retry is
+    /// repeated.
     pub deduplication_id: Option<String>,
-    /// The X-Ray header; queues only.
+    /// The X-Ray header, for queues only.
     pub trace_header: Option<&'a str>,
-    /// `DelaySeconds`, 0 to 900; standard queues only.
+    /// The `DelaySeconds`, 0 to 900, for standard queues only.
     pub delay: u64,
-    /// Whether the mark had to be left out, being the eleventh attribute.
+    /// `true` if the mark was left out because it would be the eleventh attribute.
     pub unmarked: bool,
 }
 
 impl<'a> OutgoingMessage<'a> {
     /// Packs a letter for a retry to a topic or a queue.
     ///
-    /// A topic gets the message as it was published; a queue gets the stored body, byte for byte.
-    /// Only towards the endpoint of its own subscription may a letter go without its mark.
+    /// A topic gets the message as it was published. A queue gets the stored body, byte for byte. A letter
+    /// may go without its mark only to the endpoint of its own subscription.
     ///
     /// # Errors
     ///
-    /// [`CannotPack::Unmarkable`] where the mark does not fit and the letter must not travel without it.
+    /// [`CannotPack::Unmarkable`] if the mark does not fit and the letter must not go without it.
     pub fn pack(
         letter: &'a Letter,
         to: &Arn,
@@ -64,7 +65,7 @@ impl<'a> OutgoingMessage<'a> {
             Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
             None => (Cow::Borrowed(letter.sqs.body.as_str()), None, &letter.sqs.attributes),
         };
-        // What EventBridge says of its failure stands in attributes; the event itself had none.
+        // EventBridge writes its failure into attributes; the event itself had none.
         let mut attributes = match letter.origin {
             Origin::EventBridge { .. } => Vec::new(),
             _ => without_mark(attributes),
@@ -76,7 +77,7 @@ impl<'a> OutgoingMessage<'a> {
             }
         };
         let unmarked = attributes.len() >= MAX_ATTRIBUTES;
-        // SQS moves a letter here when its consumer failed: it has been to that queue before, and without
+        // SQS moved this letter here after its consumer failed, so it was in the target queue before. Without
         // a mark it would go there for ever.
         let comes_back = matches!(letter.origin, Origin::Sqs { .. });
         if unmarked && (!own_endpoint || comes_back) {
@@ -102,11 +103,12 @@ impl<'a> OutgoingMessage<'a> {
         })
     }
 
-    /// Packs a letter for the requeue: as it is, with its mark, to be shown after `delay` seconds.
+    /// Packs a letter for the requeue: unchanged, with its mark, to become visible after `delay` seconds.
     ///
     /// # Errors
     ///
-    /// [`CannotPack::Unmarkable`] where the mark does not fit; without it nobody would know where the letter belongs.
+    /// [`CannotPack::Unmarkable`] if the mark does not fit. Without the mark nothing would tell where the
+    /// letter belongs.
     pub fn for_requeue(
         letter: &'a Letter,
         mark: &Mark,
@@ -131,7 +133,7 @@ impl<'a> OutgoingMessage<'a> {
         })
     }
 
-    /// What the message counts for in the size limit of a message and a batch, bytes.
+    /// Returns the bytes by which the message counts in the size limits of a message and of a batch.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
     #[must_use]
     pub fn size(&self) -> usize {
@@ -140,12 +142,12 @@ impl<'a> OutgoingMessage<'a> {
     }
 }
 
-/// The number of a retry, as the mark of what is sent tells it.
+/// The number of a retry, for the mark of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbered {
-    /// Retries behind the letter once it is sent.
+    /// The number of retries behind the letter once it is sent.
     pub spent: u32,
-    /// Whether an order sends it ahead of its next retry, so that this attempt has no number of its own.
+    /// `true` if an order sends it ahead of its next retry, so that this attempt has no number of its own.
     pub ordered: bool,
 }
 
@@ -169,12 +171,18 @@ fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
         .collect()
 }
 
-/// SNS and SQS swallow a repeated deduplication id for five minutes, so each retry needs a new one;
-/// a retry that is repeated after a crash needs the old one. Letters of several subscriptions can have one
-/// id, where republishing made them, so `scope` tells them apart: the subscription towards a target, the
-/// message itself towards the requeue. An attempt on an order, which has no number, is told from others by how often the
-/// letter was sent. A mark can be forged: towards a target the content is hashed in, so
-/// that a forger cannot have another letter swallowed. At most 128 characters are allowed.
+/// Returns a deduplication id of at most 128 characters, the limit of SNS and SQS.
+///
+/// SNS and SQS drop a message with a repeated deduplication id for five minutes. So each retry needs a new
+/// id, and a retry that is repeated after a crash needs the old one.
+///
+/// - Letters of several subscriptions can have the same letter id if republishing made them. `scope` tells
+///   them apart: it is the subscription for a target, and the SQS message id for the requeue.
+/// - An attempt made by an order has no number. The number of times that the letter was sent tells it from
+///   others.
+/// - A mark can be forged. For a target the content is hashed too, so that a forger cannot make SQS drop
+///   another letter.
+///
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 fn deduplication_id(mark: &Mark, scope: &str, content: &str) -> String {
     let mut hash = Sha256::new();

@@ -1,8 +1,8 @@
-//! Where retries go.
+//! The delivery of retries to their targets.
 //!
-//! [`Payload`] is what is sent, [`Dispatcher`] sends it: many payloads in few requests, several
-//! requests at a time, and an answer for every single one. One file per kind of endpoint knows its
-//! service's request; nothing here knows of policies or schedules.
+//! A [`Payload`] is a letter packed for its endpoint. The [`Dispatcher`] sends payloads: many in few
+//! requests, several requests at the same time, with a result for every payload. One file per kind of
+//! endpoint knows the request of its service. This module knows nothing of policies and schedules.
 
 mod answers;
 mod dispatcher;

@@ -1,4 +1,4 @@
-//! What is sent, in the form that its destination takes.
+//! The form of a letter that its destination takes.
 
 use super::event::{Invoke, invoke};
 use super::http::Post;
@@ -11,13 +11,13 @@ use crate::letter::{Letter, Mark};
 /// A letter, packed for one kind of endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// For a topic or a queue.
+    /// A message for a topic or a queue.
     Message(OutgoingMessage<'a>),
-    /// For a function.
+    /// An event for a function.
     Event(Invoke<'a>),
-    /// For a web server.
+    /// A post for a web server.
     Post(Post<'a>),
-    /// For a stream.
+    /// A record for a stream.
     Record(Record<'a>),
 }
 
@@ -26,7 +26,7 @@ impl<'a> Payload<'a> {
     ///
     /// # Errors
     ///
-    /// [`CannotPack`] where the destination has no form for this letter.
+    /// [`CannotPack`] if the destination has no form for this letter.
     pub fn pack(
         letter: &'a Letter,
         to: &'a Destination,
@@ -49,7 +49,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// What it counts for in the size limit of its request, bytes.
+    /// Returns the bytes by which it counts in the size limit of its request.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -60,13 +60,13 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Whether the mark had to be left out, being the eleventh attribute.
+    /// Reports whether the mark was left out because it would be the eleventh attribute.
     #[must_use]
     pub fn is_unmarked(&self) -> bool {
         matches!(self, Self::Message(message) if message.unmarked)
     }
 
-    /// Whether the answer is waited for until the function has ended.
+    /// Reports whether the call waits until the function has ended.
     #[must_use]
     pub fn waits(&self) -> bool {
         matches!(self, Self::Event(event) if event.synchronous)

@@ -1,4 +1,4 @@
-//! Queues: `SendMessageBatch`.
+//! Sends to queues with `SendMessageBatch`.
 
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::primitives::Blob;
@@ -15,7 +15,7 @@ use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
-/// One request; an answer per message, or one failure of the whole request.
+/// Makes one request. Returns an answer per message, or one failure of the whole request.
 pub(super) async fn send(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,

@@ -1,4 +1,4 @@
-//! Amazon Data Firehose streams: `PutRecordBatch`.
+//! Sends to Amazon Data Firehose streams with `PutRecordBatch`.
 //! <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
 
 use aws_sdk_firehose::config::Region;
@@ -12,8 +12,8 @@ use crate::endpoint::Through;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
-/// Ends a record where no rule says otherwise. Firehose puts records together as they come, so without a
-/// line break two of them stand in one line, and a reader of lines sees the first or none.
+/// The end of a record unless a rule sets another. Firehose concatenates records. Without a line break two of
+/// them would share a line, and a reader of lines would see only the first, or neither.
 /// <https://docs.aws.amazon.com/firehose/latest/dev/basic-deliver.html>
 const LINE_BREAK: &str = "\n";
 
@@ -22,7 +22,7 @@ const LINE_BREAK: &str = "\n";
 pub struct Record<'a> {
     /// The stored body.
     pub body: &'a str,
-    /// What follows it; empty where the body ends with it already.
+    /// The delimiter after the body. Empty if the body already ends with it.
     pub delimiter: &'static str,
 }
 
@@ -34,14 +34,14 @@ impl<'a> Record<'a> {
         Self { body, delimiter: if body.ends_with(delimiter) { "" } else { delimiter } }
     }
 
-    /// What the record counts for in the size limit of a request, bytes.
+    /// Returns the bytes by which the record counts in the size limit of a request.
     #[must_use]
     pub fn size(&self) -> usize {
         self.body.len() + self.delimiter.len()
     }
 }
 
-/// One request; an answer per record, or one failure of the whole request.
+/// Makes one request. Returns an answer per record, or one failure of the whole request.
 pub(super) async fn put(
     firehose: &aws_sdk_firehose::Client,
     stream: &Arn,
@@ -55,7 +55,7 @@ pub(super) async fn put(
         .collect::<Result<_, _>>()
         .map_err(not_buildable)?;
     let region = Region::new(stream.region().to_owned());
-    // arn:aws:firehose:region:account:deliverystream/name
+    // The ARN has the form arn:aws:firehose:region:account:deliverystream/name.
     let name = stream.resource().split_once('/').map_or(stream.resource(), |(_, name)| name);
     let answer = firehose
         .put_record_batch()

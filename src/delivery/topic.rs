@@ -1,4 +1,4 @@
-//! Topics: `PublishBatch`.
+//! Publishes to topics with `PublishBatch`.
 
 use aws_sdk_sns::error::BuildError;
 use aws_sdk_sns::primitives::Blob;
@@ -12,17 +12,18 @@ use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
-/// The trace that a message belongs to, if anybody records it. SNS knows no system attributes: it takes the
-/// trace from a header of the request, and hands it on.
+/// Returns the trace that a message belongs to, if the trace is recorded. SNS knows no system attributes: it
+/// takes the trace from a header of the request, and passes it on.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-active-tracing.html>
 ///
-/// It is one for all messages of a request, so messages of recorded traces share requests only with their like; those of others share them freely.
+/// All messages of a request have the same trace. So messages of a recorded trace share requests only with
+/// messages of that trace. Other messages share them freely.
 pub(super) fn trace<'a>(message: &OutgoingMessage<'a>) -> Option<&'a str> {
     message.trace_header.filter(|header| !header.contains("Sampled=0"))
 }
 
-/// One request, all of whose messages belong to one trace; an answer per message, or one failure of the whole
-/// request.
+/// Makes one request, all of whose messages belong to one trace. Returns an answer per message, or one
+/// failure of the whole request.
 pub(super) async fn publish(
     sns: &aws_sdk_sns::Client,
     topic: &Arn,
@@ -40,7 +41,7 @@ pub(super) async fn publish(
             let mut there = aws_sdk_sns::config::Builder::new();
             there.set_region(region.or(sns.config().region().cloned()));
             let request = request.customize().config_override(there).mutate_request(move |request| {
-                // A header that HTTP does not allow is no reason to keep the message back.
+                // If HTTP does not allow the header, the message is sent without it.
                 let trace = trace.clone();
                 let _ = trace.map(|trace| request.headers_mut().try_insert(TRACE_HEADER, trace));
             });

@@ -1,4 +1,4 @@
-//! The answers to look-ups: asked for once, kept for a while, given up at a deadline.
+//! A cache for the answers to look-ups: asked for once, kept for a while, cut off at a deadline.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use crate::clients::in_time;
 use crate::clock::Clock;
 use crate::failure::Failure;
 
-/// Calls at once: services answer few look-ups in a second.
+/// The number of calls at the same time. Services allow few look-ups per second.
 const CONCURRENT_CALLS: usize = 4;
 
 /// The answers of one kind of look-up.
@@ -23,43 +23,45 @@ pub(crate) struct Cache<K, V> {
     kept: Mutex<HashMap<K, Kept<V>>>,
 }
 
-/// How answers are kept.
+/// The limits for keeping answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keeping {
-    /// How long an answer is believed.
+    /// The time for which an answer is valid.
     pub(crate) max_age: SignedDuration,
-    /// How long nobody asks again after a failure.
+    /// The pause after a failure in which the same question is not asked again.
     pub(crate) pause: SignedDuration,
-    /// Keys kept at most; the one whose time ends first makes room.
+    /// The greatest number of keys. The one that becomes invalid first makes room.
     pub(crate) max_kept: usize,
 }
 
-/// A look-up without an answer.
+/// The result of a look-up without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Missed<V> {
     /// The last answer, however old.
     pub(crate) last: Option<V>,
-    /// What went wrong. `None` where nobody asked, since the time was over or a failure is too young.
+    /// The failure. `None` if no call was made, because the time was over or the pause after a failure goes
+    /// on.
     pub(crate) failure: Option<Failure>,
 }
 
 struct Kept<V> {
     /// The last answer.
     answer: Option<V>,
-    /// Whether the last call failed.
+    /// `true` if the last call failed.
     failed: bool,
-    /// When to ask again.
+    /// The time at which to ask again.
     until: Timestamp,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
-    /// A cache in which nothing is kept yet.
+    /// Creates an empty cache.
     pub(crate) fn new(keeping: Keeping, clock: Clock) -> Self {
         Self { keeping, clock, kept: Mutex::default() }
     }
 
-    /// Looks up each of these keys, several at once, by `ask` where no answer is kept. `again` asks before an answer is
-    /// old, but not during the pause after a failure. No call begins after `until`, or goes on.
+    /// Looks up each of these keys, several at the same time. It calls `ask` if no valid answer is kept. With
+    /// `again` it calls even then, but never during the pause after a failure. At `until` all calls are cut
+    /// off, and no other begins.
     pub(crate) async fn look_up(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -127,7 +129,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
 }
 
 impl<K, V> Cache<K, V> {
-    /// How many keys are kept.
+    /// Returns the number of keys in the cache.
     pub(crate) fn len(&self) -> usize {
         self.kept().len()
     }
@@ -159,7 +161,8 @@ mod tests {
     const KEEPING: Keeping =
         Keeping { max_age: SignedDuration::from_secs(60), pause: SignedDuration::from_secs(30), max_kept: 2 };
 
-    /// A cache of texts, a service that answers with the second of the call, or fails, and the calls so far.
+    /// A test bench: a cache, a service that answers with the second of the call or fails, and the calls so
+    /// far.
     struct World {
         cache: Cache<&'static str, i64>,
         now: Arc<AtomicI64>,

@@ -1,4 +1,4 @@
-//! Look-ups: ask once, keep the answer for a while, give up at a deadline.
+//! Look-ups: ask once, keep the answer for a while, stop at a deadline.
 
 mod cache;
 mod queues;

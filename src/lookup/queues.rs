@@ -1,9 +1,9 @@
-//! What the function must know of queues: how long they keep messages, how large these may be, how many are in flight,
-//! and how often a source queue lets a message be received before SQS moves it away.
+//! The attributes of queues that the function needs: how long they keep messages, how large messages may be,
+//! how many are in flight, and how often a source queue lets a message be received before SQS moves it away.
 //!
-//! Which queue feeds the function shows with the first event, so attributes are read then and read
-//! again when they are old. While a queue will not tell, what it said last holds; where it never
-//! said anything, four days are assumed, SQS's default.
+//! Only the first event tells which queue feeds the function. So attributes are read then, and again when
+//! they are old. If a queue does not answer, the last answer stays valid. If it never answered, a retention
+//! of four days is assumed, which is SQS's default.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
@@ -21,16 +21,16 @@ use crate::clients::failure_of_call;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 
-/// How long attributes are believed; an operator may change them at any time.
+/// The time for which attributes are valid. An operator may change them at any time.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
 
-/// How long nobody asks again after a failure: a call with every batch would not help the queue.
+/// The pause after a failed call. A call with every batch would not help the queue.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Queues kept at most. Source queues are named by SQS, so a forger cannot add any.
+/// The greatest number of queues in the cache. SQS names the source queues, so a forger cannot add any.
 const MAX_KEPT: usize = 1_000;
 
-/// Reads queue attributes and keeps them for a while.
+/// A reader of queue attributes that keeps them for a while.
 #[derive(Debug)]
 pub struct Queues {
     sqs: aws_sdk_sqs::Client,
@@ -39,15 +39,15 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Nothing is asked before it is needed.
+    /// Creates a reader. It makes no call before attributes are needed.
     #[must_use]
     pub fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
         let keeping = Keeping { max_age: MAX_AGE, pause: PAUSE, max_kept: MAX_KEPT };
         Self { sqs, cache: Cache::new(keeping, clock.clone()), clock }
     }
 
-    /// The attributes of each of these queues, and why some could not be read now. `again` asks a queue before its
-    /// attributes are old, unless it did not answer lately.
+    /// Returns the attributes of each of these queues, and the failures of those that could not be read now.
+    /// `again` asks a queue before its attributes are old, unless it failed recently.
     pub async fn look_up(
         &self,
         arns: BTreeSet<Arn>,
@@ -88,7 +88,7 @@ impl Queues {
         let redrive = text(QueueAttributeName::RedrivePolicy);
         let number = |name| text(name).and_then(|text| text.parse::<u64>().ok());
         let retention = number(QueueAttributeName::MessageRetentionPeriod);
-        // Every queue has one, so an answer without it is none.
+        // Every queue has a retention, so an answer without it does not count.
         let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
         Ok(QueueAttributes {
             retention: Some(retention.ok_or_else(unread)?),
@@ -102,7 +102,7 @@ impl Queues {
     }
 }
 
-/// `maxReceiveCount` of a queue's own `RedrivePolicy`; old policies write it as a string.
+/// Reads `maxReceiveCount` from a queue's own `RedrivePolicy`. Old policies write it as a string.
 fn max_receives(json: &str) -> Option<u32> {
     #[derive(Deserialize)]
     struct RedrivePolicy {

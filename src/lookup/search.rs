@@ -6,27 +6,28 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::arn::Arn;
 
-/// How long the search through all subscriptions believes what it was told of each.
+/// The time for which the search through all subscriptions trusts an answer about one of them.
 const SEARCH_MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
 
-/// Searches through all subscriptions.
+/// The searches through all subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Searches {
-    /// The last one that came to its end.
+    /// The last search that finished.
     pub(super) done: Option<Found>,
     pub(super) under_way: Option<Search>,
 }
 
-/// A search that has come to its end.
+/// The result of a finished search.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// When it began: subscriptions that were made later may be missing.
+    /// The beginning of the search. Subscriptions that were made later may be missing.
     began: Timestamp,
-    /// Since when its oldest answer is known.
+    /// The time of its oldest answer.
     oldest: Timestamp,
     /// Every subscription that was listed.
     answers: HashMap<Arn, Answer>,
-    /// Queues that are named as dead-letter targets, with the subscription that names one, if it is the only one.
+    /// The queues that are dead-letter targets. The value is the subscription that names the queue, if only
+    /// one does.
     pub(super) only: HashMap<String, Option<Arn>>,
 }
 
@@ -34,32 +35,33 @@ pub(super) struct Found {
 #[derive(Debug, Clone)]
 struct Answer {
     target: Option<String>,
-    /// When the search that asked came to its end. Were it the moment of asking, a search that takes longer than
-    /// answers are believed would never have an end.
+    /// The end of the search that asked. If it were the time of the question, a search that takes longer than
+    /// answers are valid would never finish.
     since: Timestamp,
 }
 
-/// How far a search has come.
+/// The progress of a search.
 #[derive(Debug)]
 pub(super) struct Search {
     began: Timestamp,
     pub(super) next_page: Option<String>,
     listed_all: bool,
-    /// Those of the last page that nobody has asked about.
+    /// The listed subscriptions that are still to be asked about.
     pub(super) waiting: Vec<Arn>,
-    /// What an earlier search was told of those listed.
+    /// The answers of an earlier search about listed subscriptions.
     known: HashMap<Arn, Answer>,
-    /// The dead-letter targets that this one was told.
+    /// The dead-letter targets that this search was told.
     pub(super) asked: HashMap<Arn, Option<String>>,
 }
 
 impl Found {
-    /// Whether it can say, at `now`, whose a letter is that arrived then.
+    /// Reports whether this result, at `now`, can tell the subscription of a letter that arrived at
+    /// `arrived`.
     pub(super) fn covers(&self, arrived: Timestamp, now: Timestamp) -> bool {
         arrived <= self.began && now.duration_since(self.oldest) < SEARCH_MAX_AGE
     }
 
-    /// What is known of a subscription, if a search that begins at `now` need not ask.
+    /// Returns the known answer for a subscription if a search that begins at `now` need not ask again.
     fn fresh(&self, subscription: &Arn, now: Timestamp) -> Option<&Answer> {
         let answer = self.answers.get(subscription)?;
         (now.duration_since(answer.since) < SEARCH_MAX_AGE).then_some(answer)
@@ -78,7 +80,8 @@ impl Search {
         }
     }
 
-    /// Takes a page over. What an earlier search knows of its subscriptions is not asked again.
+    /// Takes over a page of the list. Subscriptions whose answer is known from an earlier search are not
+    /// asked about again.
     pub(super) fn list(
         &mut self,
         page: impl Iterator<Item = Arn>,

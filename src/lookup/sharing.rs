@@ -1,23 +1,23 @@
 //! Dead-letter queues that a raw subscription shares with others.
 //!
-//! The text of a raw letter is its publisher's own. So a publisher of a raw subscription's topic can write the whole
-//! envelope of another subscription, and where that one names the same queue, the letter reaches it. Nobody tells
-//! which subscriptions name a queue, but each that is asked about says it of itself.
+//! The publisher writes the whole text of a raw letter. So a publisher of a raw subscription's topic can
+//! write the envelope of another subscription. If that subscription names the same queue, the letter reaches
+//! it. No API lists the subscriptions that name a queue, but each one's attributes name its queue.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::arn::Arn;
 use crate::batch::Subscription;
 
-/// Queues remembered at most. A search looks at all of the account.
+/// The greatest number of queues remembered. A search looks at all queues of the account.
 const MAX_KEPT: usize = 10_000;
 
-/// What subscriptions have said of their dead-letter queues.
+/// The dead-letter queues that subscriptions name.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
-    /// One of the subscriptions that name each queue. What matters is whether there is another.
+    /// One of the subscriptions that name each queue. It only matters whether there is another.
     named: HashMap<String, Named>,
-    /// Queues of which it was asked already whether they are shared, and they were.
+    /// The shared queues that were already reported.
     told: HashSet<String>,
 }
 
@@ -25,15 +25,15 @@ pub(super) struct Sharing {
 struct Named {
     by: Arn,
     raw: bool,
-    /// Whether another names it too, and one of them is raw.
+    /// `true` if another subscription names the queue too, and one of them is raw.
     shared: bool,
 }
 
 impl Sharing {
-    /// Takes note of what SNS says of a subscription; `None` where it does not exist.
+    /// Records SNS's answer about a subscription, which is `None` if it does not exist.
     pub(super) fn learn(&mut self, subscription: &Arn, answer: Option<&Subscription>) {
         let target = answer.and_then(|answer| Some((answer.dead_letter_target.as_deref()?, answer.raw)));
-        // It may have named another queue before.
+        // The subscription may have named another queue before.
         self.named.retain(|queue, one| {
             one.by != *subscription || target.is_some_and(|(target, _)| target == queue)
         });
@@ -50,7 +50,8 @@ impl Sharing {
         }
     }
 
-    /// Whether a raw subscription shares this queue with another. Says so once.
+    /// Reports whether a raw subscription shares this queue with another. It returns `true` only once per
+    /// queue.
     pub(super) fn newly(&mut self, queue: &Arn) -> bool {
         let shared = self.named.get(queue.as_str()).is_some_and(|one| one.shared);
         shared && self.told.insert(queue.as_str().to_owned())
@@ -64,8 +65,8 @@ mod tests {
     const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:dlq";
     const OTHER: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 
-    /// Whether the queue is shared after subscriptions have said, one after the other, that they are raw or not and
-    /// which queue they name; `None` for one that does not exist.
+    /// Reports whether the queue is shared after these answers, in order. An answer says whether the
+    /// subscription is raw and which queue it names; `None` means that it does not exist.
     fn shared(answers: &[(&str, Option<(bool, &str)>)]) -> bool {
         let mut sharing = Sharing::default();
         for (name, answer) in answers {

@@ -1,7 +1,7 @@
-//! What SNS says of subscriptions.
+//! Look-ups of subscriptions in SNS.
 //!
-//! `GetSubscriptionAttributes` has a small quota (30 a second in small regions), so answers are kept for a while; that a
-//! subscription does not exist is an answer too.
+//! `GetSubscriptionAttributes` has a small quota (30 a second in small regions), so answers are kept for a
+//! while. That a subscription does not exist is an answer too.
 //! <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
@@ -21,13 +21,13 @@ use crate::clients::{failure_of_call, in_time, too_late};
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 
-/// How long an answer is believed. A repaired subscription is seen after this time at the latest.
+/// The time for which an answer is valid. A repaired subscription is noticed after this time at the latest.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Answers kept at most; a forger of letters cannot fill the memory.
+/// The greatest number of answers in the cache, so that a forger of letters cannot fill the memory.
 const MAX_KEPT: usize = 1_000;
 
-/// Asks SNS about subscriptions and keeps the answers for a while.
+/// A reader of subscriptions that keeps SNS's answers for a while.
 #[derive(Debug)]
 pub struct Subscriptions {
     sns: aws_sdk_sns::Client,
@@ -38,36 +38,36 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Nothing is asked before it is needed.
+    /// Creates a reader. It makes no call before a subscription is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
-        // A failure is that of one attempt: the next one asks again.
+        // A failure belongs to one attempt. The next attempt asks again.
         let keeping = Keeping { max_age: MAX_AGE, pause: SignedDuration::ZERO, max_kept: MAX_KEPT };
         let cache = Cache::new(keeping, clock.clone());
         let (searches, sharing) = <_>::default();
         Self { sns, clock, cache, searches, sharing }
     }
 
-    /// Looks up each of these subscriptions, asking SNS where no fresh answer is kept. No call
-    /// begins after `until`.
+    /// Looks up each of these subscriptions. It asks SNS about those without a valid answer in the cache. No
+    /// call begins after `until`.
     pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
         let answers = self.cache.look_up(arns, false, until, async |arn| self.ask(arn).await).await;
         let known = |missed: Missed<_>| missed.failure.map_or(Sent::NotStarted, Sent::Failed);
         answers.into_iter().map(|(arn, answer)| (arn, answer.map_err(known))).collect()
     }
 
-    /// Looks through all subscriptions of the account for those that name `dlq` as their dead-letter
-    /// target: the answer is the one that does, or `None` where there is none or more than one. `arrived` is when
-    /// the letter arrived that this is about.
+    /// Searches all subscriptions of the account for the one that names `dlq` as its dead-letter target.
+    /// Returns `None` if there is none or more than one. `arrived` is the time at which the letter in
+    /// question arrived.
     ///
-    /// That takes a call for every subscription, within a small quota, so it is done for all queues at
-    /// once and believed for a while; a search that is cut off by `until` goes on where it stopped. A letter that
-    /// arrived after the search began may be that of a younger subscription: it asks for a new search, which lists all
-    /// subscriptions and asks about those of which nothing is known.
+    /// A search takes a call for every subscription, within a small quota. So it is made for all queues
+    /// together, and its result is valid for a while. A search that is cut off by `until` continues later
+    /// where it stopped. A letter that arrived after the search began may belong to a newer subscription. It
+    /// causes a new search, which lists all subscriptions and asks about those without a valid answer.
     ///
     /// # Errors
     ///
-    /// [`Failure`] while no search that could say is at its end.
+    /// [`Failure`] as long as no search that covers the letter is finished.
     pub async fn discover(
         &self,
         dlq: &Arn,
@@ -76,7 +76,8 @@ impl Subscriptions {
     ) -> Result<Option<Arn>, Failure> {
         let mut searches = self.searches.lock().await;
         let now = self.clock.now();
-        // Clocks differ, and a mark can say anything: a search that begins now covers all that have arrived.
+        // Clocks differ, and a mark can hold any time. A search that begins now covers all letters that have
+        // arrived.
         let arrived = arrived.min(now);
         loop {
             if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now)) {
@@ -89,18 +90,18 @@ impl Subscriptions {
         }
     }
 
-    /// Looks at one subscription, or reads one page of them.
+    /// Asks about one subscription, or reads one page of the list.
     async fn search_on(&self, searches: &mut Searches) -> Result<(), Failure> {
         let Searches { done, under_way } = searches;
         let search = under_way.get_or_insert_with(|| Search::beginning(self.clock.now()));
         if let Some(arn) = search.waiting.last() {
-            // Asked for here rather than through what is kept: a whole account would push that out.
+            // This bypasses the cache, because a whole account would push everything else out of it.
             let target = self.ask(arn).await?.and_then(|subscription| subscription.dead_letter_target);
             search.asked.extend(search.waiting.pop().map(|arn| (arn, target)));
         } else {
             let page = self.sns.list_subscriptions().set_next_token(search.next_page.clone()).send().await;
             let page = page.map_err(|error| failure_of_call(&error))?;
-            // One that is not confirmed has no ARN yet.
+            // An unconfirmed subscription has no ARN yet.
             let arns = page.subscriptions().iter().filter_map(|one| one.subscription_arn()?.parse().ok());
             search.list(arns, page.next_token().map(str::to_owned), done.as_ref());
         }
@@ -110,8 +111,8 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// The same for each of these dead-letter queues and moments of arrival. Once a search has failed nobody goes on with
-    /// it here; it may still cover older letters.
+    /// Searches for each of these dead-letter queues and arrival times. After one search has failed, none is
+    /// continued, but finished ones may still cover older letters.
     pub async fn discover_all(
         &self,
         searches: &[(Arn, Timestamp)],
@@ -127,7 +128,8 @@ impl Subscriptions {
         answers
     }
 
-    /// Which of these queues a raw subscription shares with others, by all answers so far. Says so once of each.
+    /// Returns those of these queues that a raw subscription shares with others, by all answers so far. It
+    /// returns each queue only once.
     pub fn newly_shared(&self, queues: BTreeSet<Arn>) -> Vec<Arn> {
         let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         queues.into_iter().filter(|queue| sharing.newly(queue)).collect()
@@ -151,11 +153,12 @@ impl Subscriptions {
             .await;
         match answer {
             Ok(answer) => {
-                // An answer that says nothing is none; what does not exist is said to be not found.
+                // An answer without content is a failure. SNS answers "not found" if a subscription does not
+                // exist.
                 let unread = || Failure::ours(FailureClass::Transient, "NoAnswer");
                 answer.attributes().and_then(Subscription::from_attributes).ok_or_else(unread).map(Some)
             }
-            // What cannot be the ARN of a subscription is that of none.
+            // A text that is invalid as a subscription's ARN names no subscription.
             Err(SdkError::ServiceError(error))
                 if error.err().is_not_found_exception() || error.err().is_invalid_parameter_exception() =>
             {

@@ -1,4 +1,4 @@
-//! The actions of the batch machine, each by the part of the program that does it.
+//! Carries out the actions of the batch machine, each with the part of the program that does it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::delivery::{Dispatcher, Gate, Hiding, OutgoingMessage, Payload, Pendin
 use crate::lookup::{Queues, Subscriptions};
 use crate::signature::Certificates;
 
-/// Carries out what the batch machine asks for.
+/// The parts that carry out the actions of the batch machine.
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) archive: Archive,
     pub(super) control: Option<Control>,
     pub(super) sqs: aws_sdk_sqs::Client,
-    /// The orders, where there are any to read.
+    /// The orders, if there is a place to read them from.
     pub(super) orders: Option<Arc<Mutex<KnownOrders>>>,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
@@ -33,13 +33,13 @@ pub(super) struct Carrier {
 /// The invocation that an action belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
-    /// The queue that all of its letters lie in.
+    /// The queue that all of its letters are in.
     pub(super) queue: &'a Arn,
     pub(super) request_id: &'a str,
     pub(super) began: Instant,
 }
 
-/// The orders at the moment when a letter's turn has come.
+/// The orders at the moment when a letter's turn comes.
 struct Orders<'a> {
     known: &'a Option<Arc<Mutex<KnownOrders>>>,
     clock: &'a Clock,
@@ -64,14 +64,14 @@ impl Gate for Orders<'_> {
 }
 
 impl Run<'_> {
-    /// The moment that lies so far behind the beginning.
+    /// Returns the moment at this time after the beginning.
     fn after(&self, elapsed: Duration) -> Instant {
         self.began + elapsed
     }
 }
 
 impl Carrier {
-    /// Does what is asked and answers.
+    /// Carries out an action and returns its answer.
     pub(super) async fn act(&self, action: Action, run: Run<'_>) -> Answer {
         match action {
             Action::LookUpQueues { queues, again, until } => {
@@ -161,7 +161,7 @@ impl Carrier {
         packed.iter().map(attempt).collect()
     }
 
-    /// Sends letters to the requeue; `None` for one that has no room for the mark.
+    /// Sends letters to the requeue. The answer is `None` for a letter without room for the mark.
     async fn send_to_requeue(&self, moves: &[Move], requeue: &Arn, until: Instant) -> Vec<Option<Sent>> {
         let packed: Vec<_> = moves
             .iter()

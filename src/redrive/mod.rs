@@ -1,7 +1,7 @@
-//! Carrying out what the batch machine asks for.
+//! Carries out the actions of the batch machine.
 //!
-//! [`Redrive::handle`] gives a batch of letters to the machine of [`crate::batch`], does what it asks, several things at
-//! once where it asks so, and hands the answers back. Nothing is decided here.
+//! [`Redrive::handle`] gives a batch of letters to the machine of [`crate::batch`], carries out its actions,
+//! several at the same time if it asks for several, and passes the answers back. It makes no decisions.
 
 mod act;
 mod signatures;
@@ -24,7 +24,7 @@ use crate::signature::Certificates;
 use crate::telemetry;
 use act::{Carrier, Run};
 
-/// Everything that handling a batch takes.
+/// The parts that are needed to handle a batch.
 #[derive(Debug)]
 pub struct Redrive {
     machine: Machine,
@@ -39,53 +39,53 @@ pub struct Parts {
     pub policy: Policy,
     /// The archive.
     pub archive: Archive,
-    /// The place of orders, where there is one.
+    /// The location of the orders, if there is one.
     pub control: Option<Control>,
-    /// Whether letters that are hidden for long are listed there.
+    /// `true` if letters that are hidden for a long time are listed there.
     pub waiting_list: bool,
-    /// Whether anything is done at all.
+    /// The mode: whether the function acts at all.
     pub mode: Mode,
-    /// The queue for letters that cannot wait in their own; its marks are believed on where a letter came
-    /// from.
+    /// The queue for letters that cannot wait in their own queue. Only in this queue is a mark trusted to say
+    /// where a letter came from.
     pub requeue: Option<Arn>,
-    /// Messages in flight that SQS allows in a queue.
+    /// The number of messages in flight that SQS allows in a queue.
     pub in_flight_limit: u64,
-    /// The longest that a message is hidden at once, seconds.
+    /// The longest time for which a message is hidden at once, in seconds.
     pub ceiling: u64,
     /// The AWS clients.
     pub clients: Clients,
     /// SNS's certificates, for rules that verify signatures.
     pub certificates: Certificates,
-    /// Which addresses HTTP/S posts may reach.
+    /// The addresses that HTTP/S posts may reach.
     pub reach: Reach,
-    /// How many instances of the function may run at once; they share rate limits.
+    /// The number of instances of the function that may run at the same time. They share rate limits.
     pub instances: u32,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
 }
 
-/// One call of the function.
+/// An invocation of the function.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
-    /// Lambda's id of it.
+    /// The invocation's request id.
     pub request_id: &'a str,
-    /// When Lambda ends it.
+    /// The time at which Lambda ends it.
     pub deadline: Instant,
 }
 
-/// What became of a batch.
+/// The results of a batch.
 #[derive(Debug, Default)]
 pub struct Handled {
-    /// A report of each letter, in the order of the batch.
+    /// A report for each letter, in the order of the batch.
     pub reports: Vec<Report>,
-    /// Whether the orders could not be read when this was last tried.
+    /// `true` if the last attempt to read the orders failed.
     pub orders_unread: bool,
-    /// Whether the list of waiting letters was not written.
+    /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
 }
 
 impl Redrive {
-    /// Joins the parts.
+    /// Connects the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
@@ -120,20 +120,20 @@ impl Redrive {
         Self { machine, carrier, clock }
     }
 
-    /// The same on another way to web servers.
+    /// Returns it with another client for web servers.
     #[must_use]
     pub fn with_http(mut self, http: HttpClient) -> Self {
         self.carrier.dispatcher = self.carrier.dispatcher.with_http(http);
         self
     }
 
-    /// Letters of a queue in flight, as far as this instance can tell.
+    /// Returns the number of messages in flight in a queue, as far as this instance knows.
     #[must_use]
     pub fn in_flight(&self, queue: &Arn) -> u64 {
         self.machine.in_flight(queue)
     }
 
-    /// Handles a batch. Never fails.
+    /// Handles a batch. It never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Handled {
         let Some(queue) = messages.first().map(|message| message.queue.clone()) else {
             return Handled::default();
@@ -148,7 +148,7 @@ impl Redrive {
         let mut list_failed = false;
         loop {
             for (id, action) in batch.poll(now()) {
-                // Boxed, since what is done differs much in size.
+                // Boxed, because the futures of actions differ greatly in size.
                 under_way.push(self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local());
             }
             for notice in batch.notices() {

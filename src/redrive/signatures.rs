@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::letter::{Letter, original_event};
 use crate::signature::{self, CertificateUrl, Certificates, SignatureFault, SignedMessage};
 
-/// Checks that SNS has signed each letter's message, for the letter's own topic.
+/// Checks that SNS signed each letter's message, and for the letter's own topic.
 pub(super) async fn verify(
     letters: &[Arc<Letter>],
     certificates: &Certificates,
@@ -28,7 +28,7 @@ pub(super) async fn verify(
             Ok(message) => message,
             Err(fault) => return Verification::Refused(fault.detail()),
         };
-        // SNS signs for everybody: a message of somebody else's topic must not pass as one of ours.
+        // SNS signs for everyone. A message of somebody else's topic must not pass as one of ours.
         if letter.topic() != Some(message.topic()) {
             return Verification::Refused("the signed topic is not the letter's");
         }

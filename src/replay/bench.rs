@@ -1,4 +1,4 @@
-//! What every worker of a replay works with.
+//! The equipment shared by the workers of a replay.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -13,26 +13,26 @@ use super::state::State;
 use crate::archive::Selection;
 use crate::policy::Policy;
 
-/// What every worker of a replay works with.
+/// The equipment shared by the workers of a replay.
 pub(super) struct Bench<'r> {
     pub(super) replay: &'r Replay,
     pub(super) id: &'r str,
     pub(super) request: &'r Request,
     pub(super) selection: &'r Selection,
     pub(super) policy: Option<&'r Policy>,
-    /// Records of each unit that were given; none where the archive is read.
+    /// The given records of each unit. `None` if the archive is read.
     pub(super) given: Option<&'r HashMap<String, Records>>,
     pub(super) pace: &'r Pace,
-    /// Letters that may still go before it is looked at what came back.
+    /// The number of letters that may still be sent before the next judgement.
     pub(super) budget: &'r AtomicU64,
     pub(super) control: &'r dyn Control,
-    /// Tells this worker from others.
+    /// A text that tells this worker from others.
     pub(super) token: &'r str,
-    /// Other replays, by id: whether their letters in doubt were freed.
+    /// Other replays by id, and whether their letters in doubt were freed.
     pub(super) freed: Mutex<HashMap<String, bool>>,
 }
 
-/// What bounds the workers.
+/// The limits of the workers.
 #[derive(Clone, Copy)]
 pub(super) struct Limits<'r> {
     pub(super) pace: &'r Pace,
@@ -40,7 +40,7 @@ pub(super) struct Limits<'r> {
 }
 
 impl<'r> Bench<'r> {
-    /// The bench of the replay that stands so.
+    /// Creates the bench of a replay in this state.
     pub(super) fn new(
         replay: &'r Replay,
         state: &'r State,

@@ -1,4 +1,4 @@
-//! Whoever watches a replay, and the pace at which it goes.
+//! The control of a replay: its observer and its pace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,25 +9,26 @@ use tokio::time::{Instant, sleep};
 use super::letter::At;
 use super::state::State;
 
-/// A nap, between which it is asked whether to stop.
+/// The time to sleep before checking again whether to stop.
 pub(super) const NAP: Duration = Duration::from_millis(200);
 
-/// Between two looks whether somebody has stopped it.
+/// The time between two checks whether somebody has stopped the replay.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
-/// Whoever watches a replay.
+/// The observer of a replay, which may stop it.
 pub trait Control: Sync {
-    /// Whether to stop after the letters under way.
+    /// Reports whether to stop after the letters under way.
     fn stop(&self) -> bool;
-    /// It has begun or goes on, letters were sent, or a step begun, judged or ended.
+    /// Takes the state after the replay began or continued, after letters were sent, and after a step began,
+    /// was judged or ended.
     fn progress(&self, state: &State);
-    /// So many letters were sent. A state counts them as soon as the work on their unit ends.
+    /// Takes the number of letters just sent. The state counts them only when the work on their unit ends.
     fn sent(&self, _letters: u64) {}
-    /// A letter is left out; `at` is its place, in words why.
+    /// Takes the place of a letter that is left out, and the reason in words.
     fn left_out(&self, at: &At, why: &str);
 }
 
-/// Whoever watches a replay, and whether it must stop for a reason of its own.
+/// An observer combined with a switch, for a replay that must stop for a reason of its own.
 pub(super) struct Switch<'c> {
     control: &'c dyn Control,
     is_off: AtomicBool,
@@ -38,7 +39,7 @@ impl<'c> Switch<'c> {
         Self { control, is_off: AtomicBool::new(false) }
     }
 
-    /// Has the replay stop after the letters under way.
+    /// Makes the replay stop after the letters under way.
     pub(super) fn turn_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
     }
@@ -62,7 +63,7 @@ impl Control for Switch<'_> {
     }
 }
 
-/// So many letters a second, for all workers together.
+/// The number of letters per second, for all workers together.
 #[derive(Debug)]
 pub(super) struct Pace {
     rate: u64,
@@ -74,7 +75,7 @@ impl Pace {
         Self { rate: u64::from(rate.max(1)), next: Mutex::new(Instant::now()) }
     }
 
-    /// Waits until so many letters may go; whether they may, or it must stop. Time in which nothing was sent is not
+    /// Waits until these letters may go. Returns `false` if the replay must stop. Time without sending is not
     /// made up for.
     pub(super) async fn turn(&self, letters: u64, stop: impl Fn() -> bool) -> bool {
         let mut next = self.next.lock().await;

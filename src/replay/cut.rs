@@ -1,30 +1,30 @@
-//! The cut of an archive into units: a unit is a bounded run of objects, with one ledger.
+//! Divides an archive into units. A unit is a limited run of objects that has one ledger.
 //!
-//! Every replay must cut alike, or a letter would be looked up in the wrong ledger. So the cut of an hour of a queue is
-//! written down once, and only ever grows at its end: what comes later is cut behind the last key that was cut before,
-//! and an object that shows up late, with an earlier time in its key, belongs to the unit in whose range its key lies.
-//! Objects that are deleted change nothing. All of it is pure.
+//! Every replay must divide the archive in the same way, or it would look a letter up in the wrong ledger. So
+//! the cut of an hour of a queue is stored once, and then only grows at its end: later objects are cut behind
+//! the last key. An object that appears late, with an earlier time in its key, belongs to the unit whose
+//! range holds its key. Deleted objects change nothing. This module does no I/O.
 
 use serde::{Deserialize, Serialize};
 
 use super::version::Versioned;
 
-/// Objects of a unit: one page of a listing.
+/// The greatest number of objects in a unit: one page of a listing.
 const MAX_OBJECTS: u64 = 1000;
 
-/// Letters of a unit, as far as its objects are not larger by themselves.
+/// The greatest number of letters in a unit, unless a single object has more.
 const MAX_LETTERS: u64 = 1000;
 
-/// Bytes of a unit, as far as its objects are not larger by themselves. A unit is held in memory.
+/// The greatest size of a unit in bytes, unless a single object is larger. A unit is held in memory.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The cut of an hour of a queue, as it is kept.
+/// The cut of an hour of a queue, as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cuts {
     version: u8,
-    /// The name of the first object of each unit; the first unit holds what comes before it, too.
+    /// The name of the first object of each unit. The first unit also holds any object before it.
     firsts: Vec<String>,
-    /// The last name that was cut.
+    /// The last name that was assigned to a unit.
     end: String,
 }
 
@@ -36,24 +36,24 @@ impl Versioned for Cuts {
     }
 }
 
-/// What a unit holds of an hour: names from `first` on, and before `before`.
+/// The range of names in an hour that belong to a unit: from `first` up to, but without, `before`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Range {
-    /// None for the hour's first unit.
+    /// `None` for the hour's first unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) first: Option<String>,
-    /// None for the hour's last unit.
+    /// `None` for the hour's last unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<String>,
 }
 
-/// Cuts the objects of an hour, which are handed to it in the order of their names.
+/// A builder of the cut of an hour. It takes the objects in the order of their names.
 #[derive(Debug)]
 pub(super) struct Cutter {
     cuts: Cuts,
     /// The unit of the last object.
     unit: usize,
-    /// What lies in the last unit so far.
+    /// The contents of the current unit so far.
     fill: Fill,
     is_changed: bool,
 }
@@ -66,13 +66,13 @@ struct Fill {
 }
 
 impl Cutter {
-    /// Goes on with a cut; with none it is the hour's first.
+    /// Continues a cut. `None` begins the hour's first cut.
     pub(super) fn new(cuts: Option<Cuts>) -> Self {
         let cuts = cuts.unwrap_or_else(|| Cuts { version: Cuts::VERSION, ..Cuts::default() });
         Self { cuts, unit: 0, fill: Fill::default(), is_changed: false }
     }
 
-    /// Returns the number of the unit that holds the next object, from 0.
+    /// Returns the number of the unit, from 0, that holds the next object.
     pub(super) fn push(&mut self, name: &str, bytes: u64, letters: u64) -> usize {
         let before = self.unit;
         if name > self.cuts.end.as_str() {
@@ -105,7 +105,7 @@ impl Cutter {
         Range { first, before: self.cuts.firsts.get(unit + 1).cloned() }
     }
 
-    /// Returns the cut where it has grown.
+    /// Returns the cut if it has changed.
     pub(super) fn changed(&self) -> Option<&Cuts> {
         self.is_changed.then_some(&self.cuts)
     }
@@ -121,7 +121,7 @@ impl Fill {
 }
 
 impl Range {
-    /// Whether a name lies in it.
+    /// Reports whether a name is in the range.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.first.as_deref().is_none_or(|first| first <= name)
             && self.before.as_deref().is_none_or(|before| name < before)
@@ -157,12 +157,12 @@ mod tests {
         let (cuts, _) = cut(None, &["b", "d", "f"], 400);
         let (cuts, units) = cut(Some(cuts), &["a", "b", "c", "d", "e", "f", "g", "h"], 400);
         assert_eq!(units, [0, 0, 0, 0, 0, 1, 1, 2]);
-        // What is deleted moves none either.
+        // Deleting objects does not move a boundary either.
         assert_eq!(cut(Some(cuts), &["a", "e", "g", "h", "i"], 400).1, [0, 0, 1, 2, 2]);
     }
 
     proptest! {
-        /// Whatever comes, goes and comes late: a name that was in a unit once is in that unit for ever.
+        /// A name that was in a unit once is in that unit for ever, whatever comes, goes or comes late.
         #[test]
         fn a_name_never_changes_its_unit(
             rounds in prop::collection::vec(prop::collection::btree_map(0..500_u32, 1..900_u64, 0..60), 1..6),

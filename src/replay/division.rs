@@ -1,4 +1,4 @@
-//! How the units of a stage are divided among workers. All of it is pure.
+//! Divides the units of a stage among workers. This module does no I/O.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,17 +8,17 @@ use super::ramp::Stage;
 use super::state::Place;
 use super::unit::Unit;
 
-/// A unit, by its place in the plan, and how much of it the stage allows.
+/// A unit, by its position in the plan, and how much of it the stage allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) unit: usize,
     pub(super) most: Option<u64>,
 }
 
-/// What one worker goes through, in order: units of one hour of a queue, or of a whole FIFO queue.
+/// The work of one worker, in order: units of one hour of a queue, or of a whole FIFO queue.
 pub(super) type Part = Vec<Task>;
 
-/// Returns what is left of a stage.
+/// Returns the parts of a stage that are still to be done.
 pub(super) fn parts(
     units: &[Unit],
     stages: &[Stage],
@@ -52,8 +52,9 @@ pub(super) fn parts(
     parts
 }
 
-/// Brings units into the order in which they go: the first of every hour, the second of every hour ... So each stage has
-/// letters of all hours, of which several workers take care, and the first ones are a sample of all.
+/// Sorts units into the order in which they are sent: the first of every hour, then the second of every hour,
+/// and so on. So each stage has letters of all hours, several workers can share it, and the first letters are
+/// a sample of all.
 pub(super) fn spread(units: Vec<Unit>) -> Vec<Unit> {
     let mut hours: HashMap<(String, String), usize> = HashMap::new();
     let ranked = units.into_iter().map(|unit| {
@@ -66,12 +67,12 @@ pub(super) fn spread(units: Vec<Unit>) -> Vec<Unit> {
     ranked.into_iter().map(|(_, unit)| unit).collect()
 }
 
-/// Divides parts among so many lanes of about the same number of letters. Whoever divides the same parts comes to the same
+/// Divides parts among lanes with about the same number of letters each. The same parts always give the same
 /// lanes.
 pub(super) fn lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<Vec<Part>> {
     let mut divided: Vec<(u64, Vec<Part>)> = vec![(0, Vec::new()); lanes];
     let letters = |part: &Part| -> u64 {
-        // An object of a unit takes its time also where none of its letters is selected.
+        // Reading an object of a unit takes time even if none of its letters is selected.
         part.iter().map(|task| task.most.unwrap_or(units[task.unit].letters).max(1)).sum()
     };
     let mut parts: Vec<_> = parts.into_iter().map(|part| (letters(&part), part)).collect();
@@ -85,7 +86,7 @@ pub(super) fn lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<Vec<P
     divided.into_iter().map(|(_, lane)| lane).collect()
 }
 
-/// Returns the share of a lane in a whole; the shares of all lanes are the whole.
+/// Returns a lane's share of a whole. The shares of all lanes add up to the whole.
 pub(super) fn share(whole: u64, lane: usize, lanes: usize) -> u64 {
     let (lane, lanes) = (lane as u64, lanes.max(1) as u64);
     whole / lanes + u64::from(lane < whole % lanes)

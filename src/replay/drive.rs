@@ -1,4 +1,4 @@
-//! A replay under way: stage by stage, several units at once.
+//! A replay under way: stage by stage, several units at the same time.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -31,47 +31,47 @@ pub(super) struct Drive<'r> {
     given: Option<Given>,
     progress: Mutex<Progress>,
     pace: Pace,
-    /// One write of how it stands at a time: each needs the tag of the one before.
+    /// A lock that lets the state be written once at a time. Each write needs the tag of the one before.
     saving: tokio::sync::Mutex<()>,
-    /// Turned off when somebody has stopped it, or a worker came to its end.
+    /// The switch, which is off when somebody has stopped the replay or a worker has ended it.
     switch: Switch<'r>,
 }
 
-/// How the sending of a stage ended.
+/// The result of sending a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// All that it allows has gone.
+    /// All letters that the stage allows were sent.
     Through,
-    /// As many letters went as may before it is looked at what came back.
+    /// The budget of letters before the next judgement was used up.
     Paused,
-    /// It was told to stop.
+    /// The replay was told to stop.
     Interrupted,
 }
 
-/// What comes next in a replay.
+/// The next action of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// What the stage under way allows is to be sent.
+    /// The letters that the current stage allows are to be sent.
     Send,
-    /// It waits until the step can be judged.
+    /// The replay waits until the step can be judged.
     Wait,
-    /// Nothing: it is done, or has stopped.
+    /// The replay is done or stopped.
     End,
 }
 
-/// A replay that is begun or gone on with.
+/// A replay that is begun or continued.
 pub(super) struct Begun<'r> {
     pub(super) state: State,
     pub(super) etag: String,
     pub(super) units: Vec<Unit>,
-    /// What is known of units that are not behind it with all before them.
+    /// The results known of units that are finished, or partly done, ahead of others before them.
     pub(super) known: Option<Units>,
     pub(super) job: Job<'r>,
     pub(super) given: Option<Given>,
 }
 
 impl<'r> Drive<'r> {
-    /// A replay that somebody has under way.
+    /// Continues a replay that another invocation took up.
     pub(super) fn new(replay: &'r Replay, begun: Begun<'r>) -> Self {
         let Begun { state, etag, units, known, job, given } = begun;
         let pace = Pace::new(state.request.rate);
@@ -80,13 +80,13 @@ impl<'r> Drive<'r> {
         Self { replay, job, units, given, progress, pace, saving, switch }
     }
 
-    /// Takes a replay up: whoever had it under way finds that it is somebody else's.
+    /// Takes a replay up. Any other process that works on it then finds out that it was taken up.
     pub(super) async fn take_up(replay: &'r Replay, mut begun: Begun<'r>) -> Result<Self, ReplayError> {
         let state = &mut begun.state;
         let was_stopped = state.status == Status::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
         state.round = None;
-        // Whoever stopped it while it waited to be judged did not judge it.
+        // If the replay was stopped while it waited for its judgement, that judgement was never made.
         let settles = state.not_before.is_some();
         if settles {
             (state.status, state.because) = (Status::Settling, None);
@@ -99,23 +99,23 @@ impl<'r> Drive<'r> {
             drive.learn().await?;
         }
         if is_new || (was_stopped && !settles) {
-            // What waits now is no fault of what is sent from here on.
+            // Letters that wait now are not the fault of those sent from here on.
             drive.begin_step(is_new).await?;
         }
         drive.job.control.progress(&drive.shown());
         Ok(drive)
     }
 
-    /// Goes on until all is sent, or it must stop.
+    /// Continues until all letters are sent, or it must stop.
     pub(super) async fn to_its_end(&self) -> Result<State, ReplayError> {
-        // From here on its ledgers alone tell of units that are not behind it with all before them.
+        // From here on, only the ledgers tell about units that are finished ahead of others before them.
         self.with(|progress| progress.state.place.known = None);
         match self.run().await {
             Ok(()) => self.save().await?,
-            // It is somebody else's now.
+            // Somebody else has taken it up.
             Err(ReplayError::TakenUp(id)) => return Err(ReplayError::TakenUp(id)),
             Err(error) => {
-                // What is not written is worked out from the ledgers.
+                // Results that are not written are learned from the ledgers later.
                 let _ = self.save().await;
                 return Err(error);
             }
@@ -127,11 +127,12 @@ impl<'r> Drive<'r> {
 
     async fn run(&self) -> Result<(), ReplayError> {
         let mut work = pin!(self.go_through());
-        // A unit may take long, and a stage be over before anybody looks: whoever stops the replay need not wait.
+        // A unit may take long, and a stage may end before the next look. Whoever stops the replay does not
+        // have to wait.
         tokio::select! {
             ended = &mut work => ended,
             error = self.keep_looking() => {
-                // What is under way comes to its end.
+                // The work under way comes to its end.
                 self.switch.turn_off();
                 work.await.and(Err(error))
             }
@@ -152,7 +153,7 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// What comes next.
+    /// Returns the next action.
     pub(super) async fn next(&self) -> Result<Next, ReplayError> {
         let (status, number) = self.with(|progress| (progress.state.status, progress.state.place.stage));
         if number < self.stages().len() {
@@ -170,11 +171,11 @@ impl<'r> Drive<'r> {
         Ok(Next::End)
     }
 
-    /// Goes on from a stage that was sent.
+    /// Continues after a stage was sent.
     pub(super) async fn sent(&self, sent: Sent) -> Result<Next, ReplayError> {
         let number = self.with(|progress| progress.state.place.stage);
         let settles = self.stages().get(number).is_some_and(|stage| stage.settles);
-        // What was sent long ago, or is not sent, needs no time.
+        // Letters that were sent long ago, or not at all, need no time to settle.
         if sent == Sent::Paused || (settles && self.has_sent()) {
             self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
             self.save().await?;
@@ -184,7 +185,7 @@ impl<'r> Drive<'r> {
         self.judged().await
     }
 
-    /// Goes on from a stage that can be judged.
+    /// Continues from a stage that can be judged.
     pub(super) async fn judged(&self) -> Result<Next, ReplayError> {
         let stages = self.stages();
         let number = self.with(|progress| progress.state.place.stage);
@@ -209,12 +210,12 @@ impl<'r> Drive<'r> {
         self.with(|progress| progress.state.request.dry_run)
     }
 
-    /// Whether the step has sent something.
+    /// Reports whether the step has sent any letters.
     fn has_sent(&self) -> bool {
         self.with(|progress| progress.counts().sent > progress.state.place.sent_before)
     }
 
-    /// Sends what a stage allows.
+    /// Sends the letters that a stage allows.
     async fn send_stage(&self) -> Result<Sent, ReplayError> {
         let parts = self.parts();
         let state = self.shown();
@@ -232,7 +233,7 @@ impl<'r> Drive<'r> {
         while let Some(worked) = work.next().await {
             match worked {
                 Ok(part_is_through) => is_through &= part_is_through,
-                // The others come to the end of their units.
+                // The other workers finish their units.
                 Err(error) => {
                     self.switch.turn_off();
                     failed.get_or_insert(error);
@@ -248,7 +249,7 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// What is left of the stage under way.
+    /// Returns the parts of the current stage that are still to be done.
     pub(super) fn parts(&self) -> Vec<Part> {
         let stages = self.stages();
         self.with(|progress| {
@@ -257,7 +258,7 @@ impl<'r> Drive<'r> {
         })
     }
 
-    /// Notes what came of a unit.
+    /// Records the result of a unit.
     async fn worked(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
         if let End::Failed(why) = &worked.end {
             self.with(|progress| progress.state.stop(why.clone()));
@@ -272,8 +273,8 @@ impl<'r> Drive<'r> {
         if is_time { self.save().await } else { Ok(()) }
     }
 
-    /// Learns from the ledgers what came of the units of the stage under way: whoever was at work on them may have died
-    /// before telling it, or be at work still. What it may have sent counts as gone just now.
+    /// Learns the results of the current stage's units from the ledgers. A worker may have died before it
+    /// reported them, or may still be at work. Letters that it may have sent count as sent just now.
     pub(super) async fn learn(&self) -> Result<(), ReplayError> {
         let id = self.with(|progress| progress.state.id.clone());
         let store = &self.replay.kept.store;
@@ -298,7 +299,7 @@ impl<'r> Drive<'r> {
         Ok(())
     }
 
-    /// Looks again and again whether somebody has stopped it, until that fails.
+    /// Checks repeatedly whether somebody has stopped it, until a check fails. Returns that error.
     pub(super) async fn keep_looking(&self) -> ReplayError {
         loop {
             sleep(LOOK).await;
@@ -308,7 +309,7 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// Looks whether somebody has stopped it.
+    /// Checks whether somebody has stopped it.
     pub(super) async fn look(&self) -> Result<(), ReplayError> {
         let (id, taken_up) = self.with(|progress| (progress.state.id.clone(), progress.state.taken_up));
         if let Some(because) = self.replay.kept.stopped(&id, taken_up).await? {
@@ -318,7 +319,7 @@ impl<'r> Drive<'r> {
         Ok(())
     }
 
-    /// Writes how it stands, unless somebody else has written since.
+    /// Writes the state, unless somebody else has written it since.
     pub(super) async fn save(&self) -> Result<(), ReplayError> {
         let _one_at_a_time = self.saving.lock().await;
         let (state, etag) = self.with(|progress| (progress.shown(), progress.etag.clone()));

@@ -1,4 +1,4 @@
-//! A dry run: what a replay would send now.
+//! Counts the letters that a replay would send now.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -19,11 +19,11 @@ use super::unit::Unit;
 use crate::policy::Policy;
 
 impl Replay {
-    /// Counts what a replay would send now, and writes nothing at all.
+    /// Counts the letters that a replay would send now, and writes nothing.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`].
+    /// [`ReplayError`] if the request is wrong, a call fails, or `control` stops it.
     pub async fn dry_run(
         &self,
         request: &Request,
@@ -36,7 +36,7 @@ impl Replay {
         self.count(planned, job).await
     }
 
-    /// Counts what a replay of this plan would send now.
+    /// Counts the letters that a replay with this plan would send now.
     pub(super) async fn count(&self, planned: Planned, job: Job<'_>) -> Result<State, ReplayError> {
         let Planned { mut state, plan, given } = planned;
         let selection = selection(&state, &self.requeue.arn)?;
@@ -61,7 +61,7 @@ impl Replay {
                 met = Met::new(1);
                 touched = hours.try_next().await?.unwrap_or_default().into_iter().collect();
             }
-            // What no replay has touched, and what the index alone decides, need not be read.
+            // A unit need not be read if no replay has touched it and the index alone decides.
             if unit.exact && given.is_none() && !touched.contains(&unit.key()) {
                 state.counts.sent += unit.letters;
                 continue;

@@ -3,46 +3,46 @@
 use crate::archive::{Unread, WhyUnread};
 use crate::failure::{Failure, FailureClass};
 
-/// Why a replay cannot go on.
+/// The reason why a replay cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// The wish makes no sense.
+    /// The request makes no sense.
     #[error("bad request: {}", .0.join("; "))]
     Request(Vec<String>),
-    /// There is no replay of this id.
+    /// There is no replay with this id.
     #[error("there is no replay {0}")]
     Unknown(String),
-    /// Another worker is at letters of the selection, and does not come to an end.
+    /// Another worker is at work on letters of the selection, and does not finish.
     #[error("{0} is at work on letters of this selection; wait until it is through, or stop it")]
     Busy(String),
-    /// Somebody else goes on with this replay.
+    /// Somebody else continues this replay.
     #[error("replay {0} was taken up by somebody else, who goes on with it")]
     TakenUp(String),
-    /// It was told to stop before it knew what is selected.
+    /// It was told to stop before it knew which letters are selected.
     #[error(
         "there was no time to look through the archive, and nothing was sent: narrow the selection, or give it more time"
     )]
     NotPlanned,
-    /// A newer version wrote what it needs.
+    /// A newer version wrote an object that it needs.
     #[error("{0} was written by a newer version of this software, and was left as it is: use that version")]
     Newer(String),
-    /// What it needs cannot be read.
+    /// An object that it needs cannot be read.
     #[error("{0} is not what a replay keeps there, and was left as it is")]
     Broken(String),
     /// A call failed.
     #[error("{what} failed: {} ({}){}", .failure.code, .failure.class.name(), .failure.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     Failed {
-        /// What was tried.
+        /// The call.
         what: String,
-        /// How it failed.
+        /// Its failure.
         failure: Failure,
     },
 }
 
-/// The kinds of errors, by which callers tell apart what to do.
+/// The kinds of errors, which tell callers what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The wish makes no sense, or nothing works on the letters.
+    /// The request makes no sense, or no function would work on the letters that it sends.
     Request,
     /// Permissions are missing.
     Denied,
@@ -51,7 +51,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The type that the replay function gives its error, and Step Functions hands on.
+    /// Returns the error type that the replay function reports and Step Functions passes on.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the kind of this name; any other error failed, too.
+    /// Returns the kind with this name. Any other name is [`Self::Failed`].
     #[must_use]
     pub fn named(name: &str) -> Self {
         let kinds = [Self::Request, Self::Denied];
@@ -70,7 +70,7 @@ impl ErrorKind {
 }
 
 impl ReplayError {
-    /// Its kind.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -84,12 +84,12 @@ impl ReplayError {
         Self::Failed { what: what.into(), failure }
     }
 
-    /// A part of the archive that cannot be listed.
+    /// Creates the error for a part of the archive that cannot be listed.
     pub(super) fn unlisted(unread: Unread) -> Self {
         Self::of("listing", unread)
     }
 
-    /// A part of the archive that cannot be read.
+    /// Creates the error for a part of the archive that cannot be read.
     pub(super) fn unread(unread: Unread) -> Self {
         Self::of("reading", unread)
     }
@@ -102,7 +102,7 @@ impl ReplayError {
         Self::failed(format!("{what} {}", unread.key), failure)
     }
 
-    /// Whether AWS refused for lack of permissions.
+    /// Reports whether AWS refused because permissions are missing.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Failed { failure, .. } if failure.is_denied())

@@ -1,7 +1,8 @@
 //! Records that are given to a replay, by the units in which the archive holds them.
 //!
-//! What a replay knows of a letter is in the ledger of its unit, whether the letter was found in the archive or given,
-//! edited perhaps. So each record is looked for in the archive, by the second in which it was archived.
+//! The ledger of a letter's unit holds everything that replays know of the letter, whether it was found in
+//! the archive or given, perhaps edited. So each record is looked up in the archive, by the second in which
+//! it was archived.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,33 +18,34 @@ use super::state::Counts;
 use super::unit::Unit;
 use crate::archive::{Found, Identity, Record, Selection};
 
-/// Records with their places, and whether they were edited.
+/// Records with their places, and whether each was edited.
 pub(super) type Records = Vec<(At, Record, bool)>;
 
 /// Records that were given, by unit.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// By the key of the unit's ledger.
+    /// The records by the key of their unit's ledger.
     pub(super) units: HashMap<String, Records>,
     /// The units, in order.
     plan: BTreeMap<String, Unit>,
-    /// What could not be found or read.
+    /// The counts of records that could not be found or read.
     pub(super) counts: Counts,
 }
 
-/// The archive, as far as it was looked at.
+/// The parts of the archive that were searched so far.
 struct Searched<'r> {
     replay: &'r Replay,
     keep: bool,
     control: &'r dyn Control,
-    /// The units of an hour of a queue, by the folder and the hour.
+    /// The units of an hour of a queue, by folder and hour.
     hours: HashMap<String, Vec<Unit>>,
-    /// The letters of a second of a queue, by the folder and the second.
+    /// The letters of a second of a queue, by folder and second.
     seconds: HashMap<String, HashMap<Identity, Unit>>,
 }
 
 impl Given {
-    /// Finds the units of records. What is no record, or is not in the archive, is told and left out.
+    /// Finds the units of records. It reports and leaves out inputs that are no record or are not in the
+    /// archive.
     pub(super) async fn find(
         replay: &Replay,
         records: &[Input],
@@ -79,14 +81,15 @@ impl Given {
         Ok(given)
     }
 
-    /// The plan of a replay of them.
+    /// Returns the plan of a replay of these records.
     pub(super) fn plan(&self) -> Plan {
         self.plan.values().cloned().collect::<Vec<_>>().into()
     }
 }
 
 impl Searched<'_> {
-    /// The unit that holds a record; none where none does. In layout 1 it may lie in the folder of the requeue.
+    /// Returns the unit that holds a record, or `None`. In layout 1 the record may be in the folder of the
+    /// requeue.
     async fn unit(&mut self, record: &Record) -> Result<Option<Unit>, ReplayError> {
         let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
         queues.push(record.queue_arn.resource().to_owned());
@@ -106,7 +109,7 @@ impl Searched<'_> {
         Ok(None)
     }
 
-    /// The letters that were archived in a second, each with its unit.
+    /// Returns the letters that were archived in a second, each with its unit.
     async fn letters(&mut self, queue: &str, second: &str) -> Result<HashMap<Identity, Unit>, ReplayError> {
         let mut listing = self.replay.begin_so(&self.replay.keys(queue, second));
         let mut objects = Vec::new();
@@ -138,7 +141,7 @@ impl Searched<'_> {
                         letters.entry(archived.record.identity()).or_insert_with(|| (*unit).clone());
                     }
                 }
-                // It may hold what was given.
+                // The unread part may hold a given record.
                 Found::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {
                     return Err(ReplayError::unread(failed));
                 }

@@ -1,4 +1,4 @@
-//! The judgement of a step: what became of its letters, and whether the replay goes on.
+//! The judgement of a step: what happened to its letters, and whether the replay continues.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,15 @@ use super::ramp::{Stage, StageResult};
 use super::state::{Counts, Status};
 use crate::archive::{Found as Walked, Object, Selection};
 
-/// How long letters may wait at least that were sent in the last step, also where steps do not settle.
+/// The least time that letters of the last step may wait before they count as failed, even if
+/// `settle_seconds` is shorter.
 const LEAST_SETTLE: Duration = Duration::from_mins(1);
 
-/// By how much S3's clock and those of whoever archives can differ.
+/// The greatest expected difference between S3's clock and those of functions that archive.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 impl Drive<'_> {
-    /// Waits until a step can be judged; whether it came to that.
+    /// Waits until a step can be judged. Returns `false` if the replay was stopped before.
     pub(super) async fn settle(&self) -> bool {
         let time_is_over = || {
             let not_before = self.with(|progress| progress.state.not_before);
@@ -29,13 +30,13 @@ impl Drive<'_> {
         while !self.is_stopped() && !time_is_over() {
             sleep(NAP).await;
         }
-        // Whoever stops it has the last word: it is judged when it goes on.
+        // A stop has precedence. The step is judged when the replay continues.
         !self.is_stopped()
     }
 
-    /// Judges a stage, and begins the next; whether the replay goes on.
+    /// Judges a stage and begins the next one. Returns whether the replay continues.
     pub(super) async fn judge(&self, stage: Stage, stages: &[Stage]) -> Result<bool, ReplayError> {
-        // The last stage goes on until nothing is left. What is left of another goes with the next one.
+        // The last stage continues until nothing is left. Letters left of another stage go with the next one.
         let number = self.with(|progress| progress.state.place.stage);
         let is_last = number + 1 >= stages.len();
         let is_over = is_last && self.with(|progress| progress.state.place.units) >= self.units.len() as u64;
@@ -47,7 +48,7 @@ impl Drive<'_> {
             let counts = progress.counts();
             let place = progress.state.place.clone();
             let settle = Duration::from_secs(progress.state.request.settle_seconds.into()).max(LEAST_SETTLE);
-            // Letters that were sent just now may wait.
+            // Letters that were sent just now may still wait.
             let lately = if stage.settles { 0 } else { progress.lately(settle, now) };
             let result = StageResult {
                 sent: counts.sent.saturating_sub(place.sent_before),
@@ -56,11 +57,11 @@ impl Drive<'_> {
                 waiting: waiting.saturating_sub(place.waiting_before).saturating_sub(lately),
             };
             progress.state.came_back = came_back;
-            // Nothing is left to be kept back after the last.
+            // After the last stage no letters are left to hold back.
             next.and_then(|_| result.failed(stage.step, progress.state.request.threshold))
         });
         if self.with(|progress| progress.state.status == Status::Stopped) {
-            // A stop that came meanwhile has the last word, too.
+            // A stop that came in the meantime has precedence here too.
             return Ok(false);
         }
         if let Some(why) = failed {
@@ -83,7 +84,7 @@ impl Drive<'_> {
         Ok(true)
     }
 
-    /// Begins a step, or what is left of it: what came before is no fault of it.
+    /// Begins a step, or the rest of it. Failures from before do not count against it.
     pub(super) async fn begin_step(&self, is_first: bool) -> Result<(), ReplayError> {
         let waiting = self.waiting().await?;
         let now = self.replay.kept.now().await?;
@@ -97,7 +98,7 @@ impl Drive<'_> {
         self.save().await
     }
 
-    /// Letters that wait in the requeue and in the dead-letter queues.
+    /// Returns the number of letters that wait in the requeue and in the dead-letter queues.
     async fn waiting(&self) -> Result<u64, ReplayError> {
         let queues = self.with(|progress| progress.state.queues.clone());
         let mut waiting = 0;
@@ -108,13 +109,14 @@ impl Drive<'_> {
         Ok(waiting)
     }
 
-    /// Letters that had been replayed and were archived again since the step began, by the index of the archive. Those
-    /// of other replays and of earlier steps count too: nobody can tell, and it errs on the safe side.
+    /// Returns the number of letters that had been replayed and were archived again since the step began, by
+    /// the index of the archive. Letters of other replays and of earlier steps count too: they cannot be told
+    /// apart, and counting them is the safe side.
     pub(super) async fn came_back(&self) -> Result<u64, ReplayError> {
         let began = self.with(|progress| progress.state.place.step_began);
         let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began).to_zoned(TimeZone::UTC);
         let since = since.strftime("%Y%m%dT%H").to_string();
-        // A listing tells whole seconds.
+        // A listing has only whole seconds.
         let began = Timestamp::from_second(began.as_second()).unwrap_or(began);
         let queues: BTreeSet<_> = self.units.iter().map(|unit| unit.queue.as_str()).collect();
         let mut came_back = 0;
@@ -140,7 +142,7 @@ impl Drive<'_> {
                         came_back += u64::from(letter.is_ok_and(|letter| letter.generation() > 0));
                     }
                     Walked::Unread(unread) if unread.why.is_gone() || unread.why.is_lasting() => {}
-                    // What cannot be read now may be what came back.
+                    // Objects that cannot be read now may hold letters that came back.
                     Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
                 }
             }

@@ -1,4 +1,4 @@
-//! The replays that are kept, and what operators ask of them from anywhere.
+//! The stored replays, and the requests that operators can make about them from anywhere.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,10 +15,10 @@ use super::store::{AT_ONCE, Condition, Found, Store};
 use super::version::Versioned;
 use crate::clock::Clock;
 
-/// How often a wish to stop is written anew, since somebody else has written one meanwhile.
+/// The number of tries to write a stop, if somebody else writes one at the same time.
 const TRIES: u32 = 3;
 
-/// The replays that are kept in one place.
+/// The replays that are stored in one place.
 #[derive(Debug)]
 pub struct Replays {
     pub(super) store: Store,
@@ -26,14 +26,14 @@ pub struct Replays {
     pub(super) by: String,
 }
 
-/// Who stopped a replay: the object `replays/<id>/stop.json`.
+/// A request to stop a replay: the object `replays/<id>/stop.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Stop {
     version: u8,
     by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    /// The resumption that it is meant for: another is not stopped by it.
+    /// The time at which the replay to be stopped was taken up. A later resumption is not stopped.
     began: Timestamp,
 }
 
@@ -53,13 +53,13 @@ impl Stop {
 }
 
 impl Replays {
-    /// The replays below the prefix of orders. `by` is who asks.
+    /// Creates access to the replays below the prefix of orders. `by` names the caller.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, clock: Clock, by: String) -> Self {
         Self { store: Store::new(s3, bucket, prefix), clock, by }
     }
 
-    /// The replays that are kept and can be read, the latest first.
+    /// Returns the stored replays that can be read, the latest first.
     ///
     /// # Errors
     ///
@@ -68,21 +68,21 @@ impl Replays {
         Ok(self.list().await?.into_iter().filter_map(|(_, state)| state.ok()).collect())
     }
 
-    /// The ids of the replays that are kept, the latest first, and how each stands; or [`ReplayError::Newer`] or
-    /// [`ReplayError::Broken`] for one that this version cannot read.
+    /// Returns the ids and states of the stored replays, the latest first. For a replay that this version
+    /// cannot read, the state is [`ReplayError::Newer`] or [`ReplayError::Broken`].
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] where a call fails.
+    /// [`ReplayError`] if a call fails.
     pub async fn list(&self) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
         self.newest(usize::MAX).await
     }
 
-    /// Returns so many of them at most, the latest first.
+    /// Returns at most `most` of them, the latest first.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] where a call fails.
+    /// [`ReplayError`] if a call fails.
     pub async fn newest(
         &self,
         most: usize,
@@ -99,7 +99,7 @@ impl Replays {
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// The replays of the same selection that are not at their end, as far as this version can read them.
+    /// Returns the unfinished replays of the same selection, as far as this version can read them.
     ///
     /// # Errors
     ///
@@ -117,16 +117,16 @@ impl Replays {
         Ok(all.into_iter().filter(|state| state.is_unfinished() && is_same(state)).collect())
     }
 
-    /// How a replay stands.
+    /// Returns the state of a replay.
     ///
     /// # Errors
     ///
-    /// [`ReplayError::Unknown`] where there is none of this id.
+    /// [`ReplayError::Unknown`] if there is no replay with this id.
     pub async fn show(&self, id: &str) -> Result<State, ReplayError> {
         Ok(self.found(id).await?.document)
     }
 
-    /// Has a replay stop, wherever it runs.
+    /// Makes a replay stop, wherever it runs.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Replays {
             let there = self.store.read::<Stop>(&key).await?;
             let etag = there.map(|found| found.etag);
             let written = self.store.write(&key, &stop, Condition::of(etag.as_deref())).await?;
-            // Whoever takes it up meanwhile would take the wish for one of before.
+            // If the replay was taken up in between, its new holder takes this stop for an old one.
             let now = self.found(id).await?.document;
             if written.is_some() && now.taken_up == state.taken_up {
                 return Ok(state);
@@ -154,27 +154,27 @@ impl Replays {
         Err(ReplayError::Busy(id.to_owned()))
     }
 
-    /// Why a replay must stop that was taken up at that time, if somebody has stopped it.
+    /// Returns why a replay that was taken up at this time must stop, if somebody has stopped it.
     pub(super) async fn stopped(&self, id: &str, taken_up: Timestamp) -> Result<Option<String>, ReplayError> {
         let found = self.store.read::<Stop>(&stop_key(id)).await?;
         Ok(found.filter(|found| found.document.began == taken_up).map(|found| found.document.because()))
     }
 
-    /// Ends a replay that will not go on: of the letters that it may have sent and does not know of, other replays take
-    /// those that they select for not sent.
+    /// Ends a replay for good. Other replays that select letters in doubt of this one, which it may have sent
+    /// without knowing it, then treat them as not sent.
     ///
     /// # Errors
     ///
     /// [`ReplayError`].
     pub async fn free(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
         let Found { document: mut state, etag, .. } = self.found(id).await?;
-        // One that is done may have letters in doubt, too, which it could not send again.
+        // A finished replay may also have letters in doubt that it could not send again.
         if state.freed.is_some() {
             return Ok(state);
         }
         let at = self.now().await?;
         state.freed = Some(Freed { at, by: self.by.clone(), why: why.map(str::to_owned) });
-        // Whoever runs it finds that it was written since, and stops.
+        // Whoever runs the replay then finds that its state was changed, and stops.
         let written = self.store.write(&key_of(id), &state, Condition::Is(&etag)).await?;
         written.map(|_| state).ok_or_else(|| ReplayError::Busy(id.to_owned()))
     }
@@ -189,9 +189,9 @@ impl Replays {
         self.store.read::<State>(&key_of(id)).await?.ok_or_else(unknown)
     }
 
-    /// The present by the clock of S3.
+    /// Returns the present by S3's clock.
     pub(super) async fn now(&self) -> Result<Timestamp, ReplayError> {
-        // Every answer tells it, and this one is short.
+        // Every answer of S3 has the time, and the answer to this call is short.
         self.store.list("now", None).await?;
         Ok(self.store.time().unwrap_or_else(|| self.clock.now()))
     }
@@ -205,7 +205,7 @@ fn stop_key(id: &str) -> String {
     format!("{id}/stop.json")
 }
 
-/// Tells records that are given from others; none where the archive is read.
+/// Returns a digest of given records, to tell them from other records. Returns `None` if the archive is read.
 pub(super) fn digest(source: &Source) -> Option<String> {
     let Source::Input(records) = source else { return None };
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! The work on a lane of a round, which is one invocation of a function.
+//! The work on one lane of a round, in one invocation of a function.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -23,60 +23,62 @@ use super::version::Versioned;
 use super::worker::{End, Worked};
 use crate::policy::Policy;
 
-/// A share of a round; a line of `<id>/rounds/<number>.jsonl`.
+/// A share of a round: one line of `<id>/rounds/<number>.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lane {
-    /// The replay.
+    /// The replay's id.
     pub id: String,
-    /// Who has taken it up.
+    /// The token of whoever has taken the replay up.
     pub holder: String,
-    /// Which round.
+    /// The number of the round.
     pub round: u32,
-    /// Which share, from 0.
+    /// The number of this lane, from 0.
     pub lane: usize,
-    /// Of so many.
+    /// The number of lanes in the round.
     pub lanes: usize,
-    /// Letters a second.
+    /// The lane's rate in letters per second.
     pub rate: u32,
-    /// Letters that may go before it is looked at what came back.
+    /// The number of letters that the lane may send before the next judgement.
     pub letters: u64,
-    /// The redrive policy as JSON, where the turn has asked for it: a thousand lanes at once cannot.
+    /// The redrive policy as JSON, if the turn has read it. A thousand lanes could not read it at the same
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 }
 
-/// What came of a lane: the object `<id>/rounds/<number>/<lane>.json`.
+/// The result of a lane: the object `<id>/rounds/<number>/<lane>.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaneDone {
     version: u8,
-    /// Whether all that the stage allows has gone.
+    /// `true` if all letters that the stage allows were sent.
     pub is_through: bool,
-    /// Whether as many letters went as may before it is looked at what came back.
+    /// `true` if the lane sent as many letters as it may before the next judgement.
     pub is_paused: bool,
-    /// Why no letter can be sent.
+    /// The reason why no letter can be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Why a part of it could not be worked on: a call failed, or another replay is at work there.
+    /// The reason why part of the lane could not be worked on: a call failed, or another replay is at work
+    /// there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// What came of its units.
+    /// The results of its units.
     pub units: Vec<UnitDone>,
 }
 
-/// What came of a unit.
+/// The result of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitDone {
-    /// Its place in the plan.
+    /// The unit's position in the plan.
     pub unit: u64,
-    /// What came of it so far.
+    /// The counts of the unit so far.
     pub counts: Counts,
-    /// Letters that this lane has sent of it.
+    /// The number of letters of the unit that this lane sent.
     pub sent: u64,
-    /// When.
+    /// The time of the result.
     pub at: Timestamp,
-    /// Whether nothing is left of it.
+    /// `true` if the unit is finished.
     pub done: bool,
 }
 
@@ -109,11 +111,11 @@ impl LaneDone {
 }
 
 impl Replay {
-    /// Sends a lane, and writes down what came of it; none where the round is over.
+    /// Sends the letters of a lane, and writes the result. Returns `None` if the round is over.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; that another replay is at work on its letters is none.
+    /// [`ReplayError`]. Another replay at work on the same letters is not an error.
     pub async fn lane(
         &self,
         lane: &Lane,
@@ -134,7 +136,7 @@ impl Replay {
         Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         let key = LaneDone::key(&lane.id, lane.round, lane.lane);
-        // An invocation that was repeated may have been here before.
+        // A repeated invocation may have written a result before.
         let there = self.kept.store.read::<LaneDone>(&key).await?.map(|found| found.etag);
         let written = self.kept.store.write(&key, &done, Condition::of(there.as_deref())).await?;
         written.ok_or_else(|| ReplayError::Busy(format!("another invocation for lane {}", lane.lane)))?;
@@ -152,7 +154,7 @@ impl Replay {
         done: &Mutex<LaneDone>,
     ) -> Result<(), ReplayError> {
         let selection = selection(state, &self.requeue.arn)?;
-        // No batch is larger than what goes in a second.
+        // The rate limits the size of a batch to the letters of one second.
         let state = &State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state.clone() };
         let (pace, budget, token) = (Pace::new(lane.rate), AtomicU64::new(lane.letters), token());
         let switch = Switch::new(job.control);
@@ -166,13 +168,14 @@ impl Replay {
         };
         let mut work = pin!(async {
             let work = stream::iter(parts).for_each_concurrent(self.workers, |part| async {
-                // As many letters went as may, or none can be sent.
+                // The lane's letters are used up, or none can be sent.
                 if done().is_paused || done().failed.is_some() {
                     return;
                 }
                 let is_through = match bench.part(units, part, note).await {
                     Ok(is_through) => is_through,
-                    // The other parts are none the worse for it. Whether somebody has taken the replay up, it is looked for.
+                    // The other parts can continue. `keep_looking` finds out whether somebody has taken the
+                    // replay up.
                     Err(error) => {
                         done().trouble = Some(error.to_string());
                         false
@@ -181,11 +184,11 @@ impl Replay {
                 done().is_through &= is_through;
             });
             work.await;
-            // The time of the last letters is over before those of the next round begin.
+            // The time for the last letters passes before those of the next round begin.
             pace.turn(0, || switch.stop()).await;
         });
         let mut looking = pin!(self.keep_looking(lane));
-        // What is under way comes to its end.
+        // The work under way comes to its end.
         let looked = tokio::select! {
             () = &mut work => Ok(()),
             looked = &mut looking => {
@@ -201,7 +204,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Looks again and again whether the lane must stop; returns when it must.
+    /// Checks repeatedly whether the lane must stop, and returns when it must.
     async fn keep_looking(&self, lane: &Lane) -> Result<(), ReplayError> {
         loop {
             sleep(LOOK).await;
@@ -212,14 +215,14 @@ impl Replay {
         }
     }
 
-    /// Whether the round of a lane is over, or somebody has stopped the replay.
+    /// Reports whether the round of a lane is over, or somebody has stopped the replay.
     async fn is_over(&self, lane: &Lane, state: &State) -> Result<bool, ReplayError> {
         Ok(!lane.is_of(state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some())
     }
 }
 
 impl Lane {
-    /// Whether its round is under way.
+    /// Reports whether its round is under way.
     fn is_of(&self, state: &State) -> bool {
         let lanes = state.round.as_ref().map_or(0, |round| round.lanes);
         let is_under_way = state.is_unfinished() && state.status != Status::Stopped;

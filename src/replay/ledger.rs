@@ -1,8 +1,8 @@
-//! The ledger of a unit: what any replay knows of its letters, in one object.
+//! The ledger of a unit: one object with all that replays know of the unit's letters.
 //!
-//! It is written before letters are sent, which it then names as `sending`, and once more after that. So a crash leaves
-//! behind which letters may have been sent. Each write has the condition that nobody else has written since: two
-//! workers never send letters of one unit at once. All of it is pure.
+//! It is written before letters are sent, which are then listed as `sending`, and once more afterwards. So
+//! after a crash it shows which letters may have been sent. Each write has the condition that nobody else has
+//! written since, so two workers never send letters of one unit at the same time. This module does no I/O.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,48 +12,49 @@ use super::state::Counts;
 use super::version::Versioned;
 use crate::archive::Identity;
 
-/// What is kept of a unit.
+/// The stored knowledge about a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ledger {
     version: u8,
-    /// Whoever is at work on it, or died over it.
+    /// The worker that is at work on the unit, or died while it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) claim: Option<Claim>,
-    /// What each replay did with its letters.
+    /// The work of each replay on the unit's letters.
     entries: Vec<Entry>,
 }
 
-/// Who works on a unit.
+/// The claim of a worker on a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Claim {
     /// The replay's id.
     pub(super) replay: String,
-    /// Tells two workers of one replay apart.
+    /// A text that tells two workers of one replay apart.
     pub(super) worker: String,
-    /// Makes each write another object, so that its `ETag` tells who wrote last.
+    /// The number of the write. It makes the object differ with each write, so that the `ETag` shows who
+    /// wrote last.
     pub(super) number: u64,
 }
 
-/// What one replay did with the letters of a unit.
+/// The work of one replay on the letters of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) replay: String,
-    /// SQS has them.
+    /// The letters that SQS has accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sent: Vec<Identity>,
-    /// SQS would not have them. This replay does not try again; another one may.
+    /// The letters that SQS has refused. This replay does not send them again, but another may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) refused: Vec<Identity>,
-    /// SQS may have them. This replay sends them again; others leave them alone.
+    /// The letters that SQS may have accepted. This replay sends them again, others leave them alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sending: Vec<Identity>,
-    /// Letters that were sent as they lie in another unit of the hour, and lie here too.
+    /// The letters that are archived in this unit and in another unit of the hour, and were sent from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) doubles: Vec<Identity>,
-    /// What came of the unit, where the replay is through with it.
+    /// The counts of the unit, if the replay has finished it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) done: Option<Counts>,
-    /// Letters that may have been sent twice.
+    /// The number of letters that may have been sent twice.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) repeated: u64,
 }
@@ -63,14 +64,14 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is known of a letter.
+/// The knowledge about a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known<'l> {
-    /// SQS has it, or this replay found that SQS would not have it.
+    /// SQS has accepted it, or has refused it from this replay.
     Done,
     /// This replay may have sent it.
     Again,
-    /// Another replay, the one of this id, was cut off while it sent it.
+    /// Another replay, with this id, was cut off while it sent the letter.
     InDoubt(&'l str),
 }
 
@@ -83,17 +84,17 @@ impl Versioned for Ledger {
 }
 
 impl Ledger {
-    /// A ledger that knows nothing.
+    /// Creates an empty ledger.
     pub(super) fn new() -> Self {
         Self { version: Self::VERSION, ..Self::default() }
     }
 
-    /// What a replay did here.
+    /// Returns the work of a replay on this unit.
     pub(super) fn entry(&self, replay: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.replay == replay)
     }
 
-    /// The same, to be changed.
+    /// Returns the entry of a replay for changes, and adds it if there is none.
     pub(super) fn entry_mut(&mut self, replay: &str) -> &mut Entry {
         let place = self.entries.iter().position(|entry| entry.replay == replay).unwrap_or_else(|| {
             self.entries.push(Entry { replay: replay.to_owned(), ..Entry::default() });
@@ -102,14 +103,14 @@ impl Ledger {
         &mut self.entries[place]
     }
 
-    /// The other replays that may have sent letters without knowing it.
+    /// Returns the ids of other replays that may have sent letters without knowing it.
     pub(super) fn in_doubt_of(&self, own: &str) -> impl Iterator<Item = &str> {
         let others = self.entries.iter().filter(move |entry| entry.replay != own);
         others.filter(|entry| !entry.sending.is_empty()).map(|entry| entry.replay.as_str())
     }
 
-    /// What is known of its letters to a replay. One that sends letters `again` looks at its own entry only; letters in
-    /// doubt of a replay that was freed count as not sent.
+    /// Returns the knowledge about the unit's letters that counts for a replay. With `again` only the
+    /// replay's own entry counts. Letters in doubt of a freed replay count as not sent.
     pub(super) fn known(
         &self,
         own: &str,
@@ -122,7 +123,7 @@ impl Ledger {
             if again && !is_own {
                 continue;
             }
-            // What is sent by one replay is sent, whatever another does not know.
+            // A letter that one replay has sent is sent, even if it is in doubt for another.
             let doubt = if is_own { Known::Again } else { Known::InDoubt(&entry.replay) };
             if is_own || !freed.contains(&entry.replay) {
                 for letter in &entry.sending {
@@ -137,13 +138,13 @@ impl Ledger {
         known
     }
 
-    /// The letters that some replay has sent as they lie here, or only this replay.
+    /// Returns the letters that any replay, or only the replay `only`, has sent from this unit.
     pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l Identity> {
         let entries = self.entries.iter().filter(move |entry| only.is_none_or(|only| entry.replay == only));
         entries.flat_map(|entry| &entry.sent)
     }
 
-    /// Takes it for a worker.
+    /// Claims the unit for a worker.
     pub(super) fn claim(&mut self, replay: &str, worker: &str) {
         let number = self.claim.as_ref().map_or(0, |claim| claim.number) + 1;
         self.claim = Some(Claim { replay: replay.to_owned(), worker: worker.to_owned(), number });
@@ -151,17 +152,18 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Notes that these letters are being sent.
+    /// Records that these letters are being sent.
     pub(super) fn begin(&mut self, letters: Vec<Identity>) {
         let doubtful: HashSet<_> = self.sending.iter().copied().collect();
         self.repeated += letters.iter().filter(|letter| doubtful.contains(letter)).count() as u64;
-        // Those in doubt that are not sent now stay so.
+        // Letters in doubt that are not sent now stay in doubt.
         let now: HashSet<_> = letters.iter().copied().collect();
         self.sending.retain(|letter| !now.contains(letter));
         self.sending.extend(letters);
     }
 
-    /// Notes what became of letters; those of which nobody knows stay as they are, and the others were not sent.
+    /// Records the results of letters. Letters without a result stay in doubt; those in `not_sent` are
+    /// removed from `sending`.
     pub(super) fn end(&mut self, sent: &[Identity], refused: &[Identity], not_sent: &[Identity]) {
         let settled: HashSet<_> = sent.iter().chain(refused).chain(not_sent).collect();
         self.sending.retain(|letter| !settled.contains(letter));
@@ -169,18 +171,18 @@ impl Entry {
         self.refused.extend(refused);
     }
 
-    /// What came of the unit so far, as far as it stands here.
+    /// Returns the counts of the unit so far, as far as they follow from this entry.
     pub(super) fn counts(&self) -> Counts {
         let (sent, refused) = (self.sent.len() as u64, self.refused.len() as u64);
         Counts { sent, refused, repeated: self.repeated, ..Counts::default() }
     }
 
-    /// Letters that it may have sent.
+    /// Returns the number of letters that it may have sent.
     pub(super) fn in_doubt(&self) -> u64 {
         self.sending.len() as u64
     }
 
-    /// Letters that are behind this replay.
+    /// Returns the number of letters that were sent or refused.
     pub(super) fn handled(&self) -> u64 {
         (self.sent.len() + self.refused.len()) as u64
     }
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!(ledger.known("one", false, &none), HashMap::from(own));
         assert_eq!(ledger.known("one", true, &none), HashMap::from(own));
         assert_eq!(ledger.in_doubt_of("two").collect::<Vec<_>>(), ["one"]);
-        // Freed, exactly the one in doubt is sent.
+        // After the replay was freed, only the letter in doubt is sent.
         let known = ledger.known("two", false, &freed(&["one"]));
         assert_eq!(known, HashMap::from([(id("a"), Known::Done)]));
         assert_eq!(ledger.known("one", false, &freed(&["one"])), HashMap::from(own));

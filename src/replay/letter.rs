@@ -6,12 +6,12 @@ use std::fmt;
 use crate::archive::Identity;
 use crate::letter::Letter;
 
-/// A place in the archive, or in what was given.
+/// A place in the archive, or in the given records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
-    /// The object's key; empty for records that were given.
+    /// The object's key. Empty for given records.
     pub key: String,
-    /// The line, from 1; none for a whole object.
+    /// The line, from 1. `None` for a whole object.
     pub line: Option<u64>,
 }
 
@@ -25,27 +25,27 @@ impl fmt::Display for At {
     }
 }
 
-/// Why a letter cannot be replayed.
+/// The reason why a letter cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReplayable {
     /// It has ten attributes, and the mark would be the eleventh.
     Unmarkable,
     /// With the mark it is larger than a message may be.
     TooLarge,
-    /// It lay in a FIFO queue and the requeue is none, or the other way round.
+    /// Its queue is FIFO and the requeue is not, or the other way round.
     OtherKind,
-    /// It lay in the requeue and was never moved there: that is a dead-letter queue.
+    /// It was in the requeue without having been moved there, so that queue seems to be a dead-letter queue.
     NotMoved,
-    /// The replay of this id was cut off while it sent it.
+    /// The replay with this id was cut off while it sent the letter.
     InDoubt(String),
-    /// Neither its rule nor the replay knows a target for it.
+    /// Neither its rule nor the replay names a target for it.
     NoTarget,
-    /// It was given, and is not in the archive.
+    /// It was given, but is not in the archive.
     NotArchived,
 }
 
 impl NotReplayable {
-    /// The name in counts.
+    /// Returns the name used in counts.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl NotReplayable {
         }
     }
 
-    /// Why, in words.
+    /// Returns the reason in words.
     #[must_use]
     pub fn why(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {

@@ -1,4 +1,4 @@
-//! Which records become letters that are sent.
+//! The choice of records that become letters to send.
 
 use jiff::Timestamp;
 
@@ -10,19 +10,19 @@ use crate::delivery::{MAX_MESSAGE_BYTES, OutgoingMessage};
 use crate::letter::{Letter, Origins, Trust};
 use crate::policy::{Action, Policy, Route};
 
-/// Where the letters come from.
+/// The source of the letters.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// The archive.
     Archive,
-    /// These records of it.
+    /// These records of the archive.
     Input(Vec<Input>),
 }
 
-/// A record that was given, with whether it was edited; or what is wrong with its line.
+/// A given record and whether it was edited, or the fault of its line.
 pub type Input = Result<(Record, bool), String>;
 
-/// What decides which letters are sent.
+/// The settings that decide which letters are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Config<'a> {
     pub(super) request: &'a Request,
@@ -30,14 +30,14 @@ pub(super) struct Config<'a> {
     pub(super) policy: Option<&'a Policy>,
 }
 
-/// What a record is to a replay.
+/// The verdict on a record.
 #[derive(Debug)]
 pub(super) enum Judged {
     /// A letter to send.
     Replayable(Box<Replayable>),
-    /// One that cannot be sent.
+    /// A letter that cannot be sent.
     NotReplayable(NotReplayable),
-    /// A record from which no letter can be made.
+    /// A record that cannot become a letter.
     Bad(BadRecord),
 }
 
@@ -48,7 +48,7 @@ impl Config<'_> {
             Ok(message) => message,
             Err(bad) => return Judged::Bad(bad),
         };
-        // Only what lay in the requeue says by its mark where it comes from.
+        // A mark is trusted to name the dead-letter queue only on letters that were in the requeue.
         let origins = self.policy.map_or(Origins::none(), Policy::origins);
         let mut letter = Letter::received(message, Trust { requeue: Some(self.requeue), origins });
         if let Some(not_replayable) = self.not_replayable(&mut letter, edited) {
@@ -57,7 +57,7 @@ impl Config<'_> {
         Judged::Replayable(Box::new(Replayable { at, identity: record.identity(), letter, edited }))
     }
 
-    /// Why a letter cannot be replayed, if it cannot.
+    /// Returns why a letter cannot be replayed, or `None` if it can.
     fn not_replayable(&self, letter: &mut Letter, edited: bool) -> Option<NotReplayable> {
         if letter.sqs.queue.is_fifo() != self.requeue.is_fifo() {
             return Some(NotReplayable::OtherKind);
@@ -65,7 +65,7 @@ impl Config<'_> {
         if letter.dead_letter_queue() == self.requeue {
             return Some(NotReplayable::NotMoved);
         }
-        // No mark is longer than one of the latest time.
+        // The mark with the latest time is the longest one.
         let mark = letter.mark_for_replay(Timestamp::MAX, self.request.target_of(letter), edited);
         let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, self.requeue, 0) else {
             return Some(NotReplayable::Unmarkable);
@@ -73,7 +73,7 @@ impl Config<'_> {
         if message.size() > MAX_MESSAGE_BYTES {
             return Some(NotReplayable::TooLarge);
         }
-        // Its rule is asked as it will be when the letter lies in the requeue.
+        // The rule is applied to the letter as it will be in the requeue.
         let before = letter.mark.replace(mark);
         let nowhere = self.policy.is_some_and(|policy| {
             policy.rule_for(letter).is_ok_and(|rule| {

@@ -1,39 +1,39 @@
-//! The letters of an hour that a replay has met, by which it recognises what a crash of the function has archived twice.
-//! All of it is pure.
+//! The letters of an hour that a replay has met, to recognise letters that a crash of the function has
+//! archived twice. This module does no I/O.
 
 use std::collections::HashMap;
 
 use crate::archive::Identity;
 
-/// Letters of an hour that were met: what a crash of the function has archived twice goes once.
+/// The letters of an hour that were met, so that a letter that was archived twice is sent once.
 #[derive(Debug, Default)]
 pub(super) struct Met {
-    /// How many are remembered at least.
+    /// The least number of letters to remember.
     most: usize,
     /// The latest letters.
     new: HashMap<Identity, Place>,
-    /// Those before them. What came still earlier is forgotten, so that memory stays bounded.
+    /// The letters before them. Still older ones are forgotten, so that memory stays bounded.
     old: HashMap<Identity, Place>,
 }
 
-/// Letters of hours that all workers together remember, at least.
+/// The least number of letters that all workers together remember.
 const REMEMBERED: usize = 250_000;
 
-/// Where a letter was met.
+/// The place where a letter was met.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     unit: usize,
-    /// Whether some replay has sent it.
+    /// `true` if any replay has sent it.
     sent: bool,
 }
 
 impl Met {
-    /// Remembers letters of an hour, for one of so many workers.
+    /// Creates the memory of one of `workers` workers.
     pub(super) fn new(workers: usize) -> Self {
         Self { most: REMEMBERED / workers.max(1), ..Self::default() }
     }
 
-    /// How many letters are remembered at least.
+    /// Returns the least number of letters that it remembers.
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -49,7 +49,7 @@ impl Met {
         }
     }
 
-    /// Whether a letter was met in another unit, and whether it was sent there.
+    /// Returns whether a letter was sent from another unit, or `None` if it was not met in another unit.
     pub(super) fn elsewhere(&self, unit: usize, letter: &Identity) -> Option<bool> {
         let place = self.new.get(letter).or_else(|| self.old.get(letter))?;
         (place.unit != unit).then_some(place.sent)

@@ -1,8 +1,8 @@
-//! Replay: from the archive back into delivery.
+//! Replay: sends letters from the archive to delivery again.
 //!
-//! An operator has repaired what failed, and wants the archived letters to go out after all. A replay
-//! selects letters of the archive and sends each to the requeue, with a mark that gives it a fresh budget
-//! of retries; from there it takes the ordinary way. The archive itself is never changed.
+//! An operator has repaired a target and wants the archived letters delivered after all. A replay selects
+//! letters of the archive and sends each to the requeue, with a mark that gives it a fresh budget of retries.
+//! From there they are handled like any other letter. The archive itself is never changed.
 //!
 //! ```text
 //!  archive ──select──> letters ──pack──> requeue ──> the function: rule, target, schedule
@@ -10,41 +10,42 @@
 //!                         └── units and ledgers: what is under way, what was sent
 //! ```
 //!
-//! - **Work is cut by what is stored.** A unit is a bounded run of archive objects of one queue and hour, cut alike by
-//!   every replay. One ledger a unit holds what any replay knows of its letters: no replay reads what others did
-//!   elsewhere, and memory grows neither with the archive nor with its history.
-//! - **Claimed.** A worker writes into the ledger which letters it sends, on the condition that nobody else has
-//!   written there since it read it. Its claim ends by S3's own clock.
-//! - **Resumable.** Whoever goes on with a replay goes on where it ended, be it after the 15 minutes of a Lambda, a
-//!   Ctrl-C or a crash. A crash can repeat the letters that were under way, which is counted, and loses none.
-//! - **Slow at first.** The selection goes out in steps, and each only if the one before did not come back. The last
-//!   step is watched as well.
-//! - **Each letter once**, by queue ARN and SQS message id, also over several replays at once.
+//! - **Units.** The archive is divided into units: limited runs of objects of one queue and hour, the same
+//!   for every replay. Each unit has one ledger with all that replays know of its letters. So no replay reads
+//!   what others did elsewhere, and memory grows neither with the archive nor with its history.
+//! - **Claims.** A worker writes into the ledger which letters it sends, on the condition that nobody else
+//!   has written there since it read the ledger. Its claim expires by S3's own clock.
+//! - **Resumable.** A replay can be continued where it ended, after the 15 minutes of a Lambda function, a
+//!   Ctrl-C or a crash. A crash can repeat the letters that were under way, which are counted, but loses
+//!   none.
+//! - **Slow at first.** The selection is sent in steps, each only if not too many letters of the one before
+//!   came back. The last step is watched as well.
+//! - **Each letter once**, by queue ARN and SQS message id, even with several replays at the same time.
 //!
 //! | file | does |
 //! |---|---|
-//! | `request`, `successors` | what is asked for |
-//! | `run` | begins or goes on |
-//! | `dry_run` | counts what would be sent |
-//! | `kept` | shows, stops and frees |
+//! | `request`, `successors` | the request of a replay |
+//! | `run` | begins or continues a replay |
+//! | `dry_run` | counts the letters that would be sent |
+//! | `kept` | shows, stops and frees replays |
 //! | `sent` | tells which archived letters were sent |
-//! | `given` | finds records that are given in the archive |
-//! | `drive`, `progress` | goes through the stages, several units at once |
-//! | `rounds`, `lane` | the same by a state machine, in many functions at once |
+//! | `given` | finds given records in the archive |
+//! | `drive`, `progress` | goes through the stages, several units at the same time |
+//! | `rounds`, `lane` | does the same with a state machine, in many functions at the same time |
 //! | `judgement` | judges a step |
 //! | `part` | works on units, one after the other |
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `met` | recognises letters that were archived twice |
-//! | `parts`, `bench` | what all of them work with |
-//! | `plan`, `cut`, `unit` | which units hold the selection |
-//! | `division` | divides them among workers |
-//! | `ledger` | what is known of a unit's letters |
+//! | `parts`, `bench` | the equipment that all of them share |
+//! | `plan`, `cut`, `unit` | finds the units that hold the selection |
+//! | `division` | divides units among workers |
+//! | `ledger` | the knowledge about a unit's letters |
 //! | `ramp` | the arithmetic of steps |
-//! | `letters`, `letter` | which records become letters |
-//! | `requeue` | sends them |
-//! | `deployed`, `redriver` | the function that redrives them then: its settings, whether it is at work, and by which policy |
-//! | `state`, `store`, `version` | what is kept |
-//! | `control`, `error` | who watches, and why it cannot go on |
+//! | `letters`, `letter` | chooses the records that become letters |
+//! | `requeue` | sends letters to the requeue |
+//! | `deployed`, `redriver` | the function that then redrives them: its settings, whether it works, and its policy |
+//! | `state`, `store`, `version` | the stored objects |
+//! | `control`, `error` | the observer of a replay, and its errors |
 
 mod bench;
 mod control;

@@ -6,12 +6,12 @@ use super::error::ReplayError;
 use super::unit::Unit;
 use super::worker::{End, Worked};
 
-/// How often a unit is read again that another replay has changed meanwhile.
+/// The number of times that a unit is read again because another replay has changed it.
 const TRIES: u32 = 5;
 
 impl Bench<'_> {
-    /// Goes through a part; whether all of it is through. A unit is read while the one before is sent. `note` is told what
-    /// came of each.
+    /// Goes through a part. Returns whether all of it is finished. Each unit is read while the one before is
+    /// sent. `note` takes the result of each unit.
     pub(super) async fn part(
         &self,
         units: &[Unit],

@@ -1,4 +1,4 @@
-//! The parts of a replay, for all who work on it.
+//! The parts of a replay that all of its modules share.
 
 use super::control::Control;
 use super::error::ReplayError;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::delivery::{Dispatcher, Reach};
 use crate::policy::Policy;
 
-/// What a replay works with.
+/// The parts of a replay.
 #[derive(Debug, Clone)]
 pub struct Parts {
     /// The AWS clients.
@@ -24,21 +24,21 @@ pub struct Parts {
     pub bucket: String,
     /// The archive's prefix.
     pub prefix: String,
-    /// The bucket in which replays keep what they know.
+    /// The bucket in which replays store their state.
     pub control_bucket: String,
-    /// The prefix of the same: that of orders.
+    /// The prefix in that bucket, which is also that of orders.
     pub control_prefix: String,
     /// The requeue.
     pub requeue: Arn,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Who this is.
+    /// The name of the caller.
     pub by: String,
-    /// Units that are worked on at once, from 1.
+    /// The number of units worked on at the same time, at least 1.
     pub workers: usize,
 }
 
-/// Replays letters of one archive.
+/// A replayer for the letters of one archive.
 #[derive(Debug)]
 pub struct Replay {
     pub(super) s3: aws_sdk_s3::Client,
@@ -47,13 +47,13 @@ pub struct Replay {
     pub(super) kept: Replays,
     pub(super) requeue: Requeue,
     pub(super) workers: usize,
-    /// Why nobody works on what is sent, if nobody does.
+    /// The reason why no function works on letters in the requeue, if none does.
     idle: Option<String>,
-    /// The policy that lanes are told.
+    /// The policy that lanes get.
     pub(super) policy_of_lanes: Option<String>,
 }
 
-/// What a replay is run with.
+/// The inputs of a replay's run.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) source: &'a Source,
@@ -62,7 +62,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Replay {
-    /// Joins the parts.
+    /// Connects the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
@@ -75,13 +75,14 @@ impl Replay {
         Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, idle: None, policy_of_lanes: None }
     }
 
-    /// Sends only what this function works on, by its policy.
+    /// Returns the replay for this function: it sends only if the function works on the letters, by the
+    /// function's policy.
     #[must_use]
     pub fn beside(self, redriving: &Redriving) -> Self {
         Self { idle: redriving.idle.clone(), policy_of_lanes: redriving.document.clone(), ..self }
     }
 
-    /// Refuses to send what nobody works on. What is only counted needs nobody.
+    /// Returns an error if no function would work on the letters. A dry run needs none.
     pub(super) fn check_is_worked_on(&self, request: &Request) -> Result<(), ReplayError> {
         match &self.idle {
             Some(why) if !request.dry_run => {
@@ -91,22 +92,23 @@ impl Replay {
         }
     }
 
-    /// Whether letters go in the order in which they were archived. What is only counted has none.
+    /// Reports whether letters are sent in the order in which they were archived. A dry run has no order.
     pub(super) fn keeps_order(&self, request: &Request) -> bool {
         self.requeue.arn.is_fifo() && !request.dry_run
     }
 
-    /// What is kept of replays.
+    /// Returns the stored replays.
     #[must_use]
     pub fn kept(&self) -> &Replays {
         &self.kept
     }
 
-    /// Checks that the requeue is one, by its tag: any other queue would take every letter and deliver none.
+    /// Checks by its tag that the requeue is one. Any other queue would take every letter and deliver none.
     ///
     /// # Errors
     ///
-    /// [`ReplayError::Request`] where it has no such tag; [`ReplayError::Failed`] where nobody can say.
+    /// [`ReplayError::Request`] if the queue lacks the tag, [`ReplayError::Failed`] if its tags cannot be
+    /// read.
     pub async fn check_requeue(&self) -> Result<(), ReplayError> {
         let failed = |failure| ReplayError::failed("reading the tags of the requeue", failure);
         if self.requeue.is_tagged().await.map_err(failed)? {
@@ -120,17 +122,19 @@ impl Replay {
         )]))
     }
 
-    /// What the keys of objects in a queue's folder begin with whose letters were archived at a time, `yyyymmddThh...`.
+    /// Returns the common beginning of the keys in a queue's folder whose letters were archived at a time,
+    /// `yyyymmddThh...`.
     pub(super) fn keys(&self, queue: &str, time: &str) -> String {
         keys_of(&self.prefix, queue, time, time)
     }
 
-    /// Lists the objects of the archive from a key on, up to another, which is left out, or to the end of the queue.
+    /// Lists the objects of the archive from the key `first` up to, but without, the key `before`, or to the
+    /// end of the queue.
     pub(super) fn listing(&self, first: &str, before: Option<&str>) -> Listing {
         Listing::between(self.s3.clone(), &self.bucket, &self.prefix, first, before)
     }
 
-    /// Lists the objects of the archive whose keys begin so.
+    /// Lists the objects of the archive whose keys begin with `key`.
     pub(super) fn begin_so(&self, key: &str) -> Listing {
         self.listing(key, Some(&format!("{key}~")))
     }
@@ -141,7 +145,7 @@ impl Replay {
     }
 }
 
-/// What a replay selects.
+/// Returns the selection of a replay.
 pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
     let selection = match state.given {
         None => state.request.selection(Some(state.cut_off)),
@@ -151,9 +155,9 @@ pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, Repla
     Ok(Selection { requeue: Some(requeue.as_str().to_owned()), ..selection })
 }
 
-/// A random name.
+/// Returns a random name.
 pub(super) fn token() -> String {
     use std::hash::{BuildHasher, Hasher};
-    // The keys of a hasher are the one source of randomness in the standard library.
+    // The keys of a hasher are the only source of randomness in the standard library.
     format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
 }

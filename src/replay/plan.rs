@@ -1,8 +1,9 @@
 //! The plan of a replay: the units that may hold letters of its selection, in order.
 //!
-//! A plan is made from listings alone: what an object holds stands in its key. Days are listed side by side, and the
-//! hours of a day too where it holds much, so that neither a long archive nor a dense day takes longer than a function may
-//! run. Of each listing a page is held in memory, and of each hour its cut.
+//! A plan is made from listings alone, because an object's key has a summary of its letters. Several days are
+//! listed at the same time, and also the hours of a day with many objects. So neither a long archive nor a
+//! dense day takes longer than a function may run. Memory holds one page of each listing and the cut of each
+//! hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +20,14 @@ use super::store::Condition;
 use super::unit::Unit;
 use crate::archive::{Holds, Object, Selection, days};
 
-/// Listings at once.
+/// The number of listings at the same time.
 const AT_ONCE: usize = 32;
 
-/// Objects of a day that are listed one after the other: a page of S3. A day that has more is listed by hours.
+/// The greatest number of objects of a day that are listed one after the other: a page of S3. A day with more
+/// is listed by hours.
 const FEW: usize = 1000;
 
-/// How often a cut is written anew, since another replay has written it meanwhile.
+/// The number of tries to write a cut, if another replay writes it at the same time.
 const TRIES: u32 = 5;
 
 /// The units of a replay.
@@ -48,36 +50,36 @@ impl From<Vec<Unit>> for Plan {
     }
 }
 
-/// Makes plans.
+/// A maker of plans.
 pub(super) struct Planner<'r> {
     replay: &'r Replay,
     selection: &'r Selection,
-    /// Whether cuts are written down, as they must be before anything is sent.
+    /// `true` if cuts are stored, as they must be before anything is sent.
     keep: bool,
     control: &'r dyn Control,
-    /// A listing holds one.
+    /// The permits for listings: each listing takes one.
     turns: Semaphore,
 }
 
-/// Keys from one on, up to another, which is left out.
+/// A range of keys: from the first up to, but without, the second.
 type Keys = (String, String);
 
-/// What is listed of a range of keys.
+/// The limit on the listing of a range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Most {
     All,
-    /// Few objects.
+    /// At most [`FEW`] objects.
     Few,
-    /// Objects with a time in their names.
+    /// Only objects with a time in their names.
     Named,
 }
 
-/// What came of the listing of a range.
+/// The result of listing a range.
 enum Listed {
     Units(Vec<Unit>),
-    /// There is more than was to be listed.
+    /// The range has more than was allowed.
     More,
-    /// Another replay has cut the archive meanwhile.
+    /// Another replay has changed the cut in the meantime.
     Changed,
 }
 
@@ -87,7 +89,7 @@ struct Open {
     hour: String,
     etag: Option<String>,
     cutter: Cutter,
-    /// Letters of the selection by unit, and whether their number is exact.
+    /// The number of selected letters by unit, and whether it is exact.
     units: BTreeMap<usize, (u64, bool)>,
 }
 
@@ -101,7 +103,7 @@ impl<'r> Planner<'r> {
         Self { replay, selection, keep, control, turns: Semaphore::new(AT_ONCE) }
     }
 
-    /// Makes the plan of the selection. An hour is cut with all its objects, whichever of them are selected.
+    /// Makes the plan of the selection. An hour is cut with all its objects, even if only some are selected.
     pub(super) async fn plan(&self) -> Result<Plan, ReplayError> {
         let Replay { s3, bucket, prefix, .. } = self.replay;
         let days = days(s3, bucket, prefix, self.selection).await.map_err(ReplayError::unlisted)?;
@@ -110,13 +112,14 @@ impl<'r> Planner<'r> {
         Ok(units.into_iter().flatten().collect::<Vec<_>>().into())
     }
 
-    /// The units of the objects whose keys begin so, which are those of an hour, or of a day without times.
+    /// Returns the units of the objects whose keys begin with `keys`: those of an hour, or of a day without
+    /// times.
     pub(super) async fn beginning(&self, keys: &str) -> Result<Vec<Unit>, ReplayError> {
         let units = self.range(&up_to_the_end(keys), Most::All).await?;
         Ok(units.unwrap_or_default())
     }
 
-    /// The units of a day, by its folder.
+    /// Returns the units of a day, by its folder.
     async fn day(&self, day: String) -> Result<Vec<Unit>, ReplayError> {
         let whole = up_to_the_end(&day);
         if let Some(units) = self.range(&whole, Most::Few).await? {
@@ -129,11 +132,12 @@ impl<'r> Planner<'r> {
         if let Some(units) = units {
             return Ok(units.into_iter().flatten().collect());
         }
-        // Objects without a time in their names make one unit after the other, wherever in the day they stand.
+        // Objects without a time in their names belong to units of the whole day, wherever their names are in
+        // its order. So the whole day is listed in one go.
         Ok(self.range(&whole, Most::All).await?.unwrap_or_default())
     }
 
-    /// The units of a range of keys of one queue; none where there is more than was to be listed.
+    /// Returns the units of a range of keys of one queue, or `None` if the range has more than `most` allows.
     async fn range(&self, keys: &Keys, most: Most) -> Result<Option<Vec<Unit>>, ReplayError> {
         let _turn = self.turns.acquire().await;
         for _ in 0..TRIES {
@@ -146,7 +150,8 @@ impl<'r> Planner<'r> {
         Err(ReplayError::Busy("another replay".to_owned()))
     }
 
-    /// Whether an hour may hold letters of the selection's time. A day of names without a time may hold those of any of its hours.
+    /// Reports whether an hour may hold letters of the selection's time. A day of names without a time may
+    /// hold letters of any of its hours.
     fn is_asked(&self, hour: &str) -> bool {
         let name_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H").to_string();
         let (from, until) = (self.selection.from.map(name_of), self.selection.until().map(name_of));
@@ -171,7 +176,7 @@ impl<'r> Planner<'r> {
                 continue;
             }
             if !open.iter().any(|open| open.hour == hour) {
-                // Names without a time may stand between those of the hours.
+                // Names without a time may be sorted between those of the hours.
                 let is_over = |open: &mut Open| !is_of_any && !is_day(&open.hour);
                 for over in open.extract_if(.., is_over).collect::<Vec<_>>() {
                     let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
@@ -197,7 +202,8 @@ impl<'r> Planner<'r> {
         Ok(Open { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
     }
 
-    /// The units of an hour, whose cut is written where it must be; none where another replay has cut it meanwhile.
+    /// Returns the units of an hour, and writes its cut if it must be written. Returns `None` if another
+    /// replay has changed the cut in the meantime.
     async fn end(&self, hour: Open) -> Result<Option<Vec<Unit>>, ReplayError> {
         let Open { queue, hour, etag, cutter, units } = hour;
         if !units.is_empty()
@@ -217,21 +223,22 @@ impl<'r> Planner<'r> {
     }
 }
 
-/// The keys that begin so.
+/// Returns the range of all keys with this beginning.
 fn up_to_the_end(beginning: &str) -> Keys {
     (beginning.to_owned(), format!("{beginning}\u{10ffff}"))
 }
 
-/// Whether an hour is a whole day, of objects without a time in their names.
+/// Reports whether an hour is a whole day, of objects without a time in their names.
 fn is_day(hour: &str) -> bool {
     hour.len() == 8
 }
 
-/// The keys of a day, by its folder, in parts: each hour, and as the whole day what stands before and behind.
+/// Divides the keys of a day's folder into parts: each hour, and, as the whole day, the keys before and after
+/// the hours.
 fn parts_of(day: &str) -> Vec<(String, Keys)> {
     let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
     let (first, end) = up_to_the_end(day);
-    // 24 is the first name that is of none.
+    // T24 is greater than any name of an hour.
     let hours: Vec<_> = (0..=24).map(|hour| format!("{date}T{hour:02}")).collect();
     let keys = || hours.iter().map(|hour| format!("{day}{hour}"));
     let bounds: Vec<_> = [first].into_iter().chain(keys()).chain([end]).collect();

@@ -1,4 +1,4 @@
-//! How far a replay is, over all its workers.
+//! The progress of a replay, over all its workers.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,20 +10,20 @@ use super::state::{Counts, State};
 use super::version::Versioned;
 use super::worker::{End, Worked};
 
-/// Between two writes of how the replay stands.
+/// The time between two writes of the state.
 const SAVE: Duration = Duration::from_secs(2);
 
-/// Longer settles no step.
+/// The longest time for which a step settles.
 const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 
-/// What came of units that are not behind a replay with all before them: the object
+/// The results of units that are finished, or partly done, ahead of others before them: the object
 /// `<id>/rounds/<number>/units-<turn>.json`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Units {
     version: u8,
-    /// Units that are wholly behind it.
+    /// The units that are finished.
     pub(super) ahead: BTreeMap<u64, Counts>,
-    /// Units of which a part is behind it.
+    /// The units that are partly done.
     pub(super) partly: BTreeMap<u64, Counts>,
 }
 
@@ -36,7 +36,8 @@ impl Versioned for Units {
 }
 
 impl Units {
-    /// The key of those that a turn tells at the end of a round. `by` is a name that no other turn has.
+    /// Returns the key of the object that a turn writes at the end of a round. `by` is a name that no other
+    /// turn has.
     pub(super) fn key(id: &str, round: u32, by: &str) -> String {
         format!("{id}/rounds/{round:06}/units-{by}.json")
     }
@@ -46,24 +47,24 @@ impl Units {
     }
 }
 
-/// How far a replay is.
+/// The progress of a replay.
 pub(super) struct Progress {
-    /// As it is kept, but for the counts of units that are not wholly behind it.
+    /// The state as it is stored, except for the counts of units that are not finished in order.
     pub(super) state: State,
-    /// The tag of what is kept.
+    /// The tag of the stored state.
     pub(super) etag: String,
-    /// Units that are wholly behind it, but not all before them are; and those of which a part is.
+    /// The units that are finished ahead of others before them, and those that are partly done.
     units: Units,
     saved: Instant,
-    /// When letters went out lately.
+    /// The numbers of letters that were sent recently, with their times.
     lately: VecDeque<(Timestamp, u64)>,
 }
 
 impl Progress {
-    /// That of a replay which begins or goes on.
+    /// Creates the progress of a replay that begins or continues.
     pub(super) fn new(state: State, etag: String, known: Option<Units>, now: Timestamp) -> Self {
         let mut units = known.unwrap_or_else(|| {
-            // What is behind it beyond its whole units is of the unit that a step ended in.
+            // The counts beyond those of whole units belong to the unit in which a step ended.
             let partly = state.counts.without(&state.place.counts);
             Units { partly: BTreeMap::from([(state.place.units, partly)]), ..Units::new() }
         });
@@ -71,30 +72,30 @@ impl Progress {
         units.partly.retain(|unit, _| *unit >= state.place.units);
         let lately = match &state.round {
             Some(round) => round.lately.iter().copied().collect(),
-            // It may have ended just now.
+            // The previous run may have ended just now.
             None => VecDeque::from([(now, state.counts.sent.saturating_sub(state.place.sent_before))]),
         };
         Self { etag, units, saved: Instant::now(), lately, state }
     }
 
-    /// Everything so far.
+    /// Returns all counts so far.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = self.state.place.counts.clone();
         self.units.ahead.values().chain(self.units.partly.values()).for_each(|unit| counts.add(unit));
         counts
     }
 
-    /// How it stands, as it is shown and kept.
+    /// Returns the state with all counts, as it is shown and stored.
     pub(super) fn shown(&self) -> State {
         State { counts: self.counts(), ..self.state.clone() }
     }
 
-    /// Notes what came of a unit, at that time.
+    /// Records the result of a unit, at this time.
     pub(super) fn note(&mut self, unit: u64, worked: Worked, at: Timestamp) {
         let Worked { counts, sent, end } = worked;
         self.lately.push_back((at, sent));
         if unit < self.state.place.units {
-            // Told once more.
+            // This unit was reported as finished before.
             return;
         }
         self.units.partly.remove(&unit);
@@ -106,7 +107,7 @@ impl Progress {
         self.advance();
     }
 
-    /// Puts behind it what is, with all before.
+    /// Moves the place past all units that are finished in order.
     fn advance(&mut self) {
         let place = &mut self.state.place;
         while let Some(counts) = self.units.ahead.remove(&place.units) {
@@ -115,7 +116,8 @@ impl Progress {
         }
     }
 
-    /// Takes what was learned of all units of the stage; what nobody knew of has gone until now, and what is in doubt may have.
+    /// Takes the learned results of all units of the stage. Newly learned letters count as sent now, and so
+    /// do letters in doubt.
     pub(super) fn learn(&mut self, learned: Units, in_doubt: u64, now: Timestamp) {
         let before = self.counts().sent;
         self.units.partly = learned.partly;
@@ -124,12 +126,12 @@ impl Progress {
         self.lately.push_back((now, self.counts().sent.saturating_sub(before) + in_doubt));
     }
 
-    /// The units that are behind it, but not with all before them.
+    /// Returns the units that are finished, or partly done, ahead of others before them.
     pub(super) fn units(&self) -> &Units {
         &self.units
     }
 
-    /// Whether it should be written how it stands; then it is taken for written.
+    /// Reports whether it is time to write the state. If so, it counts as written.
     pub(super) fn is_time_to_save(&mut self) -> bool {
         let is_time = self.saved.elapsed() >= SAVE;
         if is_time {
@@ -138,14 +140,15 @@ impl Progress {
         is_time
     }
 
-    /// Letters that went out within a time until now.
+    /// Returns the number of letters sent within a time until now.
     pub(super) fn lately(&mut self, time: Duration, now: Timestamp) -> u64 {
         let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         self.lately.retain(|(at, _)| now.duration_since(*at) <= time);
         self.lately.iter().map(|(_, letters)| letters).sum()
     }
 
-    /// The letters that went out in the last hour, longer than which no step settles: so many until each time.
+    /// Returns the numbers of letters sent in the last hour, each with the end of its ten seconds. No step
+    /// settles for longer than an hour.
     pub(super) fn lately_by_ten_seconds(&mut self, now: Timestamp) -> Vec<(Timestamp, u64)> {
         self.lately(LONGEST_SETTLE, now);
         by_ten_seconds(self.lately.iter().copied())

@@ -1,25 +1,27 @@
-//! The stages of a replay: its steps, and the slices of its last step. All of it is pure.
+//! The stages of a replay: its steps, and the slices of its last step. This module does no I/O.
 //!
-//! A selection goes out in steps that end at given per cents of it. After each but the last the replay waits, and goes on
-//! only if not too much came back. The last step, four fifths by default, is watched too: it goes out in slices, and
-//! after each it is looked at what has come back so far, without waiting.
+//! A selection is sent in steps that end at given per cents of it. After each step but the last the replay
+//! waits, and continues only if not too many letters came back. The last step, four fifths of the selection
+//! by default, is watched too: it is sent in slices, and after each slice the replay checks, without waiting,
+//! what has come back so far.
 
-/// Letters of a slice at least, and its smallest share of a selection.
+/// The least number of letters in a slice. [`LEAST_SHARE`] sets a second minimum: a slice is at least a
+/// twentieth of the selection.
 const LEAST_SLICE: u64 = 100;
 const LEAST_SHARE: u64 = 20;
 
-/// A part of a selection that goes out without a look at what came back.
+/// A part of a selection that is sent without a judgement in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stage {
     /// The step, from 1.
     pub(super) step: usize,
-    /// Letters of the selection, by the index, that are behind the replay when it ends.
+    /// The number of letters of the selection, by the index, that are handled when the stage ends.
     pub(super) end: u64,
-    /// Whether the replay waits after it.
+    /// `true` if the replay waits after it.
     pub(super) settles: bool,
 }
 
-/// Returns the stages of a selection of so many letters; steps without a letter are passed over.
+/// Returns the stages of a selection of so many letters. Steps without letters are left out.
 pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     let (mut end, mut size) = (0, letters.div_ceil(5));
@@ -40,15 +42,16 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
             stages.push(Stage { step, end, settles: false });
         }
     }
-    // After the last letter nothing is left to be kept back.
+    // After the last letter nothing is left to hold back.
     if let Some(last) = stages.last_mut() {
         last.settles = false;
     }
     stages
 }
 
-/// How many letters may go before it is looked at what came back, where the index knows at most how many are selected:
-/// all that are may lie together. `sent` letters have gone so far, and `judged` when it was looked the last time.
+/// Returns how many letters may still be sent before the next judgement. There is a limit only if the index
+/// knows just an upper bound of the selection, because the selected letters may all be close together. `sent`
+/// letters were sent so far, and `judged` at the last judgement.
 pub(super) fn budget(is_exact: bool, judged: u64, sent: u64) -> u64 {
     if is_exact {
         return u64::MAX;
@@ -56,31 +59,33 @@ pub(super) fn budget(is_exact: bool, judged: u64, sent: u64) -> u64 {
     judged.saturating_mul(GROWTH).max(LEAST_SLICE).saturating_sub(sent.saturating_sub(judged))
 }
 
-/// By how much a stage may be larger than all that went before it, where nobody knows how many letters are selected.
+/// The number of letters that may be sent after a judgement, as a multiple of those sent before it, if the
+/// size of the selection is not known exactly.
 const GROWTH: u64 = 5;
 
-/// What came of the letters of a stage, and of those before it in its step.
+/// The results of the letters of a stage, and of those before it in its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StageResult {
-    /// Letters that the requeue has taken.
+    /// The number of letters that the requeue has accepted.
     pub(super) sent: u64,
-    /// Letters that SQS would not have.
+    /// The number of letters that SQS has refused.
     pub(super) refused: u64,
-    /// Letters that were replayed, and archived again.
+    /// The number of letters that were replayed and archived again.
     pub(super) came_back: u64,
-    /// Letters that wait in the requeue and in their dead-letter queues, more than before and longer than the time that
-    /// they are given.
+    /// The number of letters that wait in the requeue and in their dead-letter queues, beyond those that
+    /// waited before and those that were sent too recently to count.
     pub(super) waiting: u64,
 }
 
 impl StageResult {
-    /// Why the replay should not go on, if it should not: too many letters were refused, came back or wait. A
-    /// threshold of 100 per cent never stops.
+    /// Returns why the replay should stop, or `None` if it may continue: too many letters were refused, came
+    /// back or wait. A threshold of 100 per cent never stops it.
     pub(super) fn failed(self, step: usize, threshold: u32) -> Option<String> {
         let Self { sent, refused, came_back, waiting } = self;
         let (failing, all) = (refused + came_back + waiting, sent + refused);
         let threshold = u64::from(threshold);
-        // What comes back while nothing is sent is of a step before, over which it has stopped already.
+        // Letters that come back while nothing is sent belong to an earlier step, for which the replay has
+        // stopped already.
         (all > 0 && threshold < 100 && failing.saturating_mul(100) > all.saturating_mul(threshold)).then(|| {
             format!(
                 "of {all} letters of step {step}: {refused} refused by SQS, {came_back} back in the archive, \

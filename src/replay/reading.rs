@@ -1,4 +1,4 @@
-//! The reading of a unit: what is known of it, and its letters.
+//! The reading of a unit: its ledger and its letters.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use super::store::{AT_ONCE, Found};
 use super::unit::Unit;
 use crate::archive::{Found as Walked, Holds, Unread};
 
-/// How long a claim holds that is not renewed.
+/// The time for which a claim is valid without renewal.
 const LEASE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long a worker waits for another that is alive.
+/// The time that a worker waits for another that is alive.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Between two looks at another's claim.
+/// The time between two checks of another worker's claim.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A unit as it was read.
@@ -34,13 +34,14 @@ pub(super) struct Read {
     pub(super) ledger: Ledger,
     pub(super) etag: Option<String>,
     pub(super) freed: HashSet<String>,
-    /// None where the replay is through with it, or only counts what the index knows.
+    /// The unit's records. `None` if the replay has finished the unit, or only counts letters that the index
+    /// knows.
     pub(super) records: Option<Records>,
     pub(super) counts: Counts,
 }
 
 impl Bench<'_> {
-    /// Reads a unit: first its ledger, then its letters.
+    /// Reads a unit: first its ledger, then its letters. Returns `None` if the replay must stop before.
     pub(super) async fn read(&self, unit: &Unit) -> Result<Option<Read>, ReplayError> {
         let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
         let freed = self.freed_of(&ledger).await?;
@@ -49,7 +50,7 @@ impl Bench<'_> {
             return Ok(Some(read));
         }
         if self.request.dry_run && unit.exact && self.given.is_none() && read.etag.is_none() {
-            // What no replay has touched, and what the index alone decides, need not be read.
+            // A unit need not be read if no replay has touched it and the index alone decides.
             read.counts.sent = unit.letters;
             return Ok(Some(read));
         }
@@ -62,7 +63,8 @@ impl Bench<'_> {
         Ok(Some(read))
     }
 
-    /// The ledger of a unit on which nobody is at work; none where it must stop before.
+    /// Waits until nobody else is at work on a unit, and returns its ledger. Returns `None` if the replay
+    /// must stop before.
     async fn ledger(&self, unit: &Unit) -> Result<Option<(Ledger, Option<String>)>, ReplayError> {
         let began = Instant::now();
         loop {
@@ -71,7 +73,7 @@ impl Bench<'_> {
                 return Ok(Some((Ledger::new(), None)));
             };
             let claim = ledger.claim.as_ref().filter(|claim| claim.worker != self.token && age < LEASE);
-            // What is only counted is taken from nobody.
+            // A dry run does not need to wait for claims.
             let claim = claim.filter(|_| !self.request.dry_run);
             let Some(claim) = claim else { return Ok(Some((ledger, Some(etag)))) };
             if began.elapsed() >= PATIENCE {
@@ -87,7 +89,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The other replays of a ledger whose letters in doubt were freed.
+    /// Returns the other replays of a ledger whose letters in doubt were freed.
     async fn freed_of(&self, ledger: &Ledger) -> Result<HashSet<String>, ReplayError> {
         let mut all = HashSet::new();
         for other in ledger.in_doubt_of(self.id) {
@@ -107,7 +109,8 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// The records of a unit that belong to the selection. What cannot be read is told the first time.
+    /// Returns the records of a unit that belong to the selection. Unreadable ones are reported only the
+    /// first time.
     async fn records(
         &self,
         unit: &Unit,
@@ -131,7 +134,7 @@ impl Bench<'_> {
                     let at = At { key: archived.key.to_string(), line: Some(archived.line) };
                     records.push((at, archived.record, false));
                 }
-                // It was deleted since it was listed, as a lifecycle rule does.
+                // The object was deleted after it was listed, for example by a lifecycle rule.
                 Walked::Unread(unread) if unread.why.is_gone() => {}
                 // It will not be readable in a minute either, and must not hold up the others.
                 Walked::Unread(Unread { key, line, why }) if why.is_lasting() => {
@@ -146,8 +149,9 @@ impl Bench<'_> {
         Ok(records)
     }
 
-    /// Reads what is known of the letters of an hour around a unit, whichever replay it was: a letter that was archived twice
-    /// may have been sent as it lies in another unit. The nearest come first, and no more are read than are remembered.
+    /// Reads which letters of an hour were sent, by any replay, around a unit: a letter that was archived
+    /// twice may have been sent from another unit. It reads the nearest units first, and no more letters than
+    /// it remembers.
     pub(super) async fn met_near(&self, unit: &Unit) -> Result<Met, ReplayError> {
         let store = &self.replay.kept.store;
         let keys = store.list(&Unit::folder(&unit.queue, &unit.hour), None).await?.into_iter();
@@ -166,14 +170,14 @@ impl Bench<'_> {
             nearest.push((number, sent.copied().collect::<Vec<_>>()));
             letters += nearest.last().map_or(0, |(_, sent)| sent.len());
         }
-        // What comes last is remembered longest.
+        // The letters that are added last are remembered longest.
         for (number, sent) in nearest.into_iter().rev() {
             met.add(number, true, sent);
         }
         Ok(met)
     }
 
-    /// The replay whose sending alone counts: where letters go again, it is this one.
+    /// Returns the only replay whose sent letters count, if there is one: with `again` it is this replay.
     pub(super) fn own_only(&self) -> Option<&str> {
         self.request.again.then_some(self.id)
     }

@@ -1,6 +1,6 @@
-//! The function that redrives what a replay sends: whether it is at work, and by which policy.
+//! The function that redrives the letters that a replay sends: whether it works on them, and by which policy.
 //!
-//! Its variables can change at any time, and a copy of them would not. So Lambda is asked.
+//! Its variables can change at any time, so they are read from Lambda and not copied.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,50 +16,54 @@ use crate::clients::failure_of_call;
 use crate::clock::Clock;
 use crate::policy::Policy;
 
-/// How long an answer counts. Lambda answers 15 questions of this kind a second, of the whole account.
+/// The time for which an answer is valid. Lambda answers 15 calls of this kind per second, for the whole
+/// account.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html#api-requests>
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
 
-/// The function that redrives what a replay sends.
+/// A reader of the configuration of the function that redrives replayed letters.
 #[derive(Debug)]
 pub struct Redriver {
     lambda: aws_sdk_lambda::Client,
-    /// Its name or ARN.
+    /// The function's name or ARN.
     function: String,
     clock: Clock,
-    /// The last answer by which it is at work, and the end of its time.
+    /// The last answer with which the function works on letters, and the end of its validity.
     kept: Mutex<Option<(Timestamp, Arc<Redriving>)>>,
 }
 
-/// The answer of a function's configuration: whether letters in the requeue go on, and by which policy.
+/// The result of reading the function's configuration: whether it works on letters in the requeue, and by
+/// which policy.
 #[derive(Debug)]
 pub struct Redriving {
-    /// The reason why they stay there, where nobody works on them.
+    /// The reason why letters stay in the requeue, if the function does not work on them.
     pub idle: Option<String>,
-    /// The policy; none where nobody but the function can read it.
+    /// The policy. `None` if only the function itself can read it.
     pub policy: Option<Policy>,
-    /// The same policy as JSON, for lanes.
+    /// The policy as JSON, for lanes.
     pub document: Option<String>,
 }
 
 impl Redriver {
-    /// Returns the function of this name or ARN, of which nothing is known yet.
+    /// Creates a reader for the function with this name or ARN.
     #[must_use]
     pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: Clock) -> Self {
         Self { lambda, function, clock, kept: Mutex::default() }
     }
 
-    /// Returns its name or ARN.
+    /// Returns the function's name or ARN.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.function
     }
 
-    /// Says what it does with letters of this requeue. An answer by which it is at work counts for a minute.
+    /// Returns what the function does with letters of this requeue. An answer with which it works on them is
+    /// valid for a minute.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] where Lambda does not tell its variables, or no function can work with them.
+    /// [`ReplayError`] if Lambda does not return the function's variables, or if no function can work with
+    /// them.
     pub async fn ask(&self, requeue: &Arn) -> Result<Arc<Redriving>, ReplayError> {
         let now = self.clock.now();
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -79,10 +83,10 @@ impl Redriver {
         Ok(redriving)
     }
 
-    /// Understands Lambda's answer.
+    /// Interprets Lambda's answer.
     fn read(&self, answer: &GetFunctionConfigurationOutput, requeue: &Arn) -> Result<Redriving, ReplayError> {
         let function = &self.function;
-        // Who asks must be allowed to use the key of the variables, or gets this in their place.
+        // A caller who may not use the key of the variables gets an error in their place.
         let deployed = Deployed::read(answer).map_err(|failure| {
             let key = answer.kms_key_arn().unwrap_or("its key");
             ReplayError::failed(
@@ -104,12 +108,12 @@ impl Redriver {
         })
     }
 
-    /// Returns why it does nothing with letters, if it does nothing.
+    /// Returns why the function does not work on letters, or `None` if it does.
     fn idle(&self, mode: Mode, answer: &GetFunctionConfigurationOutput) -> Option<String> {
         if mode == Mode::Observe {
             return Some(format!("REDRIVE_MODE of {} is observe", self.function));
         }
-        // One that is Inactive is made Active by its next event.
+        // An Inactive function becomes Active with its next event.
         let state = answer.state().filter(|state| {
             matches!(
                 state,

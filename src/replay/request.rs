@@ -1,4 +1,4 @@
-//! What is asked for: by the operator's tool, or by an event `{"replay": {...}}`.
+//! The request of a replay, from the operator's tool or from an event `{"replay": {...}}`.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,39 +9,40 @@ use crate::archive::{Pattern, Selection};
 use crate::letter::{Letter, Origin, ReplayTarget};
 use crate::policy::ArchiveReason;
 
-/// A step's end in per cent of the selection, step by step.
+/// The default ends of the steps, in per cent of the selection.
 pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
 
-/// The longest request, bytes: Step Functions hands it on in an input of 256 KiB, with how the replay stands.
+/// The longest request in bytes. Step Functions passes it on in an input of 256 KiB, together with the
+/// replay's state.
 /// <https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html>
 const MAX_BYTES: usize = 128 * 1024;
 
-/// Which letters of the archive. What is absent or empty is no limit.
+/// The criteria for letters of the archive. A missing or empty criterion sets no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Select {
-    /// The dead-letter queue that they came from, or the queue that they lay in: its ARN or its name.
+    /// The letters' dead-letter queue, or the queue that held them, by ARN or name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Archived at this time or later; RFC 3339.
+    /// The letters were archived at this time or later. RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Archived before this time; RFC 3339.
+    /// The letters were archived before this time. RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
-    /// Reasons by name, any of them.
+    /// The names of reasons. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// Topics by ARN or name, any of them.
+    /// The ARNs or names of topics. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Origins by name, any of them.
+    /// The names of origins. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<String>,
-    /// Codes of the last failure, any of them.
+    /// The codes of last failures. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// Targets by ARN or URL, any of them.
+    /// The ARNs or URLs of targets. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     /// An `EventBridge` pattern over the letter, as in a rule of the redrive policy.
@@ -50,11 +51,11 @@ pub struct Select {
 }
 
 impl Select {
-    /// The selection up to a cut-off.
+    /// Returns the selection up to a cut-off.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, in words, each with its field.
+    /// All faults of the criteria in words, each with its field.
     pub fn selection(&self, cut_off: Option<Timestamp>) -> Result<Selection, Vec<String>> {
         let mut faults = Vec::new();
         let reasons = ArchiveReason::ALL.map(ArchiveReason::name);
@@ -94,76 +95,77 @@ impl Select {
     }
 }
 
-/// A wish that a replay begins.
+/// The request to begin a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Request {
-    /// Which letters.
+    /// The letters to replay.
     pub select: Select,
-    /// The whole archive is meant, since nothing is selected.
+    /// `true` to confirm that an empty selection means the whole archive.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// Letters archived later are left out; the present, unless it is given.
+    /// The cut-off: letters archived later are left out. Five seconds ago if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Timestamp>,
-    /// Where they go, whatever their rules say.
+    /// The target of all letters, whatever their rules say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<ReplayTarget>,
-    /// Subscriptions that were deleted and made again: of the selection, only letters that SNS gave up on for an old one
-    /// are meant, and they go to the new one, whatever their rules say. Of records that are given, the others go too.
+    /// Subscriptions that were deleted and made again, with their successors. Only letters that SNS gave up
+    /// on for an old subscription are selected. They go to the new one, whatever their rules say. If records
+    /// are given, the other records are sent too.
     #[serde(skip_serializing_if = "Successors::is_empty")]
     pub subscriptions: Successors,
-    /// Only count.
+    /// `true` to only count the letters.
     pub dry_run: bool,
-    /// Letters a second, 1 to 1,000,000.
+    /// The rate in letters per second, 1 to 1,000,000.
     pub rate: u32,
-    /// Steps, each ending at so many per cent of the selection; the last is 100.
+    /// The ends of the steps in per cent of the selection. The last is 100.
     pub ramp: Vec<u32>,
-    /// Per cent of a step's letters that may come back or fail before the replay stops, 0 to 100.
+    /// The per cent of a step's letters that may come back or fail before the replay stops, 0 to 100.
     pub threshold: u32,
-    /// How long to wait after a step before it is judged, seconds, up to 3,600.
+    /// The time to wait after a step before it is judged, in seconds, up to 3,600.
     pub settle_seconds: u32,
-    /// Letters that another replay has sent are sent once more.
+    /// `true` to also send letters that another replay has sent.
     pub again: bool,
-    /// The reason, which is kept.
+    /// The reason for the replay, which is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// A wish that a replay goes on.
+/// The request to continue a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resume {
-    /// Its id.
+    /// The replay's id.
     #[serde(rename = "resume")]
     pub id: String,
-    /// Another rate.
+    /// A new rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// Another threshold.
+    /// A new threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u32>,
-    /// Another time to settle.
+    /// A new time to settle, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<u32>,
 }
 
-/// What is asked for, as an event says it.
+/// The request in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Wish {
-    /// A replay begins.
+    /// A request to begin a replay.
     Begin(Box<Request>),
-    /// One goes on.
+    /// A request to continue one.
     Resume(Resume),
 }
 
 impl Wish {
-    /// Reads what stands in an event's `replay`: with `resume` a replay goes on.
+    /// Reads the `replay` of an event. With `resume` it continues a replay.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words; a field that is unknown by its name.
+    /// The faults in words, with the name of any unknown field.
     pub fn from_json(json: Value) -> Result<Self, Vec<String>> {
         if json.get("resume").is_none() {
             return Request::from_json(json).map(|request| Self::Begin(Box::new(request)));
@@ -173,7 +175,7 @@ impl Wish {
 }
 
 impl Resume {
-    /// The request of a replay, changed.
+    /// Applies the changes to the request of a replay.
     pub(super) fn change(&self, request: &mut Request) {
         request.rate = self.rate.unwrap_or(request.rate);
         request.threshold = self.threshold.unwrap_or(request.threshold);
@@ -201,12 +203,12 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Reads a request. Only objects will do: of a list or of nothing, an empty selection would be made, which
-    /// is the whole archive.
+    /// Reads a request, which must be an object. A list or null would otherwise become an empty selection,
+    /// which is the whole archive.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words; a field that is unknown by its name.
+    /// The faults in words, with the name of any unknown field.
     pub fn from_json(json: Value) -> Result<Self, Vec<String>> {
         if !json.is_object() {
             return Err(vec!["replay: must be an object".to_owned()]);
@@ -217,32 +219,32 @@ impl Request {
         serde_json::from_value(json).map_err(|error| vec![error.to_string()])
     }
 
-    /// Whether nothing limits it.
+    /// Reports whether the selection has no limit.
     #[must_use]
     pub fn selects_all(&self) -> bool {
         self.select == Select::default() && self.subscriptions.is_empty()
     }
 
-    /// The selection of archived letters, up to a cut-off.
+    /// Returns the selection of archived letters, up to a cut-off.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, in words, each with its field.
+    /// All faults of the criteria in words, each with its field.
     pub fn selection(&self, cut_off: Option<Timestamp>) -> Result<Selection, Vec<String>> {
         let subscriptions = self.subscriptions.pairs().map(|(old, _)| old.as_str().to_owned()).collect();
         Ok(Selection { subscriptions, ..self.select.selection(cut_off)? })
     }
 
-    /// Where a letter goes, if not by its rule.
+    /// Returns the target that the replay sets for a letter, or `None` if the letter goes by its rule.
     pub(super) fn target_of(&self, letter: &Letter) -> Option<ReplayTarget> {
         self.subscriptions.target_of(letter).or_else(|| self.to.clone())
     }
 
-    /// Checks what types cannot.
+    /// Checks the limits that the types do not enforce.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong, in words, each with its field.
+    /// All faults in words, each with its field.
     pub fn check(&self) -> Result<(), Vec<String>> {
         let rising = self.ramp.windows(2).all(|two| two[0] < two[1]);
         let ramp =
@@ -266,7 +268,7 @@ impl Request {
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// The same for what can be changed when a replay goes on.
+    /// Checks the settings that may change when a replay is continued.
     pub(super) fn check_pace(&self) -> Result<(), Vec<String>> {
         let checks = [
             (!(1..=1_000_000).contains(&self.rate)).then(|| "rate: must be from 1 to 1000000".to_owned()),

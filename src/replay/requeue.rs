@@ -1,4 +1,4 @@
-//! Into the requeue: packing, order, and what became of each letter.
+//! The sending of letters to the requeue: packing, order, and the result for each letter.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Tim
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 
-/// The time for one batch, with the SDK's own repetitions; less than what a claim holds.
+/// The time for one batch, including the SDK's own repetitions. It is shorter than the validity of a claim.
 pub(super) const SEND_TIME: Duration = Duration::from_secs(15);
 
-/// The tag that tells a requeue from other queues, and its value.
+/// The tag that marks a requeue, and its value.
 pub(super) const TAG: (&str, &str) = ("sns-redrive", "requeue");
 
 /// The queue that replayed letters go to.
@@ -33,31 +33,31 @@ pub(super) struct Requeue {
     pub(super) arn: Arn,
 }
 
-/// The replay that letters are sent for.
+/// The replay that sends the letters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) id: &'a str,
     pub(super) request: &'a Request,
 }
 
-/// What became of the letters of a batch.
+/// The results of the letters of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// SQS has them.
+    /// The letters that SQS has accepted.
     pub(super) sent: Vec<Replayable>,
-    /// SQS would not have them, and never will.
+    /// The letters that SQS has refused for good.
     pub(super) refused: Vec<(Replayable, Failure)>,
-    /// To be sent again, in their order; with whether SQS may have them already.
+    /// The letters to send again, in their order, and whether SQS may already have accepted them.
     pub(super) left: Vec<(Replayable, bool)>,
-    /// What kept them out.
+    /// The failure that kept letters out.
     pub(super) failure: Option<Failure>,
 }
 
 impl Requeue {
     /// Sends a batch of letters for a replay.
     ///
-    /// In a FIFO queue the letters of a group go one after the other, each when SQS has the one before, since
-    /// requests under way together may arrive in any order.
+    /// In a FIFO queue the letters of a group are sent one after the other, each after SQS has accepted the
+    /// one before, because requests under way at the same time may arrive in any order.
     pub(super) async fn send(&self, batch: Vec<Replayable>, of: Of<'_>, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
         let mut order: Order = Order::new(batch.iter().map(|replayable| self.group(replayable)));
@@ -80,7 +80,7 @@ impl Requeue {
         answers
     }
 
-    /// The group that keeps a letter in order. A standard queue has no order.
+    /// Returns the group that keeps a letter in order. A standard queue has no order.
     fn group<'f>(&self, replayable: &'f Replayable) -> Option<&'f str> {
         self.arn.is_fifo().then(|| replayable.letter.sqs.group_id().unwrap_or_default())
     }
@@ -97,7 +97,7 @@ impl Requeue {
         for replayable in letters {
             let letter = &replayable.letter;
             let mark = letter.mark_for_replay(now, of.request.target_of(letter), replayable.edited);
-            // Only what can be marked was selected.
+            // Only letters that can be marked were selected.
             let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, &self.arn, 0) else {
                 return vec![Sent::Refused("cannot be marked"); letters.len()];
             };
@@ -109,7 +109,7 @@ impl Requeue {
         self.dispatcher.deliver(&pending, Time::until(until)).await
     }
 
-    /// Whether the queue has the tag of a requeue.
+    /// Reports whether the queue has the tag of a requeue.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ListQueueTags.html>
     pub(super) async fn is_tagged(&self) -> Result<bool, Failure> {
         let region = Region::new(self.arn.region().to_owned());
@@ -123,7 +123,8 @@ impl Requeue {
         Ok(answer.tags().and_then(|tags| tags.get(TAG.0)).is_some_and(|value| value == TAG.1))
     }
 
-    /// Letters in a queue: visible, hidden, delayed. SQS says that the numbers are approximate.
+    /// Returns the number of letters in a queue: visible, hidden and delayed. SQS calls these numbers
+    /// approximate.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
     pub(super) async fn waiting(&self, queue: &Arn) -> Result<u64, Failure> {
         use QueueAttributeName::{
@@ -159,11 +160,11 @@ impl Answers {
                 self.refused.push((replayable, failure));
             }
             Sent::Failed(failure) => {
-                // Where no answer came, the letter may have been taken.
+                // If no answer came, SQS may have accepted the letter.
                 self.left.push((replayable, failure.class == FailureClass::Transient));
                 self.failure.get_or_insert(failure);
             }
-            // There was no time, or one before it in its group did not go.
+            // There was no time, or an earlier letter of its group was not sent.
             Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
                 self.failure.get_or_insert_with(too_late);
                 self.left.push((replayable, false));
@@ -176,8 +177,9 @@ fn is_refused(sent: &Sent) -> bool {
     matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
 }
 
-/// A letter that is sent again after a crash is swallowed for five minutes; one of another replay is not, nor
-/// one that has the same letter id, as copies of one message at several subscribers have.
+/// Returns a deduplication id. For five minutes SQS drops a letter that is sent again after a crash. It does
+/// not drop a letter of another replay, nor another letter with the same letter id, as copies of one message
+/// for several subscribers have.
 fn deduplication_id(replay: &str, replayable: &Replayable) -> String {
     let mut hash = Sha256::new();
     let sqs = &replayable.letter.sqs;

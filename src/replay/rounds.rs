@@ -1,5 +1,5 @@
-//! A replay by a state machine: what a stage allows goes out in rounds, each of several lanes, which functions work on at
-//! once.
+//! A replay driven by a state machine. The letters of a stage are sent in rounds, each of several lanes, on
+//! which functions work at the same time.
 //!
 //! ```text
 //!   begin ──> send: a line for each lane ──> lane, lane, lane ... ──> turn ──> send, wait or end
@@ -7,8 +7,8 @@
 //!               └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Nothing is known by the state machine alone. Whoever goes on with a replay after it has died goes on where the ledgers
-//! are, be it another execution or `redrivectl`.
+//! The state machine alone knows nothing. If it dies, another execution or `redrivectl` continues the replay
+//! from its ledgers.
 
 use std::time::Duration;
 
@@ -31,54 +31,56 @@ use super::worker::{End, Worked};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::Policy;
 
-/// Rounds in a row of which nothing may come.
+/// The number of rounds in a row that may have no result.
 const PATIENCE: u32 = 3;
 
-/// How often turns of one execution may meet, and the wait between.
+/// The number of tries if turns of one execution meet. There is a [`PAUSE`] between tries.
 const TURNS_THAT_MEET: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Seconds after which it is looked whether somebody has stopped it while it waits.
+/// The seconds after which a waiting replay checks whether somebody has stopped it.
 const LOOK: i64 = 60;
 
-/// As many letters as nobody sends: Step Functions hands numbers on as JavaScript has them, which are exact below 2^53.
+/// A number of letters that nobody sends. Step Functions passes numbers on as JavaScript has them, which are
+/// exact below 2^53.
 const MOST_LETTERS: u64 = 1_000_000_000_000;
 
-/// Units of a dry run that are counted at once, each of a thousand letters at most: half a minute with 256 MB.
+/// The number of units up to which a dry run counts at once. Each has at most a thousand letters, which takes
+/// half a minute with 256 MB.
 const FEW_UNITS: usize = 50;
 
-/// Letters a second that are worth a lane.
+/// The rate, in letters per second, that is worth a lane.
 const RATE_OF_A_LANE: u32 = 200;
 
-/// What a state machine does next.
+/// The next action of a state machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
-    /// Which of them.
+    /// The kind of action.
     pub next: TurnKind,
-    /// The replay.
+    /// The replay's id.
     pub id: String,
-    /// Who has taken it up: another's turn is over.
+    /// The token of whoever has taken the replay up. Turns with another token are over.
     pub holder: String,
     /// The bucket of the lanes.
     pub bucket: String,
-    /// The key of the lanes, a JSON object a line; empty where nothing is to be sent.
+    /// The key of the lanes, an object with one line of JSON for each. Empty if nothing is to be sent.
     pub key: String,
-    /// How long to wait, seconds.
+    /// The time to wait, in seconds.
     pub seconds: u32,
-    /// How the replay stands.
+    /// The replay's state.
     pub replay: State,
 }
 
-/// The same in one word.
+/// The kind of a state machine's next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnKind {
-    /// Every lane is given to a function, and then it is the next turn.
+    /// Gives each lane to a function. The next turn follows.
     Send,
-    /// It waits, and then it is the next turn.
+    /// Waits. The next turn follows.
     Wait,
-    /// Nothing: the replay is done, or has stopped.
+    /// Ends: the replay is done or stopped.
     End,
 }
 
@@ -86,15 +88,15 @@ pub enum TurnKind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resumption {
-    /// The replay.
+    /// The replay's id.
     pub id: String,
-    /// Who has taken it up.
+    /// The token of whoever has taken the replay up.
     pub holder: String,
 }
 
 impl Replay {
-    /// Begins or resumes a replay that goes in rounds of `workers` lanes at most. A dry run of few letters is at its end at
-    /// once, and writes nothing; the lanes of another write down what they have counted.
+    /// Begins or resumes a replay that runs in rounds of at most `workers` lanes. A dry run of few letters
+    /// ends at once and writes nothing. The lanes of a larger dry run write their counts.
     ///
     /// # Errors
     ///
@@ -128,11 +130,11 @@ impl Replay {
         Box::pin(self.turn_of(&drive, next, workers)).await
     }
 
-    /// Goes on after a round or a wait.
+    /// Continues after a round or a wait.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; [`ReplayError::TakenUp`] where somebody else has the replay by now.
+    /// [`ReplayError`], such as [`ReplayError::TakenUp`] if somebody else has taken the replay up.
     pub async fn next_turn(
         &self,
         of: &Resumption,
@@ -144,7 +146,8 @@ impl Replay {
         for _ in 0..TURNS_THAT_MEET {
             let turn = Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await;
             let Err(ReplayError::TakenUp(_)) = turn else { return turn };
-            // The same execution has it still: its turn was tried again while the first, which nobody listens to, is at work.
+            // The same execution still holds the replay: its turn was retried while the first try, whose
+            // answer is lost, is at work.
             if self.kept.found(&of.id).await?.document.holder != of.holder {
                 return turn;
             }
@@ -154,7 +157,8 @@ impl Replay {
         Err(ReplayError::failed(format!("the next turn of {}", of.id), met))
     }
 
-    /// Goes on, unless somebody writes meanwhile how the replay stands. `begun` is how many rounds had begun before.
+    /// Continues, unless somebody else writes the replay's state in the meantime. `begun` is the number of
+    /// rounds begun before.
     async fn try_next_turn(
         &self,
         of: &Resumption,
@@ -170,7 +174,7 @@ impl Replay {
         let number = state.place.rounds;
         if number > *begun.get_or_insert(number) && state.round.as_ref().is_some_and(|round| round.lanes > 0)
         {
-            // The other turn has begun a round: both answer the same.
+            // The other turn has begun a round, so both give the same answer.
             let key = lanes_key(&state.id, number);
             if self.kept.store.text(&key).await?.is_some() {
                 return Ok(Turn { key: self.kept.store.key(&key), ..self.turn(TurnKind::Send, state) });
@@ -191,7 +195,7 @@ impl Replay {
         drive.look().await?;
         let is_stopped = drive.with(|progress| progress.state.status == Status::Stopped);
         if let (Err(error), false) = (is_worked_on, is_stopped) {
-            // What came of the round is known to whoever goes on.
+            // The result of the round is saved for whoever continues.
             drive.save().await?;
             return Err(error);
         }
@@ -235,12 +239,12 @@ impl Replay {
         }
     }
 
-    /// Begins a round that may send so many letters. Returns the key of its lanes.
+    /// Begins a round that may send `budget` letters. Returns the key of its lanes.
     async fn round(&self, drive: &Drive<'_>, workers: usize, budget: u64) -> Result<String, ReplayError> {
         let (state, parts) = (drive.shown(), drive.parts().len());
         let rate = state.request.rate;
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        // A lane is paid for while it waits for its share of the rate.
+        // A lane costs money even while it waits for its share of the rate.
         let paid = if state.request.dry_run { workers } else { small(rate.div_ceil(RATE_OF_A_LANE).into()) };
         let lanes = workers.min(parts).min(paid).min(small(budget));
         let before = state.round.clone().unwrap_or_default();
@@ -260,7 +264,7 @@ impl Replay {
         };
         let lines: Result<String, _> = (0..lanes).map(line).collect();
         let lines = lines.map_err(|_| ReplayError::Broken(state.id.clone()))?;
-        // Only one turn comes past here.
+        // Only one turn can save this and continue.
         let now = self.kept.clock.now();
         drive.with(|progress| {
             let lately = progress.lately_by_ten_seconds(now);
@@ -274,7 +278,7 @@ impl Replay {
         Ok(self.kept.store.key(&key))
     }
 
-    /// Notes what came of a round.
+    /// Records the results of a round.
     async fn collect(&self, drive: &Drive<'_>, round: Round) -> Result<Sent, ReplayError> {
         let (id, number) = drive.with(|progress| (progress.state.id.clone(), progress.state.place.rounds));
         let keys = (0..round.lanes).map(|lane| LaneDone::key(&id, number, lane));
@@ -284,7 +288,7 @@ impl Replay {
         let mut is_one_dead = false;
         let (mut failed, mut trouble) = (None, None);
         while let Some(done) = read.next().await {
-            // Its function has died, or came to no end in its time.
+            // Its function has died, or did not finish in time.
             let Some(Found { document: done, .. }) = done? else {
                 (is_through, is_one_dead) = (false, true);
                 continue;
@@ -330,10 +334,10 @@ impl Replay {
         })
     }
 
-    /// Writes down which units are behind the replay, but not with all before them.
+    /// Stores which units are finished, or partly done, ahead of others before them.
     async fn keep_known(&self, drive: &Drive<'_>, round: u32) -> Result<(), ReplayError> {
         let (id, units) = drive.with(|progress| (progress.state.id.clone(), progress.units().clone()));
-        // Another turn, which may find only later that it is over, writes one of its own.
+        // Another turn, which may find out only later that it is over, writes a key of its own.
         let key = Units::key(&id, round, &token());
         let written = self.kept.store.write(&key, &units, Condition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(id))?;
@@ -348,7 +352,7 @@ impl Replay {
     }
 }
 
-/// The key of the lanes of a round.
+/// Returns the key of the lanes of a round.
 fn lanes_key(id: &str, round: u32) -> String {
     format!("{id}/rounds/{round:06}.jsonl")
 }

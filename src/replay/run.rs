@@ -22,24 +22,24 @@ use super::version::Versioned;
 use crate::arn::Arn;
 use crate::policy::Policy;
 
-/// How late a letter can appear in the archive after the time that stands in it.
+/// The longest time after which a letter appears in the archive, counted from the time in its record.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
-/// A replay that begins.
+/// A planned replay.
 pub(super) struct Planned {
-    /// How it stands.
+    /// The replay's state.
     pub(super) state: State,
     pub(super) plan: Plan,
-    /// Records that are given, by unit; none where the archive is read.
+    /// The given records by unit. `None` if the archive is read.
     pub(super) given: Option<Given>,
 }
 
 impl Replay {
-    /// Does what is asked for: begins a replay, goes on with one, or counts what one would send.
+    /// Carries out a request: begins a replay, continues one, or counts the letters that one would send.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; what happens to single letters is never one.
+    /// [`ReplayError`]. A failure of single letters is never an error.
     pub async fn run(
         &self,
         wish: &Wish,
@@ -54,12 +54,12 @@ impl Replay {
         }
     }
 
-    /// Begins a replay. Returns when all is sent, when it must stop, or when `control` says so; the state tells which.
-    /// Where the redrive policy is known, letters without a target by it are left out.
+    /// Begins a replay. Returns when all letters are sent, when it must stop, or when `control` says so; the
+    /// state tells which. If the redrive policy is known, letters without a target are left out.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`]; what happens to single letters is never one.
+    /// [`ReplayError`]. A failure of single letters is never an error.
     pub async fn begin(
         &self,
         request: &Request,
@@ -71,14 +71,14 @@ impl Replay {
         Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
     }
 
-    /// Begins a replay, of which nothing is sent yet.
+    /// Begins a replay without sending anything yet.
     pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         self.check_is_worked_on(request)?;
         let planned = Box::pin(self.planned(request, job, true)).await?;
         self.begun_of(planned, job).await
     }
 
-    /// Begins a replay that is planned.
+    /// Begins a planned replay.
     pub(super) async fn begun_of<'r>(
         &self,
         planned: Planned,
@@ -95,7 +95,7 @@ impl Replay {
         let line = |unit| serde_json::to_string(unit).map(|line| line + "\n");
         let text: Result<String, _> = plan.units.iter().map(line).collect();
         let text = text.map_err(|_| ReplayError::Broken(state.id.clone()))?;
-        // As soon as it can be seen it can be stopped.
+        // A replay can be stopped as soon as its state is visible, so it is taken up before that.
         self.take(&mut state).await?;
         let key = format!("{}/units.jsonl", state.id);
         let taken = || ReplayError::TakenUp(state.id.clone());
@@ -105,7 +105,7 @@ impl Replay {
         Ok(Begun { state, etag, units: plan.units, known: None, job, given })
     }
 
-    /// Goes on with a replay where it ended. What it selects, and its steps, stay as they were.
+    /// Continues a replay where it ended. Its selection and its steps stay the same.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Replay {
         Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
     }
 
-    /// Reads a replay that goes on.
+    /// Reads a replay that is to be continued.
     pub(super) async fn gone_on<'r>(&self, resume: &Resume, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         let id = &resume.id;
         let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
@@ -141,7 +141,7 @@ impl Replay {
             Source::Archive => None,
             Source::Input(records) => Some(Box::pin(Given::find(self, records, false, job.control)).await?),
         };
-        // What has left the archive since it began is not sent.
+        // Letters that have left the archive since the replay began are not sent.
         for (why, count) in given.iter().flat_map(|given| &given.counts.not_replayable) {
             for counts in [&mut state.counts, &mut state.place.counts] {
                 let known = counts.not_replayable.entry(why.clone()).or_default();
@@ -153,13 +153,13 @@ impl Replay {
         Ok(Begun { state, etag, units, known, job, given })
     }
 
-    /// Notes that a replay is taken up by somebody new.
+    /// Records that somebody new has taken the replay up.
     async fn take(&self, state: &mut State) -> Result<(), ReplayError> {
         (state.taken_up, state.holder) = (self.kept.now().await?, token());
         Ok(())
     }
 
-    /// The units of a replay.
+    /// Returns the units of a replay.
     pub(super) async fn units(&self, id: &str) -> Result<Vec<Unit>, ReplayError> {
         let key = format!("{id}/units.jsonl");
         let text = self.kept.store.text(&key).await?;
@@ -167,14 +167,15 @@ impl Replay {
         units.and_then(Result::ok).ok_or(ReplayError::Broken(key))
     }
 
-    /// What is known of units that are not behind a replay with all before them, where a state machine has noted it.
+    /// Returns the units that are finished, or partly done, ahead of others before them, if a state machine
+    /// has stored them.
     pub(super) async fn known(&self, state: &State) -> Result<Option<Units>, ReplayError> {
         let Some(key) = &state.place.known else { return Ok(None) };
         let found = self.kept.store.read::<Units>(key).await?;
         found.map(|found| Some(found.document)).ok_or_else(|| ReplayError::Broken(key.clone()))
     }
 
-    /// Plans a replay that begins. With `keep` the cut of its units is written down, as it must be before anything is sent.
+    /// Plans a new replay. With `keep` the cut of its units is stored, as it must be before anything is sent.
     pub(super) async fn planned(
         &self,
         request: &Request,
@@ -238,7 +239,7 @@ impl Replay {
         Ok(Planned { state, plan, given })
     }
 
-    /// Watches a dead-letter queue, if it can be read.
+    /// Adds a dead-letter queue to those that are watched, if it can be read.
     async fn watch(&self, queue: &str, state: &mut State, control: &dyn Control) {
         let requeue = &self.requeue.arn;
         let arn = requeue.as_str().rsplit_once(':').map(|(account, _)| format!("{account}:{queue}"));

@@ -1,4 +1,4 @@
-//! The letters that replays have sent, for whoever looks into the archive.
+//! The letters that replays have sent, for readers of the archive.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::store::AT_ONCE;
 use super::unit::Unit;
 use crate::archive::{Archived, Identity, Object};
 
-/// The letters that replays have sent. Those of one hour of a queue are held at a time.
+/// The letters that replays have sent. It holds those of one hour of a queue at a time.
 #[derive(Debug)]
 pub struct Sent {
     replays: Replays,
-    /// The object that was asked about last.
+    /// The key of the object that was last asked about.
     key: Arc<str>,
     /// Its queue.
     queue: String,
-    /// The folders of that queue's hours in which a replay has been.
+    /// The folders of that queue's hours that a replay has touched.
     hours: HashSet<String>,
     /// The folder of the object's hour.
     hour: String,
@@ -29,7 +29,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// What the replays of one place have sent.
+    /// Creates the lookup for the replays of one place.
     #[must_use]
     pub fn new(replays: Replays) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl Sent {
         }
     }
 
-    /// Whether some replay has sent a letter. One that a replay may have sent, without knowing it, counts as not sent. Whoever
-    /// asks in the order of the archive has each ledger read once.
+    /// Reports whether any replay has sent a letter. A letter that may have been sent, which is not known,
+    /// counts as not sent. If the caller asks in the order of the archive, each ledger is read once.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How a replay stands, as it is kept and shown.
+//! The state of a replay, as it is stored and shown.
 
 use std::collections::BTreeMap;
 
@@ -11,158 +11,159 @@ use super::request::Request;
 use super::version::{self, Versioned};
 use crate::arn::Arn;
 
-/// How a replay stands: the object `replays/<id>/replay.json`.
+/// The state of a replay: the object `replays/<id>/replay.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// Of this format: 1.
+    /// The version of this format: 1.
     pub version: u8,
-    /// Its name; the folder of its objects below `replays/`.
+    /// The replay's id, which is also the folder of its objects below `replays/`.
     pub id: String,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// Tells records that were given from others; none where the archive is read.
+    /// A digest that tells given records from others. `None` if the archive is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// Who began it.
+    /// The name of whoever began it.
     pub by: String,
-    /// When it began, by the clock of S3.
+    /// The time at which it began, by S3's clock.
     pub began: Timestamp,
-    /// When it was begun or gone on with the last time.
+    /// The time at which it was begun or last continued.
     pub taken_up: Timestamp,
-    /// A name that nobody else has, of whoever did: S3 tells whole seconds.
+    /// The unique token of whoever did. S3's times are whole seconds, so they are not unique.
     pub holder: String,
-    /// Letters archived later are left out.
+    /// The cut-off: letters archived later are left out.
     pub cut_off: Timestamp,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// Why it stopped.
+    /// The reason why it stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// Letters of the selection, by the index of the archive: at most so many.
+    /// The number of letters in the selection, by the index of the archive. The true number may be lower.
     pub letters: u64,
-    /// Whether it is exactly so many records.
+    /// `true` if this number of records is exact.
     pub exact: bool,
-    /// The units that hold them.
+    /// The number of units that hold them.
     pub units: u64,
-    /// What came of its letters so far.
+    /// The counts of its letters so far.
     pub counts: Counts,
-    /// Letters that were replayed and lie in the archive again, since the step under way began.
+    /// The number of letters that were replayed and archived again since the current step began.
     #[serde(default)]
     pub came_back: u64,
-    /// The step under way, from 1, and how many there are.
+    /// The current step, from 1.
     pub step: usize,
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: usize,
-    /// The dead-letter queues to which its letters may fall back, as far as they can be read.
+    /// The dead-letter queues to which its letters may return, as far as they can be read.
     #[serde(default)]
     pub queues: Vec<Arn>,
-    /// While it settles: when it is judged.
+    /// The time at which the step is judged, while it settles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// Letters in doubt of it are sent by other replays; it is over then.
+    /// The release of its letters in doubt to other replays. The replay is then over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<Freed>,
-    /// The round under way or the last one, where a state machine has it.
+    /// The current round, or the last one, if a state machine runs the replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Round>,
-    /// Where it is.
+    /// The position of the replay.
     pub place: Place,
 }
 
-/// A round of a replay by a state machine.
+/// A round of a replay that a state machine runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
-    /// Its lanes; 0 when it is over.
+    /// The number of lanes. 0 if the round is over.
     pub lanes: usize,
-    /// Rounds in a row, up to this one, of which nothing came.
+    /// The number of rounds in a row, up to this one, that had no result.
     pub idle: u32,
-    /// Letters that were sent in the last hour, so many until each time.
+    /// The numbers of letters that were sent in the last hour, with times.
     pub lately: Vec<(Timestamp, u64)>,
 }
 
-/// Who freed the letters in doubt of a replay.
+/// The release of a replay's letters in doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freed {
-    /// When, by the clock of S3.
+    /// The time, by S3's clock.
     pub at: Timestamp,
-    /// Who.
+    /// The name of whoever freed them.
     pub by: String,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// Where a replay is.
+/// The position of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// Units that are wholly behind it, and nothing before them is left.
+    /// The number of units that are finished in order, so that none before them is left.
     pub units: u64,
-    /// What came of these.
+    /// The counts of these units.
     pub counts: Counts,
-    /// The stage under way, from 0.
+    /// The current stage, from 0.
     pub stage: usize,
-    /// When its step began, by the clock of S3.
+    /// The time at which the current step began, by S3's clock.
     pub step_began: Timestamp,
-    /// Letters that were sent and refused before its step.
+    /// The number of letters that were sent before the current step.
     pub sent_before: u64,
-    /// The same for letters that were refused.
+    /// The number of letters that were refused before the current step.
     pub refused_before: u64,
-    /// Letters in the requeue and in `queues` before its step.
+    /// The number of letters in the requeue and in `queues` before the current step.
     pub waiting_before: u64,
-    /// Letters that were sent when it was looked the last time at what came back.
+    /// The number of letters that had been sent at the last judgement.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub judged: u64,
-    /// Rounds that a state machine has begun.
+    /// The number of rounds that a state machine has begun.
     #[serde(default, skip_serializing_if = "is_no_round")]
     pub rounds: u32,
-    /// The key, below `replays/`, of what tells of units that are behind it but not in `units`; none after it went on in one
-    /// process.
+    /// The key, below `replays/`, of the object about units that are finished but not among `units`. `None`
+    /// after the replay was continued in one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<String>,
 }
 
-/// How a replay stands.
+/// The status of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Status {
-    /// Letters were counted; nothing was or will be sent.
+    /// The letters were counted, and nothing was or will be sent.
     DryRun,
-    /// It sends, or was interrupted while it sent.
+    /// The replay sends letters, or was interrupted while it did.
     Running,
     /// A step was sent, and is judged after a while.
     Settling,
-    /// Too much came back, the requeue takes no letters, or somebody stopped it; see `because`.
+    /// Too many letters came back, the requeue takes no letters, or somebody stopped the replay. See
+    /// `because`.
     Stopped,
-    /// Everything was sent.
+    /// All letters were sent.
     Done,
 }
 
-/// What came of letters.
+/// The numbers of letters by result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// Letters that the requeue has taken; in a dry run those that would be sent.
+    /// Letters that the requeue has accepted. In a dry run, letters that would be sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent: u64,
-    /// Letters that SQS would not have, each for a reason of its own.
+    /// Letters that SQS has refused, each for a reason of its own.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u64,
-    /// Letters that were sent once more, since a crash came before their record, or SQS did not say whether it has them.
-    /// A request that the SDK repeats by itself is not counted.
+    /// Letters that were sent again, because a crash came before they were recorded or SQS did not say
+    /// whether it has them. Requests that the SDK repeats by itself do not count.
     #[serde(skip_serializing_if = "is_zero")]
     pub repeated: u64,
-    /// Records of letters that stand in the archive twice.
+    /// Repeated records of letters that are in the archive twice.
     #[serde(skip_serializing_if = "is_zero")]
     pub doubles: u64,
-    /// Letters that a replay has sent already.
+    /// Letters that a replay had sent before.
     #[serde(skip_serializing_if = "is_zero")]
     pub already_replayed: u64,
     /// Lines that cannot be read.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreadable: u64,
-    /// Letters that cannot be replayed, by the reason.
+    /// Letters that cannot be replayed, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub not_replayable: BTreeMap<String, u64>,
 }
@@ -186,7 +187,7 @@ impl Versioned for State {
 }
 
 impl Status {
-    /// The name in logs and states.
+    /// Returns the name in logs and states.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -200,22 +201,22 @@ impl Status {
 }
 
 impl State {
-    /// Reads one as a state machine hands it on; `whose` is what it says it of.
+    /// Reads a state that a state machine passes on. `whose` names it in errors.
     ///
     /// # Errors
     ///
-    /// [`ReplayError::Newer`] where a newer version wrote it, [`ReplayError::Broken`] where it is none.
+    /// [`ReplayError::Newer`] if a newer version wrote it, [`ReplayError::Broken`] if it is no state.
     pub fn from_json(json: &serde_json::Value, whose: &str) -> Result<Self, ReplayError> {
         version::read(&json.to_string()).map_err(|unusable| unusable.of(whose.to_owned()))
     }
 
-    /// Whether letters are left that it would send.
+    /// Reports whether the replay may still have letters to send.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.freed.is_none() && !matches!(self.status, Status::DryRun | Status::Done)
     }
 
-    /// Its stages. What is only counted needs no steps.
+    /// Returns its stages. A dry run needs no steps.
     pub(super) fn stages(&self) -> Vec<Stage> {
         match self.letters {
             0 => Vec::new(),
@@ -224,7 +225,7 @@ impl State {
         }
     }
 
-    /// How many letters may go before it is looked at what came back.
+    /// Returns how many letters may still be sent before the next judgement.
     pub(super) fn budget(&self) -> u64 {
         let is_exact = self.exact || self.request.dry_run;
         budget(is_exact, self.place.judged, self.counts.sent)
@@ -234,7 +235,7 @@ impl State {
         (self.status, self.because) = (Status::Stopped, Some(because));
     }
 
-    /// Begins to wait for what becomes of a step.
+    /// Begins to wait for the results of a step.
     pub(super) fn settle(&mut self, now: Timestamp) {
         let wait = SignedDuration::from_secs(self.request.settle_seconds.into());
         self.status = Status::Settling;
@@ -247,13 +248,13 @@ impl State {
 }
 
 impl Counts {
-    /// Letters that are behind it.
+    /// Returns the number of letters that were sent or refused.
     #[must_use]
     pub fn handled(&self) -> u64 {
         self.sent + self.refused
     }
 
-    /// Adds what came of other letters.
+    /// Adds the counts of other letters.
     pub fn add(&mut self, other: &Self) {
         let Self { sent, refused, repeated, doubles, already_replayed, unreadable, not_replayable } = other;
         self.sent += sent;
@@ -267,7 +268,7 @@ impl Counts {
         }
     }
 
-    /// What is in it beyond another.
+    /// Returns these counts minus others.
     pub(super) fn without(&self, other: &Self) -> Self {
         let mut rest = self.clone();
         for (count, less) in [
@@ -287,7 +288,7 @@ impl Counts {
         rest
     }
 
-    /// Whether every letter of the selection was sent by some replay.
+    /// Reports whether every letter of the selection was sent by some replay.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.refused == 0 && self.unreadable == 0 && self.not_replayable.is_empty()

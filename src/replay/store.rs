@@ -1,18 +1,18 @@
-//! What replays keep, below `replays/` of the place for orders.
+//! The objects that replays store, below `replays/` in the location of the orders.
 //!
 //! | key | holds |
 //! |---|---|
-//! | `replays/<id>/replay.json` | how the replay stands |
-//! | `replays/<id>/units.jsonl` | its units, a line each |
-//! | `replays/<id>/stop.json` | that it must stop |
-//! | `replays/<id>/rounds/<number>.jsonl` | the lanes of a round, a line each |
-//! | `replays/<id>/rounds/<number>/<lane>.json` | what came of a lane |
-//! | `replays/<id>/rounds/<number>/units-<turn>.json` | units that are behind it, but not with all before them |
+//! | `replays/<id>/replay.json` | the state of the replay |
+//! | `replays/<id>/units.jsonl` | its units, one per line |
+//! | `replays/<id>/stop.json` | a request to stop it |
+//! | `replays/<id>/rounds/<number>.jsonl` | the lanes of a round, one per line |
+//! | `replays/<id>/rounds/<number>/<lane>.json` | the result of a lane |
+//! | `replays/<id>/rounds/<number>/units-<turn>.json` | units finished ahead of others before them |
 //! | `replays/queues/queue=<name>/hour=<hour>/cuts.json` | the cut of that hour |
 //! | `replays/queues/queue=<name>/hour=<hour>/<number>.json` | the ledger of a unit |
 //!
-//! It lies outside of the archive's prefix, so whoever reads the archive finds archived letters only, and whoever may
-//! write here need not be able to write there.
+//! They are outside the archive's prefix. So readers of the archive find only archived letters, and a role
+//! that may write here does not need permission to write there.
 
 use std::time::Duration;
 
@@ -28,39 +28,40 @@ use crate::archive::folder;
 use crate::clients::{ServerTime, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
-/// Documents that are read or written at once.
+/// The number of documents read or written at the same time.
 pub(super) const AT_ONCE: usize = 16;
 
-/// How often a write is tried that meets another one, and the wait between.
+/// The number of tries for a write that conflicts with another. There is a [`PAUSE`] between tries.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A place below `replays/`.
+/// The store below `replays/`.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     s3: aws_sdk_s3::Client,
     bucket: String,
-    /// Up to and with `replays/`.
+    /// The prefix up to and including `replays/`.
     root: String,
-    /// No clock of ours is compared with what S3 says of its objects.
+    /// S3's time from its answers. The times of S3's objects are compared with it, never with a clock of
+    /// ours.
     time: ServerTime,
 }
 
-/// A document and what it was written as.
+/// A document and its tag.
 #[derive(Debug, Clone)]
 pub(super) struct Found<T> {
     pub(super) document: T,
     pub(super) etag: String,
-    /// How old it was when it was read, by the clock of S3 alone.
+    /// The age of the document when it was read, by S3's clock alone.
     pub(super) age: jiff::SignedDuration,
 }
 
-/// On what condition an object is written.
+/// The condition on which an object is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Condition<'a> {
-    /// There is none.
+    /// The object does not exist.
     Absent,
-    /// It is still this one.
+    /// The object still has this tag.
     Is(&'a str),
 }
 
@@ -71,23 +72,23 @@ impl<'a> Condition<'a> {
 }
 
 impl Store {
-    /// A place in a bucket, below a prefix that may have slashes at its ends.
+    /// Creates the store in a bucket, below a prefix that may have slashes at its ends.
     pub(super) fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Self {
         let root = format!("{}replays/", folder(prefix));
         Self { s3, bucket: bucket.to_owned(), root, time: ServerTime::default() }
     }
 
-    /// The bucket.
+    /// Returns the bucket.
     pub(super) fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// A key below `replays/`, as S3 knows it.
+    /// Returns the full key of a key below `replays/`.
     pub(super) fn key(&self, key: &str) -> String {
         format!("{}{key}", self.root)
     }
 
-    /// The time of S3 when it last answered.
+    /// Returns S3's time at its last answer.
     pub(super) fn time(&self) -> Option<Timestamp> {
         self.time.get()
     }
@@ -124,7 +125,7 @@ impl Store {
         Ok(Some(Object { text, etag, age: age.unwrap_or_default() }))
     }
 
-    /// Writes a document on a condition; answers its `ETag`, or none where the condition does not hold.
+    /// Writes a document on a condition. Returns its `ETag`, or `None` if the condition is not met.
     pub(super) async fn write(
         &self,
         key: &str,
@@ -138,8 +139,9 @@ impl Store {
         self.write_text(key, text, condition).await
     }
 
-    /// The same for a text. A call whose answer was lost is repeated by the SDK, and then the condition does not hold
-    /// since the object is there already: that counts as written. So no two writers may write the same text.
+    /// Writes a text on a condition, like [`Self::write`]. If an answer is lost, the SDK repeats the call,
+    /// and the condition then fails because the object exists already. That counts as written, so no two
+    /// writers may write the same text.
     pub(super) async fn write_text(
         &self,
         key: &str,
@@ -160,9 +162,9 @@ impl Store {
             };
             let status = error.raw_response().map(|raw| raw.status().as_u16());
             match status {
-                // Somebody writes at this moment, and nobody knows yet whose write counts.
+                // Somebody else writes at this moment, and it is not yet known whose write counts.
                 Some(409) if attempt < TRIES => sleep(PAUSE).await,
-                // 412: the condition does not hold. 404: there is none.
+                // 412: the condition is not met. 404: there is no object.
                 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
                 Some(404 | 409 | 412) if error.code() != Some("NoSuchBucket") => {
                     let there = self.get(key).await?;
@@ -177,7 +179,8 @@ impl Store {
         Ok(None)
     }
 
-    /// Keys below `replays/` that begin so, or with a delimiter the folders among them, in order.
+    /// Lists the keys below `replays/` with this beginning, in order. With a delimiter it lists the folders
+    /// among them.
     pub(super) async fn list(
         &self,
         beginning: &str,

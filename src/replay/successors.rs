@@ -1,4 +1,4 @@
-//! Subscriptions that were deleted and made again: each new one takes over the letters of an old one.
+//! Subscriptions that were deleted and made again. Each new one takes over the letters of an old one.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,32 @@ use serde::{Deserialize, Serialize};
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{Letter, Origin, ReplayTarget};
 
-/// The subscriptions that have replaced others, by the one that each has replaced. In JSON an object of ARNs,
-/// `{"OLD": "NEW"}`.
+/// The new subscriptions by the old ones that they replace. In JSON it is an object of ARNs, `{"OLD":
+/// "NEW"}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Successors(BTreeMap<Arn, Arn>);
 
-/// Everything that is wrong with such an object, in words.
+/// The faults of such an object, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct BadSuccessors(Vec<String>);
 
 impl Successors {
-    /// Whether no subscription has replaced another.
+    /// Reports whether there is no pair.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pairs, old and new.
+    /// Returns the pairs of old and new subscriptions.
     pub fn pairs(&self) -> impl Iterator<Item = (&Arn, &Arn)> {
         self.0.iter()
     }
 
-    /// The target of a letter that SNS gave up on for one of the old subscriptions; none for any other letter. One that
-    /// SQS has moved had been delivered, and goes back to its source queue without any subscription.
+    /// Returns the target of a letter that SNS gave up on for one of the old subscriptions, and `None` for
+    /// any other letter. A letter that SQS has moved had been delivered, and goes back to its source queue
+    /// without a subscription.
     pub(super) fn target_of(&self, letter: &Letter) -> Option<ReplayTarget> {
         if letter.origin != Origin::Sns {
             return None;
@@ -75,7 +76,7 @@ fn subscription(text: &str) -> Result<Arn, String> {
     arn.ok_or_else(|| format!("{text:?} is not the ARN of a subscription"))
 }
 
-/// The ARN of a subscription's topic.
+/// Returns the ARN of a subscription's topic.
 fn topic_of(subscription: &Arn) -> Option<&str> {
     subscription.as_str().rsplit_once(':').map(|(topic, _)| topic)
 }

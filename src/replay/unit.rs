@@ -1,57 +1,57 @@
-//! A unit: what one ledger is about.
+//! A unit: the objects that one ledger covers.
 
 use serde::{Deserialize, Serialize};
 
 use super::cut::Range;
 use crate::archive::{Object, keys_of};
 
-/// A run of objects of one queue and hour, with one ledger; a line of `units.jsonl`.
+/// A run of objects of one queue and hour, with one ledger. It is one line of `units.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Unit {
     /// The name of the queue in the archive.
     pub(super) queue: String,
-    /// `yyyymmddThh`, or `yyyymmdd` for objects without a time in their name.
+    /// The hour, `yyyymmddThh`, or the day, `yyyymmdd`, for objects without a time in their names.
     pub(super) hour: String,
     /// Its number within the hour, from 0.
     pub(super) number: usize,
-    /// The names of its objects.
+    /// The range of its objects' names.
     #[serde(flatten)]
     pub(super) range: Range,
-    /// Letters of the selection in it, by the index: at most so many.
+    /// The number of selected letters in it, by the index. The true number may be lower.
     pub(super) letters: u64,
-    /// Whether it is exactly so many records.
+    /// `true` if this number of records is exact.
     pub(super) exact: bool,
 }
 
 impl Unit {
-    /// The folder of a queue below `replays/`.
+    /// Returns the folder of a queue below `replays/`.
     pub(super) fn queue_folder(queue: &str) -> String {
         format!("queues/queue={queue}/")
     }
 
-    /// The folder of its hour below `replays/`.
+    /// Returns the folder of an hour below `replays/`.
     pub(super) fn folder(queue: &str, hour: &str) -> String {
         format!("{}hour={hour}/", Self::queue_folder(queue))
     }
 
-    /// The key of an hour's cut below `replays/`.
+    /// Returns the key of an hour's cut below `replays/`.
     pub(super) fn key_of_cuts(queue: &str, hour: &str) -> String {
         format!("{}cuts.json", Self::folder(queue, hour))
     }
 
-    /// The key of its ledger below `replays/`.
+    /// Returns the key of its ledger below `replays/`.
     pub(super) fn key(&self) -> String {
         format!("{}{:06}.json", Self::folder(&self.queue, &self.hour), self.number)
     }
 
-    /// The number of the unit whose ledger has this key; none for any other key.
+    /// Returns the number of the unit whose ledger has this key, or `None` for any other key.
     pub(super) fn number_of(key: &str) -> Option<usize> {
         key.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
     }
 
-    /// The keys between which its objects lie, the first and the one behind the last.
+    /// Returns the range of its objects' keys: the first key, and the key before which it ends.
     pub(super) fn keys(&self, prefix: &str) -> (String, String) {
-        // What the names of an hour begin with; those of a day without times may begin with anything.
+        // The names of an hour begin with it. The names of a day without times may begin with anything.
         let hour = if self.hour.len() > 8 { self.hour.as_str() } else { "" };
         let first = self.range.first.as_deref().unwrap_or(hour);
         let before = self.range.before.clone().unwrap_or_else(|| format!("{hour}\u{10ffff}"));
@@ -59,12 +59,12 @@ impl Unit {
         (key(first), key(&before))
     }
 
-    /// Whether an object of its queue and day is one of it.
+    /// Reports whether an object of its queue and day belongs to it.
     pub(super) fn holds(&self, object: &Object) -> bool {
         object.hour() == self.hour && self.range.holds(object.name())
     }
 
-    /// Whether it is of the same queue and hour.
+    /// Reports whether the other unit is of the same queue and hour.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         (&self.queue, &self.hour) == (&other.queue, &other.hour)
     }

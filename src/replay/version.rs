@@ -1,4 +1,5 @@
-//! The formats of what replays keep: what a newer version has written is refused, neither overwritten nor misread.
+//! The formats of stored objects. A document of a newer version is refused, and neither overwritten nor
+//! misread.
 
 use serde::de::DeserializeOwned;
 
@@ -6,24 +7,24 @@ use super::error::ReplayError;
 
 /// A document with the version of its format.
 pub(super) trait Versioned: DeserializeOwned {
-    /// The version that is written, and the newest that is read.
+    /// The version that this software writes, and the newest that it reads.
     const VERSION: u8;
 
-    /// The document's.
+    /// Returns the document's version.
     fn version(&self) -> u8;
 }
 
-/// Why a document cannot be used.
+/// The reason why a document cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unusable {
     /// A newer version of this software wrote it.
     Newer,
-    /// It is none of these documents.
+    /// It is not such a document.
     Broken,
 }
 
 impl Unusable {
-    /// The error about a document of this name.
+    /// Returns the error about a document with this name.
     pub(super) fn of(self, name: String) -> ReplayError {
         match self {
             Self::Newer => ReplayError::Newer(name),

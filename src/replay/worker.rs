@@ -1,4 +1,4 @@
-//! The work on one unit: what of it is to be sent, and the sending, with its ledger before and after.
+//! The work on one unit: choosing its letters, and sending them, with a write of the ledger before and after.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -22,60 +22,61 @@ use crate::archive::Identity;
 use crate::clients::too_late;
 use crate::failure::Failure;
 
-/// Letters that are sent between two writes of a ledger: what a crash can repeat.
+/// The greatest number of letters sent between two writes of a ledger. A crash can repeat them.
 const MAX_BATCH: usize = 1000;
 
-/// The same towards a FIFO queue, where a group's letters go one after the other.
+/// The greatest number for a FIFO queue, in which a group's letters are sent one after the other.
 const MAX_FIFO_BATCH: usize = 100;
 
-/// Bytes of the same.
+/// The greatest number of bytes sent between two writes of a ledger.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How old a claim may be when letters are sent under it: they are through before it ends.
+/// The greatest age of a claim when letters are sent under it, so that they are sent before it expires.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// Times in a row that the requeue may take no letter of a batch.
+/// The number of times in a row that the requeue may accept no letter of a batch.
 const TRIES: u32 = 3;
 
-/// What came of the work on a unit.
+/// The result of the work on a unit.
 #[derive(Debug)]
 pub(super) struct Worked {
-    /// What came of the unit so far, in this replay.
+    /// The counts of the unit so far, in this replay.
     pub(super) counts: Counts,
-    /// Letters of it that were sent just now.
+    /// The number of its letters that were sent just now.
     pub(super) sent: u64,
     pub(super) end: End,
 }
 
-/// What a unit holds for a replay.
+/// The letters of a unit, sorted for a replay.
 struct Sorted {
     to_send: VecDeque<Replayable>,
     counts: Counts,
-    /// Its letters.
+    /// All of its letters.
     met: HashSet<Identity>,
-    /// Letters that were sent as they lie in another unit of the hour.
+    /// The letters that were sent from another unit of the hour.
     doubles: Vec<Identity>,
 }
 
-/// How the work on a unit ended.
+/// The end of the work on a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// Nothing is left of it.
+    /// The unit is finished.
     Done,
-    /// As many letters went as the stage allows.
+    /// The stage allows no more letters.
     Enough,
-    /// As many letters went as may before it is looked at what came back.
+    /// The budget of letters before the next judgement was used up.
     Paused,
-    /// Another replay has worked on it since it was read.
+    /// Another replay has worked on the unit since it was read.
     Changed,
-    /// It was told to stop.
+    /// The replay was told to stop.
     Interrupted,
     /// The requeue takes no letters.
     Failed(String),
 }
 
 impl Bench<'_> {
-    /// Sends what is left of a unit, `most` letters of it in all. `met` are the letters of its hour that were met before.
+    /// Sends the rest of a unit, `most` of its letters in total. `met` has the letters of its hour that were
+    /// met before.
     pub(super) async fn work(
         &self,
         unit: &Unit,
@@ -163,7 +164,8 @@ impl Bench<'_> {
         Ok(Worked { counts, sent, end })
     }
 
-    /// Claims a unit by its ledger, which says what is being sent; none where another was there.
+    /// Claims a unit by writing its ledger, which lists the letters being sent. Returns `None` if another
+    /// worker was faster.
     async fn claim(
         &self,
         unit: &Unit,
@@ -173,7 +175,8 @@ impl Bench<'_> {
         let clock = &self.replay.kept.clock;
         let mut etag = etag.map(str::to_owned);
         for _ in 0..TRIES {
-            // Some clocks stand still while a machine sleeps, and it may have lost its claim meanwhile.
+            // Some clocks stop while a machine sleeps, and the claim may expire in that time. So two clocks
+            // are compared.
             let (began, wall) = (Instant::now(), clock.now());
             ledger.claim(self.id, self.token);
             etag = self.write(unit, ledger, etag.as_deref()).await?;
@@ -185,7 +188,7 @@ impl Bench<'_> {
         Err(ReplayError::failed(format!("writing {}", unit.key()), too_late()))
     }
 
-    /// Counts what a replay would send of a unit.
+    /// Counts the letters of a unit that a replay would send.
     pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
         let Read { ledger, freed, records, counts, .. } = read;
         let Some(records) = records else { return counts };
@@ -197,12 +200,13 @@ impl Bench<'_> {
         Counts { sent: sorted.to_send.len() as u64, ..sorted.counts }
     }
 
-    /// Notes which letters of a unit were sent.
+    /// Records which letters of a unit were sent.
     fn remember(&self, unit: &Unit, ledger: &Ledger, met: &mut Met) {
         met.add(unit.number, true, ledger.sent(self.own_only()).copied());
     }
 
-    /// Sorts out what is to be sent of a unit. The rest is counted, and told the first time.
+    /// Chooses the letters of a unit that are to be sent. It counts the others, and reports them only the
+    /// first time.
     fn sort(
         &self,
         unit: &Unit,
@@ -260,7 +264,7 @@ impl Bench<'_> {
 
     fn next_batch(&self, waiting: &mut VecDeque<Replayable>) -> Vec<Replayable> {
         let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
-        // Not more than go in a second, so that it can be stopped.
+        // A batch has at most the letters of one second, so that the replay can be stopped.
         let most = most.min(self.request.rate.try_into().unwrap_or(usize::MAX)).max(1);
         let most = most.min(usize::try_from(self.budget.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -271,12 +275,12 @@ impl Bench<'_> {
             bytes += replayable.letter.sqs.body.len();
             batch.push(replayable);
         }
-        // Nobody else looks between these two.
+        // No other task runs between the load and this.
         self.budget.fetch_sub(batch.len() as u64, Ordering::Relaxed);
         batch
     }
 
-    /// Notes what became of a batch; the answer is why some of it must go once more.
+    /// Records the results of a batch. Returns the reason why some of it must be sent again, if any must.
     fn note(
         &self,
         entry: &mut Entry,
@@ -299,7 +303,8 @@ impl Bench<'_> {
         failure
     }
 
-    /// Writes a ledger over the one of this `ETag`; answers its own, or none where another was there.
+    /// Writes a ledger over the one with this `ETag`. Returns the new `ETag`, or `None` if another worker was
+    /// faster.
     async fn write(
         &self,
         unit: &Unit,

@@ -1,4 +1,4 @@
-//! What the environment of the function may say, and what it may not.
+//! Tests of the values that the function's environment may have.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A certificate of SNS, and what it says about a message.
+//! A certificate of SNS, and the verification of a message with it.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use super::fault::SignatureFault;
 use super::message::{SignatureVersion, SignedMessage};
 use super::url::Place;
 
-/// A certificate that can be read; nothing else is known of it.
+/// A certificate that can be read. Nothing else about it has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     leaf: CertificateDer<'static>,
-    /// The certificates after it in its file; SNS puts none there.
+    /// The certificates after it in its file. SNS puts none there.
     others: Vec<CertificateDer<'static>>,
 }
 
-/// The text holds no X.509 certificate in PEM.
+/// The error for a text without an X.509 certificate in PEM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an X.509 certificate in PEM")]
 pub struct NotACertificate;
 
 impl Certificate {
-    /// Reads a PEM file, the signer's certificate first.
+    /// Reads a PEM file, whose first certificate is the signer's.
     ///
     /// # Errors
     ///
-    /// [`NotACertificate`] where a part of it cannot be read.
+    /// [`NotACertificate`] if a part of it cannot be read.
     pub fn from_pem(pem: &str) -> Result<Self, NotACertificate> {
         let mut all = CertificateDer::pem_slice_iter(pem.as_bytes());
         let leaf = all.next().and_then(Result::ok).ok_or(NotACertificate)?;
@@ -42,8 +42,8 @@ impl Certificate {
         Ok(Self { leaf, others })
     }
 
-    /// Whether it is valid now, no CA, for TLS servers (as SNS's are), and followed by nothing but
-    /// its issuers.
+    /// Checks that it is valid now, is no CA, is for TLS servers (as SNS's are), and that only its issuers
+    /// follow it in the file.
     fn check(&self, leaf: &EndEntityCert<'_>, now: Timestamp) -> Result<(), SignatureFault> {
         let broken = |_| SignatureFault::BrokenChain;
         let (anchors, between) = match self.others.split_last() {
@@ -62,8 +62,8 @@ impl Certificate {
         );
         match path {
             Ok(_) => Ok(()),
-            // webpki has no check of a certificate on its own. It looks at the certificate first
-            // and for an issuer last, so this error says that all the rest was right.
+            // webpki cannot check a certificate on its own. It checks the certificate first and looks for an
+            // issuer last, so this error means that everything else was right.
             Err(Error::UnknownIssuer) if self.others.is_empty() => Ok(()),
             Err(Error::CertExpired { .. } | Error::CertNotValidYet { .. }) => {
                 Err(SignatureFault::OutdatedCertificate)
@@ -74,12 +74,12 @@ impl Certificate {
     }
 }
 
-/// Verifies a message with the certificate that it names, fetched from where it says.
+/// Verifies a message with the certificate that it names, which was fetched from the URL in the message.
 ///
 /// # Errors
 ///
-/// [`SignatureFault::ForeignCertificate`], `OutdatedCertificate`, `BrokenChain` or `Mismatch`. A key
-/// that is not RSA of 2,048 bits or more matches nothing.
+/// [`SignatureFault::ForeignCertificate`], `OutdatedCertificate`, `BrokenChain` or `Mismatch`. A key other
+/// than RSA of 2,048 bits or more is a `Mismatch`.
 pub fn verify(
     message: &SignedMessage,
     certificate: &Certificate,
@@ -88,7 +88,7 @@ pub fn verify(
     let foreign = SignatureFault::ForeignCertificate;
     let leaf = EndEntityCert::try_from(&certificate.leaf).map_err(|_| foreign)?;
     let names = Place::of(message.topic()).ok_or(foreign)?.certificate_names();
-    // Names are compared as they are: a wildcard is not SNS's.
+    // Names are compared literally: a wildcard is not SNS's.
     if !leaf.valid_dns_names().any(|name| names.iter().any(|of_sns| of_sns == name)) {
         return Err(foreign);
     }
@@ -101,14 +101,14 @@ pub fn verify(
         .map_err(|_| SignatureFault::Mismatch)
 }
 
-/// Times before 1970, when nothing was signed, count as 1970.
+/// Converts a time. Times before 1970, when nothing was signed, count as 1970.
 fn unix_time(now: Timestamp) -> UnixTime {
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
     UnixTime::since_unix_epoch(Duration::from_secs(seconds))
 }
 
-/// The algorithm of version 1, for messages alone: webpki, rightly, knows no SHA-1, so no
-/// certificate that is signed with it counts.
+/// The algorithm of version 1, only for messages. webpki rightly does not know SHA-1, so no certificate that
+/// is signed with it is accepted.
 #[derive(Debug)]
 struct Sha1WithRsa;
 
@@ -117,7 +117,7 @@ impl SignatureVerificationAlgorithm for Sha1WithRsa {
         alg_id::RSA_ENCRYPTION
     }
 
-    /// 1.2.840.113549.1.1.5, with NULL parameters.
+    /// Returns 1.2.840.113549.1.1.5, with NULL parameters.
     /// <https://www.rfc-editor.org/rfc/rfc8017#appendix-A.2.4>
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
         const SHA1_WITH_RSA: &[u8] =

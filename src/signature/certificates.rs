@@ -1,7 +1,7 @@
 //! SNS's certificates, fetched when they are needed and kept for a day.
 //!
-//! A region has one or two at a time, and a new one has a new URL. So few are kept, and for long.
-//! That a certificate could not be had is not kept: the next letter asks again.
+//! A region has one or two at a time, and a new one has a new URL. So few are kept, and for a long time. A
+//! failed fetch is not kept: the next letter tries again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,31 +19,31 @@ use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::lookup::{Cache, Keeping};
 
-/// How long a certificate is kept. Whether it is still valid is asked with every message.
+/// The time for which a certificate is kept. Its own validity is checked with every message.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
-/// Certificates kept at most: one for every region that is likely to meet in one queue. Letters
-/// cannot fill this with others than SNS's own, since nothing else is ever fetched.
+/// The greatest number of certificates kept: one for every region that is likely to meet in one queue.
+/// Letters cannot fill the cache with others, because only SNS's own are ever fetched.
 const MAX_KEPT: usize = 16;
 
-/// The longest answer that can be a certificate. SNS's have two kilobytes. Who fetches should stop
-/// reading here.
+/// The greatest size of a file that can be a certificate, in bytes. SNS's have two kilobytes. A fetch should
+/// stop reading here.
 pub const MAX_CERTIFICATE_BYTES: usize = 16 * 1024;
 
 type Fetch = Box<dyn Fn(CertificateUrl) -> BoxFuture<'static, Result<String, Failure>> + Send + Sync>;
 
-/// Fetches certificates and keeps them for a while.
+/// A reader of certificates that keeps them for a while.
 pub struct Certificates {
     fetch: Fetch,
     cache: Cache<CertificateUrl, Arc<Certificate>>,
 }
 
 impl Certificates {
-    /// Nothing is fetched before it is needed.
+    /// Creates a reader. It fetches nothing before it is needed.
     ///
-    /// `fetch` gets the body behind a URL, by one GET over TLS with the host's certificate checked
-    /// against public roots: all trust rests on that. It follows no redirect, takes no other answer
-    /// than 200, stops after [`MAX_CERTIFICATE_BYTES`], and reports the rest as a [`Failure`].
+    /// `fetch` gets the body behind a URL, with one GET over TLS that checks the host's certificate against
+    /// public roots: all trust rests on that. It must follow no redirect, accept no other status than 200,
+    /// stop after [`MAX_CERTIFICATE_BYTES`], and report everything else as a [`Failure`].
     pub fn new<F>(clock: Clock, fetch: impl Fn(CertificateUrl) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, Failure>> + Send + 'static,
@@ -52,9 +52,9 @@ impl Certificates {
         Self { fetch: Box::new(move |url| Box::pin(fetch(url))), cache: Cache::new(keeping, clock) }
     }
 
-    /// Looks up each of these certificates, fetching those that are not kept, each once. No request
-    /// begins after `until`. What could not be had is a check that could not be made, not a fault of
-    /// the letter.
+    /// Looks up each of these certificates. It fetches those that are not in the cache, each once. No request
+    /// begins after `until`. If a certificate cannot be fetched, the check could not be made; that is no
+    /// fault of the letter.
     pub async fn look_up(
         &self,
         urls: BTreeSet<&CertificateUrl>,
@@ -71,7 +71,7 @@ impl Certificates {
     }
 }
 
-/// An answer of SNS's host that is no certificate says nothing about the letter.
+/// Reads a certificate. An answer of SNS's host that is no certificate says nothing about the letter.
 fn read(pem: &str) -> Result<Certificate, Failure> {
     let unreadable = || Failure::ours(FailureClass::Transient, "CertificateUnreadable");
     if pem.len() > MAX_CERTIFICATE_BYTES {

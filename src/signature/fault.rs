@@ -1,31 +1,31 @@
 //! The checks of a signature that a letter can fail.
 
-/// The check that a letter failed. Every one is a fault of the letter, which time will not mend.
+/// The check that a letter failed. Each is a fault of the letter that does not go away with time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.detail())]
 pub enum SignatureFault {
-    /// It has no signature: a raw delivery, a message of a FIFO topic, or nothing of SNS at all.
+    /// The letter has no signature: a raw delivery, a message of a FIFO topic, or no message of SNS.
     Unsigned,
-    /// A signed field is missing, or holds what SNS never puts there.
+    /// A signed field is missing, or has a value that SNS never writes.
     Malformed,
-    /// A field stands there twice, or twice but for its case.
+    /// A field occurs twice, perhaps with different case.
     Ambiguous,
-    /// A version other than 1 and 2.
+    /// The version is neither 1 nor 2.
     UnknownVersion,
     /// The URL of the certificate is not SNS's own in the topic's region.
     ForeignCertificateUrl,
-    /// The certificate is issued to somebody else, to a CA, or for another use.
+    /// The certificate belongs to somebody else, to a CA, or is for another use.
     ForeignCertificate,
     /// The certificate has expired or is not valid yet.
     OutdatedCertificate,
-    /// The file with the certificate holds others that do not lead up from it.
+    /// The file has other certificates that do not form a chain from this one.
     BrokenChain,
-    /// The signature is not this certificate's over this message.
+    /// The signature is not one by this certificate's key over this message.
     Mismatch,
 }
 
 impl SignatureFault {
-    /// The check in words that an operator can act on.
+    /// Returns the failed check in words that an operator can act on.
     #[must_use]
     pub fn detail(self) -> &'static str {
         match self {

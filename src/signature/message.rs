@@ -1,4 +1,4 @@
-//! What SNS signed, taken from a letter.
+//! The signed content of a letter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use super::fault::SignatureFault;
 use super::url::CertificateUrl;
 use crate::arn::{Arn, ArnKind};
 
-/// A message with its signature, not verified yet.
+/// A message with its signature, which is not verified yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedMessage {
     topic: Arn,
@@ -22,7 +22,7 @@ pub struct SignedMessage {
     certificate: CertificateUrl,
 }
 
-/// How a message is signed; an attribute of the topic.
+/// The way a message is signed. It is an attribute of the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureVersion {
     /// `SHA1withRSA`, the default of topics.
@@ -31,19 +31,19 @@ pub enum SignatureVersion {
     V2,
 }
 
-/// The signed fields in the order in which they are signed. All but `Subject` are always there.
+/// The signed fields, in the order in which they are signed. All except `Subject` are always present.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message-verify-message-signature.html>
 const SIGNED_FIELDS: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
 
 impl SignedMessage {
-    /// Reads an envelope, or the event that SNS sends to a function. `text` must be what will be
-    /// sent on, else the signature says nothing about it.
+    /// Reads an envelope, or the event that SNS sends to a function. `text` must be the text that will be
+    /// sent on, or the signature says nothing about it.
     ///
     /// # Errors
     ///
-    /// [`SignatureFault::Unsigned`] for raw bodies, messages of FIFO topics and everything else
-    /// without a signature; `Malformed`, `Ambiguous`, `UnknownVersion` and `ForeignCertificateUrl`
-    /// for what SNS would never send.
+    /// [`SignatureFault::Unsigned`] for raw bodies, messages of FIFO topics and everything else without a
+    /// signature; `Malformed`, `Ambiguous`, `UnknownVersion` and `ForeignCertificateUrl` for a text that SNS
+    /// would never send.
     pub fn read(text: &str) -> Result<Self, SignatureFault> {
         let outer = Object::read(text)?;
         match (outer.get("Records"), outer.get("Type")) {
@@ -54,25 +54,25 @@ impl SignedMessage {
         }
     }
 
-    /// The topic that signed.
+    /// Returns the topic that signed.
     #[must_use]
     pub fn topic(&self) -> &Arn {
         &self.topic
     }
 
-    /// How it is signed.
+    /// Returns the way it is signed.
     #[must_use]
     pub fn version(&self) -> SignatureVersion {
         self.version
     }
 
-    /// The certificate that it names.
+    /// Returns the URL of the certificate that it names.
     #[must_use]
     pub fn certificate(&self) -> &CertificateUrl {
         &self.certificate
     }
 
-    /// The text that is signed, as bytes.
+    /// Returns the signed text, as bytes.
     pub(super) fn signed(&self) -> &[u8] {
         &self.signed
     }
@@ -81,7 +81,7 @@ impl SignedMessage {
         &self.signature
     }
 
-    /// SNS puts exactly one record into an event.
+    /// Reads a message from an event's records. SNS puts exactly one record into an event.
     fn from_records(records: &RawValue) -> Result<Self, SignatureFault> {
         let records: Vec<&RawValue> =
             serde_json::from_str(records.get()).map_err(|_| SignatureFault::Unsigned)?;
@@ -113,10 +113,11 @@ impl SignedMessage {
     }
 }
 
-/// The text that is signed: every field as its name, a line feed, its value, a line feed. The names
-/// are not escaped in the values, so a value with line feeds could pass for several fields. SNS
-/// allows them in `Message` alone, and then the text can be taken apart in one way only, since all
-/// other fields have a fixed place at its end.
+/// Returns the signed text: for every field its name, a line feed, its value, a line feed.
+///
+/// Names are not escaped in values, so a value with line feeds could pass for several fields. SNS allows line
+/// feeds only in `Message`. Then the text has only one meaning, because all other fields have a fixed place
+/// at its end.
 fn signed_text(object: &Object<'_>) -> Result<String, SignatureFault> {
     if object.text("Type")?.as_deref() != Some("Notification") {
         return Err(SignatureFault::Malformed);
@@ -129,7 +130,7 @@ fn signed_text(object: &Object<'_>) -> Result<String, SignatureFault> {
                     signed.push_str(part);
                 }
             }
-            // In events for functions a message without subject has the subject `null`.
+            // In events for functions, a message without a subject has the subject `null`.
             None if name == "Subject" => {}
             Some(_) | None => return Err(SignatureFault::Malformed),
         }
@@ -137,10 +138,10 @@ fn signed_text(object: &Object<'_>) -> Result<String, SignatureFault> {
     Ok(signed)
 }
 
-/// The members of a JSON object, each of which stands there once.
+/// The members of a JSON object without repeated names.
 ///
-/// Of a member that stands there twice, some readers take the first and some the last; some, such
-/// as Go's, do not mind the case. Whoever gets the letter may be any of them.
+/// If a member is repeated, some readers take the first and some the last; some, such as Go's, ignore case.
+/// The letter may reach any of these readers.
 struct Object<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Object<'a> {
@@ -158,19 +159,20 @@ impl<'a> Object<'a> {
         self.0.get(name).copied()
     }
 
-    /// A member's text; `null` counts as absent.
+    /// Returns the text of a member. `null` counts as missing.
     fn text(&self, name: &str) -> Result<Option<String>, SignatureFault> {
         let Some(value) = self.get(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map_err(|_| SignatureFault::Malformed)
     }
 }
 
-/// The name without case. Upper case first: it makes an `S` of the long s, as Go does.
+/// Returns the name without case. It converts to upper case first, which turns the long s into `S`, as Go
+/// does.
 fn fold(name: &str) -> String {
     name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// The members of a JSON object as they stand there, repeated ones too.
+/// The members of a JSON object in their order, including repeated ones.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -197,7 +199,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Hides what is signed.
+/// Hides the signed content.
 impl fmt::Debug for SignedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignedMessage")

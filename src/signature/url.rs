@@ -1,8 +1,8 @@
-//! Where SNS keeps its certificates, and nothing else.
+//! The URLs of SNS's certificates, and no other URLs.
 //!
-//! The URL comes from the letter and is fetched by the function, so it is an attacker's way out:
-//! to a certificate of his own, or to an address inside the network. It is not parsed and then
-//! judged, which is where parsers disagree; it is compared with the one form that SNS writes.
+//! The URL comes from the letter and is fetched by the function. So an attacker could use it to point to a
+//! certificate of their own or to an address inside the network. It is not parsed and then judged, because
+//! parsers disagree; it is compared with the one form that SNS writes.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use super::fault::SignatureFault;
 use crate::arn::{Arn, ArnKind};
 
 /// The URL of one of SNS's signing certificates:
-/// `https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem`, in other partitions with
-/// the domain of theirs. No value of this type leads to any other host, path, scheme or port.
+/// `https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem`, or with the domain of another
+/// partition. A value of this type never leads to another host, path, scheme or port.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CertificateUrl(String);
 
-/// Hexadecimal digits of the name at most; SNS uses 32.
+/// The greatest number of hexadecimal digits in the name. SNS uses 32.
 const MAX_DIGITS: usize = 64;
 
 impl CertificateUrl {
-    /// The URL, if it is one of SNS in the region of `topic`.
+    /// Returns the URL if it is one of SNS in the region of `topic`.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl CertificateUrl {
         }
     }
 
-    /// The whole URL.
+    /// Returns the whole URL.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -61,7 +61,7 @@ impl fmt::Debug for CertificateUrl {
     }
 }
 
-/// The region of a topic and the domain of its partition, both fit to stand in a host name.
+/// The region of a topic and the domain of its partition, both checked for use in a host name.
 pub(super) struct Place<'a> {
     region: &'a str,
     domain: &'static str,
@@ -73,9 +73,9 @@ impl<'a> Place<'a> {
         (topic.kind() == ArnKind::Topic && is_region(region)).then_some(Self { region, domain })
     }
 
-    /// The names to which AWS issues SNS's signing certificates: the global one, the regional ones
-    /// of opt-in regions, and the older regional ones of China, of isolated regions and of `GovCloud`, whose
-    /// two regions share one.
+    /// Returns the names to which AWS issues SNS's signing certificates: the global one, the regional ones of
+    /// opt-in regions, and the older regional ones of China, of isolated regions and of `GovCloud`, whose two
+    /// regions share one.
     /// <https://github.com/aws/aws-sdk-java-v2/blob/master/services-custom/sns-message-manager/src/main/java/software/amazon/awssdk/messagemanager/sns/internal/SnsHostProvider.java>
     pub(super) fn certificate_names(&self) -> [String; 4] {
         let Self { region, domain } = self;
@@ -89,9 +89,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether this is a region's name, such as `eu-central-1` or `us-gov-west-1`. The topic's ARN is
-/// the letter's too, and `sns.s3.amazonaws.com` would be somebody's bucket, as `sns.s3-eu-west-1`
-/// was: no digits but at the end.
+/// Reports whether this is a region's name, such as `eu-central-1` or `us-gov-west-1`: digits only at the
+/// end. The topic's ARN also comes from the letter, and `sns.s3.amazonaws.com` would be somebody's bucket, as
+/// `sns.s3-eu-west-1` was.
 fn is_region(text: &str) -> bool {
     let letters = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase());
     let parts: Vec<_> = text.split('-').collect();

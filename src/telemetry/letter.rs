@@ -1,4 +1,4 @@
-//! One line per letter and outcome.
+//! The log line of a letter and its outcome.
 
 use jiff::Timestamp;
 use tracing::Level;
@@ -9,17 +9,17 @@ use crate::endpoint::Endpoint;
 use crate::letter::Claim;
 use crate::policy::{Decision, Deferral};
 
-/// What a line says beyond the letter itself.
+/// The part of a line that the outcome adds.
 #[derive(Default)]
 struct Ending {
     reason: Option<&'static str>,
     delay_s: Option<u64>,
     due: Option<Timestamp>,
-    /// What would have been done, in observe mode.
+    /// The action that would have been taken, in observe mode.
     decision: Option<&'static str>,
 }
 
-/// A letter's outcome.
+/// Logs a letter's outcome.
 pub fn letter(report: &Report, request_id: &str) {
     macro_rules! line {
         ($level:expr) => {{
@@ -79,7 +79,7 @@ pub fn letter(report: &Report, request_id: &str) {
     }
 }
 
-/// The retry that would have been made, in observe mode.
+/// Returns the retry that would have been made, in observe mode.
 fn planned(outcome: &Outcome) -> Option<crate::policy::Retry> {
     match outcome {
         Outcome::Observed(Decision::Deliver(retry)) => Some(*retry),

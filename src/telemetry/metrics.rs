@@ -1,9 +1,9 @@
-//! One embedded-metric-format object per invocation.
+//! The metrics: one object in the embedded metric format per invocation.
 //!
-//! Every metric is there by queue, zero where nothing happened. What the template's alarms watch is there once
-//! more by function, summed over what an alarm is about, and only where there is something to tell: an alarm then
-//! watches one metric however many queues feed the function, and `CloudWatch` bills no metric of an hour without data.
-//! The object is a log line too: `timestamp` and `level` are what Lambda's log controls look at, and an
+//! Every metric is there by queue, and is zero if nothing happened. The metrics of the template's alarms are
+//! there again by function, summed over what an alarm covers, and only if there is something to report. So an
+//! alarm watches one metric for any number of queues, and `CloudWatch` bills no metric for an hour without
+//! data. The object is a log line too: Lambda's log controls read `timestamp` and `level`, and an
 //! `ApplicationLogLevel` above INFO drops it.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
@@ -23,7 +23,7 @@ use crate::batch::{Outcome, Report};
 use crate::failure::FailureClass;
 use crate::policy::ArchiveReason;
 
-/// What one invocation did, in numbers.
+/// The numbers of one invocation.
 #[metrics(rename_all = "PascalCase")]
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -111,26 +111,26 @@ pub struct Metrics {
     letters_nowhere_to_go: Option<u64>,
 }
 
-/// One invocation, besides its letters.
+/// The facts about an invocation besides its letters.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     /// The queue that fed it.
     pub queue: &'a Arn,
-    /// Lambda's name of the function; none outside of Lambda, where no alarm watches.
+    /// Lambda's name of the function. `None` outside Lambda, where no alarm watches.
     pub function_name: Option<&'a str>,
-    /// Letters of that queue in flight, as far as is known.
+    /// The number of letters of that queue in flight, as far as is known.
     pub in_flight: u64,
-    /// Whether the orders could not be read when this was last tried.
+    /// `true` if the last attempt to read the orders failed.
     pub orders_unread: bool,
-    /// Whether the list of waiting letters was not written.
+    /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
-    /// Lambda's id of it.
+    /// The invocation's request id.
     pub request_id: &'a str,
-    /// When it began.
+    /// The time at which it began.
     pub began: Timestamp,
-    /// The present, at its end.
+    /// The present, at the end of the invocation.
     pub now: Timestamp,
-    /// Notices of archived letters that were not sent, where a topic hears of them at all.
+    /// The number of notices of archived letters that were not sent. `None` if there is no topic for notices.
     pub notices_failed: Option<u64>,
 }
 
@@ -149,7 +149,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Some(reasons.iter().copied().map(archived).sum()).filter(|count| *count > 0)
     };
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
-    // What has left the queue is safe.
+    // A letter that has left the queue is safe.
     let staying = reports.iter().filter(|report| !report.outcome.leaves_queue());
     let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
     Metrics {
@@ -209,7 +209,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
 }
 
 impl Metrics {
-    /// The metrics that alarms watch, by function: those that have something to tell.
+    /// Returns the metrics that alarms watch, by function, if they have something to report.
     fn of_function(&self) -> Vec<MetricDefinition<'static>> {
         let counts = [
             ("LettersArrived", Some(self.letters_arrived)),
@@ -228,8 +228,8 @@ impl Metrics {
         counts.chain(expiry).map(definition).collect()
     }
 
-    /// The object as one line, with its line end; empty where it cannot be formatted, which no
-    /// value of these fields can cause.
+    /// Returns the object as one line, with its line end. It is empty if the object cannot be formatted,
+    /// which no value of these fields can cause.
     #[must_use]
     pub fn to_line(self, namespace: &str) -> String {
         let mut emf = Emf::builder(namespace.to_owned(), vec![vec!["Queue".to_owned()]]);

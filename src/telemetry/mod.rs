@@ -1,8 +1,8 @@
-//! Facts become log lines and metrics.
+//! Logs and metrics.
 //!
-//! One function per fact that can be observed, so that names and levels stand in one place. A line
-//! is one JSON object on standard output with `timestamp` and `level`, as Lambda's log controls
-//! need it. Never in a line: a body, an attribute's value, a receipt handle, an unsubscribe link.
+//! There is one function per fact, so that names and levels are in one place. A line is one JSON object on
+//! standard output with `timestamp` and `level`, as Lambda's log controls need it. A line never contains a
+//! body, an attribute's value, a receipt handle or an unsubscribe link.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-logformat.html>
 
 mod letter;
@@ -26,16 +26,16 @@ use crate::clients::NoRootCertificates;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State};
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Plain text, for `AWS_LAMBDA_LOG_FORMAT=Text`.
     Text,
 }
 
-/// Installs logging for the process, by Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
+/// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
 pub fn init(variable: impl Fn(&str) -> Option<String>) {
     let format = match variable("AWS_LAMBDA_LOG_FORMAT").as_deref() {
@@ -43,11 +43,11 @@ pub fn init(variable: impl Fn(&str) -> Option<String>) {
         _ => LogFormat::Json,
     };
     let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
-    // Another subscriber is there already only in tests; theirs stays.
+    // Only tests have another subscriber already, and it stays.
     let _ = subscriber(format, level, || output::Output).try_init();
 }
 
-/// The subscriber behind [`init`], writing wherever a test wants it.
+/// Returns the subscriber behind [`init`], with any writer.
 pub fn subscriber<W>(
     format: LogFormat,
     level: LevelFilter,
@@ -56,7 +56,7 @@ pub fn subscriber<W>(
 where
     W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
 {
-    // Other crates log requests and answers when they are verbose, bodies among them: they may warn,
+    // Other crates log requests and answers, even bodies, when they are verbose. So they may only warn,
     // whatever the level of our own lines.
     let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("sns_redrive", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
@@ -69,7 +69,7 @@ where
     tracing_subscriber::registry().with(lines.with_filter(filter))
 }
 
-/// Lambda's names of the levels; INFO where none is set.
+/// Returns the level for one of Lambda's names. Without a name it is INFO.
 fn level(name: Option<&str>) -> LevelFilter {
     match name.map(str::to_ascii_uppercase).as_deref() {
         Some("TRACE") => LevelFilter::TRACE,
@@ -80,24 +80,25 @@ fn level(name: Option<&str>) -> LevelFilter {
     }
 }
 
-/// The function refuses to start.
+/// Logs that the function refuses to start because of its settings.
 pub fn bad_settings(faults: &crate::settings::BadSettings) {
     for fault in &faults.0 {
         tracing::error!(setting = fault.variable, detail = fault.problem, "bad setting");
     }
 }
 
-/// The event is none of an SQS event source mapping; the invocation fails and nothing is touched.
+/// Logs an event that does not come from an SQS event source mapping. The invocation fails, and nothing is
+/// touched.
 pub fn bad_event(request_id: &str, problem: &str) {
     tracing::error!(request_id, detail = problem, "bad event");
 }
 
-/// The system has no certificate by which a server could show who it is.
+/// Logs that the system has no certificate to verify servers with.
 pub fn no_root_certificates(why: &NoRootCertificates) {
     tracing::warn!(detail = why.0, "the system has no root certificates; no server can be reached over TLS");
 }
 
-/// Something that happened besides the letters' own outcomes.
+/// Logs an event other than a letter's outcome.
 pub fn notice(notice: &Notice) {
     match notice {
         Notice::QueueUnreadable { queue, failure } => tracing::warn!(
@@ -179,7 +180,7 @@ pub fn notice(notice: &Notice) {
     }
 }
 
-/// Nobody was told of archived letters.
+/// Logs that a notice of archived letters was not sent.
 pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
     tracing::warn!(
         request_id,
@@ -192,7 +193,7 @@ pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
     );
 }
 
-/// A replay has ended, or stopped for now.
+/// Logs that a replay has ended, or stopped for now.
 pub(crate) fn replay(request_id: &str, state: &State) {
     tracing::info!(
         request_id,
@@ -207,7 +208,7 @@ pub(crate) fn replay(request_id: &str, state: &State) {
     );
 }
 
-/// A lane of a replay has ended; `trouble` is why it has not sent all that it should.
+/// Logs that a lane of a replay has ended. `trouble` is the reason why it has not sent all of its letters.
 pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
     tracing::info!(
         request_id,
@@ -229,12 +230,12 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
     }
 }
 
-/// A replay waits for another.
+/// Logs that a replay is busy.
 pub(crate) fn replay_busy(request_id: &str, error: &ReplayError) {
     tracing::warn!(request_id, detail = %error, "replay is busy");
 }
 
-/// A replay does not know the policy by which its letters are redriven.
+/// Logs that a replay does not know the policy by which its letters are redriven.
 pub(crate) fn policy_in_file(request_id: &str, function: &str) {
     tracing::warn!(
         request_id,
@@ -244,12 +245,12 @@ pub(crate) fn policy_in_file(request_id: &str, function: &str) {
     );
 }
 
-/// A replay cannot go on.
+/// Logs that a replay cannot continue.
 pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
     tracing::error!(request_id, detail = %error, "replay failed");
 }
 
-/// An archived letter cannot be replayed.
+/// Logs that an archived letter cannot be replayed.
 pub(crate) fn left_out_of_replay(request_id: &str, at: &At, why: &str) {
     tracing::warn!(
         request_id,

@@ -1,18 +1,18 @@
-//! Standard output, where Lambda reads lines.
+//! Standard output, from which Lambda reads lines.
 //!
-//! Every line is written at once, so that a function that is killed has said what it did, but for those of a
-//! batch's letters: they come a thousand at a time when all is done, and a write for each would take longer than
-//! making the line. A panic in between, which ends the process, would lose them.
+//! Every line is written at once, so that a killed function has logged what it did. The lines of a batch's
+//! letters are an exception: up to a thousand come together at the end, and a write for each would take
+//! longer than making the line. A panic in between, which ends the process, would lose them.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lines of so many bytes are written, however many are still to come.
+/// The number of bytes at which held lines are written, even if more are to come.
 const ENOUGH: usize = 64 * 1024;
 
 static HELD: Mutex<Held> = Mutex::new(Held { lines: Vec::new(), holding: false });
 
-/// Lines that are written later.
+/// The lines that are written later.
 struct Held {
     lines: Vec<u8>,
     holding: bool,
@@ -26,14 +26,14 @@ impl Held {
         }
     }
 
-    /// Nobody is left to tell if standard output is closed.
+    /// Writes the held lines. If standard output is closed, the error cannot be reported anywhere.
     fn write_out(&mut self, to: &mut impl Write) {
         let _ = to.write_all(&self.lines);
         self.lines.clear();
     }
 }
 
-/// Writes whole lines to standard output: one of the log, or those of the metrics.
+/// The writer of whole lines to standard output: one line of the log, or those of the metrics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Output;
 
@@ -54,12 +54,12 @@ pub fn write(lines: &str) {
     let _ = Output.write_all(lines.as_bytes());
 }
 
-/// Until this is dropped, lines are gathered and written together.
+/// A guard: until it is dropped, lines are collected and then written together.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Together(());
 
-/// Begins to gather lines.
+/// Begins to collect lines.
 pub(crate) fn together() -> Together {
     held().holding = true;
     Together(())
