@@ -1,4 +1,4 @@
-//! Batches as large as Lambda makes them: 10,000 messages, or 6 MB.
+//! Tests of batches as large as Lambda makes them: 10,000 messages, or 6 MB.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
 
 use std::collections::BTreeSet;
@@ -12,17 +12,17 @@ use support::{
 
 const MOST: usize = 10_000;
 
-/// Enough for ten thousand letters in an unoptimised build on a busy machine.
+/// A time that is enough for ten thousand letters in an unoptimised build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// SQS's and SNS's largest message.
+/// The greatest size of a message of SQS and SNS.
 const MIB: usize = 1024 * 1024;
 
 fn posts(count: usize) -> Vec<Post> {
     (0..count).map(|index| Post::envelope(&format!("l{index}"))).collect()
 }
 
-/// How many letters had this outcome.
+/// Returns the number of letters with this outcome.
 fn count(ran: &Ran, outcome: &str) -> usize {
     ran.letters().iter().filter(|line| line["outcome"] == outcome).count()
 }
@@ -87,9 +87,9 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
 }
 
-/// A slow target and little time: what could not be begun comes back soon. Of 2.4 s for deliveries the first half is for
-/// beginning them: a quarter of a hundred requests while nobody knows that the target works, then a hundred, then none,
-/// at 1.4 s. Time stands still while the machine works.
+/// The target is slow and the time is short: letters that could not be begun come back soon. The first half
+/// of the 2.4 s for deliveries is for beginning them: 25 requests while it is unknown whether the target
+/// works, then a hundred, then none, at 1.4 s. The clock is paused while the machine works.
 #[tokio::test(start_paused = true)]
 async fn what_the_time_does_not_reach_is_handed_back() {
     let world = World::new(&[]).with_time(Duration::from_secs(3));
@@ -106,7 +106,7 @@ async fn what_the_time_does_not_reach_is_handed_back() {
     assert_eq!(world.cloud.hidden().into_values().filter(|seconds| *seconds == 1).count(), untouched);
 }
 
-/// Six letters of nearly a mebibyte: as large as messages, and as a batch, can be.
+/// Returns six letters of nearly a mebibyte: the largest message and the largest batch.
 fn large() -> Vec<Post> {
     let filling = "x".repeat(MIB - 2_000);
     (0..6).map(|index| Post::envelope(&format!("l{index}")).message(&filling)).collect()
@@ -137,7 +137,7 @@ async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go()
     let ran = world.run([&large()[0], &Post::envelope("small")]).await;
     assert_eq!(ran.outcomes(), ["l0 archived permanent", "small delivered"]);
 
-    // SQS says it entry by entry, Lambda of the call.
+    // SQS reports this for each entry, Lambda for the call.
     let world = World::new(&[]);
     world.cloud.script(|call| match call.operation.as_str() {
         "SendMessageBatch" => Fault::except(
@@ -163,7 +163,7 @@ async fn a_message_too_large_for_its_target_is_permanent_and_its_neighbours_go()
     assert_eq!(world.run([&post]).await.outcomes(), ["l0 archived permanent"]);
 }
 
-/// Fair queues go by the group of a message, on standard queues and topics too.
+/// Fair queues use a message's group, on standard queues and topics too.
 #[tokio::test]
 async fn the_group_of_a_standard_queue_goes_along_and_keeps_nothing_in_order() {
     for (target, operation) in [("origin", "SendMessageBatch"), ("topic", "PublishBatch")] {

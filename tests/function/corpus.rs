@@ -1,5 +1,4 @@
-//! The laws of `fuzz/` hold of the inputs that are kept there, found by a fuzzer, and of the samples in
-//! `events/`.
+//! The laws of `fuzz/` hold for the stored inputs that a fuzzer found, and for the samples in `events/`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
     entries.filter(|path| path.is_file()).collect()
 }
 
-/// Tries a law on what is kept of its inputs; the name of the file that breaks it is printed.
+/// Checks a law on its stored inputs, and prints the name of the file that breaks it.
 fn holds(law: &str, check: fn(&[u8])) {
     let corpus = files(&format!("fuzz/corpus/{law}"));
     assert!(corpus.len() >= 10, "{law}: {} files", corpus.len());

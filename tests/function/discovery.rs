@@ -1,5 +1,5 @@
-//! `"subscription": "discover"`: a raw letter names no subscription, but where exactly one names its
-//! queue as its dead-letter target, that is the one.
+//! Tests of `"subscription": "discover"`. A raw letter names no subscription. If exactly one subscription
+//! names its queue as its dead-letter target, the letter goes there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn subscription(number: usize) -> String {
     format!("{TOPIC}:00000000-0000-4000-8000-{number:012}")
 }
 
-/// A world in which one of nine subscriptions names the queue, on pages of four.
+/// Returns a world in which one of nine subscriptions names the queue, on pages of four.
 fn world_of(policy: &Value) -> World {
     let world = World::with_policy(policy);
     for gone in [BILLING_SUBSCRIPTION, LAMBDA_SUBSCRIPTION] {
@@ -34,13 +34,13 @@ fn world_of(policy: &Value) -> World {
     world
 }
 
-/// The tokens of the pages that were asked for.
+/// Returns the tokens of the pages that were requested.
 fn pages(world: &World) -> Vec<String> {
     let token = |call: &Call| call.parameter("NextToken").unwrap_or_default().to_owned();
     world.cloud.calls("ListSubscriptions").iter().map(token).collect()
 }
 
-/// How often an operation was called.
+/// Returns the number of calls of an operation.
 fn count(world: &World, op: &str) -> usize {
     world.cloud.calls(op).len()
 }
@@ -54,7 +54,8 @@ async fn the_only_subscription_that_names_the_queue_gets_its_raw_letters() {
     let entries = world.cloud.entries("SendMessageBatch");
     assert_eq!(entries[0].body, "plain");
     assert_eq!(entries[0].attributes["sns-redrive"].value.text(), mark_text(1, "a", NOW, "plain"));
-    // Three pages, and each confirmed subscription once; then the one that was found, for its check.
+    // There are three pages, and one call for each confirmed subscription; then one for the check of the one
+    // that was found.
     assert_eq!(count(&world, "ListSubscriptions"), 3);
     let pages = pages(&world);
     assert_eq!(pages, ["", "4", "8"]);
@@ -85,7 +86,7 @@ async fn where_none_or_two_name_the_queue_nobody_can_say() {
     }
 }
 
-/// It takes a call for every subscription of the account, within a small quota.
+/// A search takes a call for every subscription of the account, within a small quota.
 #[tokio::test]
 async fn nobody_searches_who_was_not_asked_to_or_has_no_need() {
     for (policy, post) in [
@@ -99,7 +100,7 @@ async fn nobody_searches_who_was_not_asked_to_or_has_no_need() {
     }
 }
 
-/// Letters that a rule archives, or sends elsewhere, need no subscription either.
+/// A letter that its rule archives or sends elsewhere needs no subscription either.
 #[tokio::test]
 async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
     for rule in [
@@ -152,7 +153,7 @@ async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_
             let ran = world.run([&Post::raw("a", "plain").received(2)]).await;
             assert_eq!(ran.outcomes(), ["a delivered"], "{op}");
             assert_eq!(ran.letter("a")["retry.number"], 1, "to wait is no attempt");
-            // Only the call that had failed was made twice.
+            // Only the failed call was repeated.
             let (pages, subscriptions) = if op == "ListSubscriptions" { (4, 9) } else { (3, 10) };
             assert_eq!(count(&world, "ListSubscriptions"), pages, "{op}");
             assert_eq!(count(&world, "GetSubscriptionAttributes"), subscriptions, "{op}");
@@ -193,16 +194,16 @@ async fn a_subscription_that_goes_away_during_the_search_does_not_stop_it() {
     assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
 }
 
-/// A search says nothing about subscriptions that are younger than it.
+/// A search says nothing about subscriptions that are newer than it.
 mod newer_letters {
     use super::*;
 
-    /// A letter that arrived so many seconds after the first ones.
+    /// Returns a letter that arrived so many seconds after the first ones.
     fn later(id: &str, seconds: i64) -> Post {
         Post::raw(id, "plain").sent(NOW + seconds * 1000)
     }
 
-    /// A world in which a search was made.
+    /// Returns a world in which a search was made.
     async fn searched() -> World {
         let world = world_of(&discover());
         assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
@@ -215,7 +216,7 @@ mod newer_letters {
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
     }
 
-    /// Pages and subscriptions that were asked for.
+    /// Returns the numbers of pages and subscriptions that were requested.
     fn asked(world: &World) -> (usize, usize) {
         (count(world, "ListSubscriptions"), count(world, "GetSubscriptionAttributes"))
     }
@@ -227,7 +228,7 @@ mod newer_letters {
         let ran = world.run([&later("b", 60)]).await;
         assert_eq!(ran.outcomes(), ["b archived unrecognised"]);
         assert_eq!(world.cloud.entries("SendMessageBatch"), []);
-        // All pages again, and of the subscriptions only the new one.
+        // All pages were read again, but only the new subscription was asked about.
         assert_eq!(asked(&world), (3, 1));
     }
 
@@ -255,7 +256,7 @@ mod newer_letters {
         world.cloud.forget();
         world.pass(60);
         assert_eq!(world.run([&later("b", 60)]).await.outcomes(), ["b delivered"]);
-        // The one that was found is asked for its check.
+        // The subscription that was found is asked about for its check.
         assert_eq!(asked(&world), (3, 1));
     }
 
@@ -266,14 +267,14 @@ mod newer_letters {
         let ran = world.run([&later("b", 0)]).await;
         assert_eq!(ran.outcomes(), ["b delivered"]);
         assert_eq!(asked(&world), (0, 0));
-        // A search that a newer letter asked for is one for all.
+        // A search that a newer letter caused serves all letters.
         world.run([&later("c", 60), &later("d", 59)]).await;
         assert_eq!(asked(&world).0, 3);
         world.run([&later("e", 60)]).await;
         assert_eq!(asked(&world).0, 3);
     }
 
-    /// Whatever asks for searches: the dead-letter target of an old subscription may have changed.
+    /// This holds whatever causes searches: the dead-letter target of an old subscription may have changed.
     #[tokio::test]
     async fn after_half_an_hour_every_subscription_is_asked_again() {
         let world = searched().await;
@@ -284,7 +285,7 @@ mod newer_letters {
         world.cloud.forget();
         assert_eq!(world.run([&later("c", 61)]).await.outcomes(), ["c archived unrecognised"]);
         assert_eq!(asked(&world), (3, 0));
-        // Half an hour after the first search. The new subscription was asked about a minute later.
+        // This is half an hour after the first search. The new subscription was asked about a minute later.
         world.pass(1);
         world.cloud.forget();
         assert_eq!(world.run([&later("d", 0)]).await.outcomes(), ["d archived unrecognised"]);
@@ -293,7 +294,7 @@ mod newer_letters {
         assert_eq!(world.run([&later("e", 0)]).await.outcomes(), ["e delivered"]);
     }
 
-    /// Clocks differ, and a mark can say anything: nothing has arrived after the present.
+    /// Clocks differ, and a mark can hold any time. No letter has arrived after the present.
     #[tokio::test]
     async fn a_letter_from_the_future_asks_for_one_search_each_time_it_comes() {
         let world = searched().await;
@@ -315,7 +316,7 @@ mod newer_letters {
             if third { Fault::ResetBefore } else { Fault::Pass }
         });
         assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a failed out_of_time"]);
-        // On a page that was read already.
+        // This subscription is on a page that was read already.
         world.cloud.subscribe_endpoint(&subscription(0), TOPIC, "sqs", BILLING, DLQ);
         let young = "arn:aws:sns:eu-central-1:123456789012:a:00000000-0000-4000-8000-000000000000";
         world.cloud.subscribe_endpoint(young, TOPIC, "sqs", BILLING, DLQ);
@@ -327,7 +328,7 @@ mod newer_letters {
         assert_eq!(pages, ["8", "", "4", "8"]);
     }
 
-    /// What is known of older letters stays known while nobody can say of newer ones.
+    /// The result for older letters stays valid while there is none for newer ones.
     #[tokio::test]
     async fn older_letters_do_not_wait_for_the_search_that_newer_ones_ask_for() {
         let world = searched().await;
@@ -340,7 +341,7 @@ mod newer_letters {
         assert_eq!(asked(&world), (1, 0), "nobody asks twice in an invocation");
     }
 
-    /// Without end in sight, the letters wait untouched.
+    /// Without an end of the search in sight, the letters wait untouched.
     #[tokio::test]
     async fn a_search_that_never_ends_ends_with_the_time() {
         let world = searched().await.with_time(Duration::from_millis(400));
@@ -363,8 +364,8 @@ async fn each_queue_has_its_own_subscription() {
     }
 }
 
-/// No subscription names the requeue; its letters say which queue they came from, and there, and only
-/// there, that is believed.
+/// The requeue is no dead-letter target of a subscription. Its letters name the queue that they came from,
+/// which is believed only there.
 #[tokio::test]
 async fn letters_in_the_requeue_are_looked_up_by_the_queue_they_came_from() {
     let policy = discover().to_string();
@@ -385,7 +386,7 @@ async fn letters_in_the_requeue_are_looked_up_by_the_queue_they_came_from() {
     );
 }
 
-/// The answer of the search may be old; the subscription is asked before each delivery.
+/// The result of the search may be old, so the subscription is asked about before each delivery.
 #[tokio::test]
 async fn what_was_found_is_checked_like_any_other() {
     let world = world_of(&discover());

@@ -1,5 +1,5 @@
-//! What a failed AWS call means: every code that the design names, each HTTP status, each way in
-//! which the SDK fails, and what of the service's words may be kept.
+//! The classes of failed AWS calls: every code that the design names, every HTTP status, every way in which
+//! the SDK fails, and which of the service's messages may be kept.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::{ConnectorError, SdkError};
@@ -10,8 +10,7 @@ use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::FailureClass::{ActionRequired, Permanent, Throttling, Transient};
 use sns_redrive::failure::{Failure, FailureClass};
 
-/// Codes of SNS, SQS and S3 with the status that comes with them, as entries of a batch and as whole
-/// calls report them.
+/// The codes of SNS, SQS and S3, each with its status, as entries of a batch and whole calls report them.
 const CODES: &[(&str, u16, FailureClass)] = &[
     ("Throttling", 400, Throttling),
     ("ThrottlingException", 400, Throttling),
@@ -60,7 +59,7 @@ const CODES: &[(&str, u16, FailureClass)] = &[
 
 const WORDS: &str = "not authorized to perform: sns:Publish";
 
-/// The codes that this software gives where no service gave one.
+/// Returns an error of a service, with or without a code.
 fn service_error(code: Option<&str>, status: u16) -> SdkError<ErrorMetadata, HttpResponse> {
     let mut metadata = ErrorMetadata::builder().message(WORDS);
     if let Some(code) = code {
@@ -141,8 +140,8 @@ fn a_request_that_cannot_be_built_is_permanent() {
     assert_eq!(of_call(&error), (Permanent, "NotBuildable".to_owned()));
 }
 
-/// A message may quote the request: a body, an attribute, a receipt handle. Only those that name an
-/// action and a resource are kept for the log.
+/// A message may quote the request: a body, an attribute, a receipt handle. Only messages that name an action
+/// and a resource are kept for the log.
 #[test]
 fn the_words_of_a_service_are_kept_only_where_they_name_what_to_mend() {
     for &(code, status, class) in CODES {

@@ -1,4 +1,5 @@
-//! The function and its parts, on an account in `sim`. One binary, since each one links the whole SDK.
+//! Tests of the function and its parts, on an account in `sim`. They are one binary, because each binary
+//! links the whole SDK.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod archive;

@@ -1,4 +1,4 @@
-//! Notices of archived letters: when they are sent, what they say, and what happens where they cannot be sent.
+//! Tests of notices of archived letters: when they are sent, their text, and failures to send them.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn world() -> World {
     World::new(&[("NOTICE_TOPIC_ARN", NOTICES)])
 }
 
-/// The notices that were asked of SNS, by the form that programs get.
+/// Returns the notices that were sent to SNS, in the form for programs.
 fn notices(world: &World) -> Vec<Value> {
     let forms = world.cloud.entries("Publish").into_iter().map(|entry| form(&entry, "sqs"));
     forms.map(|form| serde_json::from_str(&form).unwrap()).collect()
@@ -27,7 +27,7 @@ fn counts(world: &World) -> Vec<u64> {
     notices(world).iter().map(|notice| notice["letters"].as_u64().unwrap()).collect()
 }
 
-/// A letter that every attempt fails for, and that has none left.
+/// Returns a letter whose every attempt fails, and which has none left.
 fn exhausted(id: &str) -> Post {
     Post::envelope(id).mark(&mark(12, id, NOW))
 }
@@ -92,7 +92,7 @@ async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invoca
     }
     assert_eq!(counts(&world), [1]);
     world.pass(20);
-    // It archives nothing itself.
+    // This invocation archives nothing itself.
     world.run([&Post::envelope("delivered")]).await;
     assert_eq!(counts(&world), [1, 2]);
     assert_eq!(notices(&world)[1]["since"], "2026-11-01T12:00:20Z");
@@ -142,7 +142,7 @@ async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
     assert_eq!(ran.outcomes(), ["a archived exhausted", "b delivered"]);
     assert_eq!(ran.kept, [""; 0]);
     assert_eq!(ran.metrics()["NoticesFailed"], 1);
-    // It is not asked again at once.
+    // It is not tried again at once.
     let began = Instant::now();
     world.run([&exhausted("c")]).await;
     assert!(began.elapsed() < Duration::from_millis(900));
@@ -159,7 +159,7 @@ async fn an_invocation_that_is_at_its_end_leaves_the_notice_to_the_next() {
     assert_eq!(counts(&world), [1]);
 }
 
-/// Else a notice that its own subscriber does not take would cause the next.
+/// Otherwise a notice that its own subscriber does not take would cause the next one.
 #[tokio::test]
 async fn letters_of_the_topic_of_notices_cause_none() {
     let world = world();

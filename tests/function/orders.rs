@@ -1,4 +1,5 @@
-//! P10 at its edge: orders are read from S3, what waits is listed there, and an S3 that fails costs a second and no letter.
+//! P10, tested at S3: orders are read from it, waiting letters are listed there, and a failing S3 costs a
+//! second and no letter.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 const ORDERS: &str = "graveyard/control/orders.json";
 
-/// A function with a place for orders, whose subscribers are down.
+/// Returns a function with a place for orders, whose subscribers are down.
 fn world(settings: &[(&str, &str)]) -> World {
     let given = [("CONTROL", "s3://graveyard/control")];
     let world = World::new(&[&given, settings].concat());
@@ -17,7 +18,7 @@ fn world(settings: &[(&str, &str)]) -> World {
     world
 }
 
-/// From now on S3 answers so, and subscribers are down.
+/// Makes S3 answer this from now on, and keeps subscribers down.
 fn with_s3(world: &World, s3: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
     world.cloud.script(move |call| match call.operation.as_str() {
         "GetObject" | "PutObject" => s3(call),
@@ -26,7 +27,7 @@ fn with_s3(world: &World, s3: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
     });
 }
 
-/// From now on S3 answers a reading so.
+/// Makes S3 answer reads with this from now on.
 fn with_get(world: &World, reply: Fault) {
     with_s3(world, move |call| if call.operation == "GetObject" { reply.clone() } else { Fault::Pass });
 }
@@ -42,12 +43,12 @@ fn give(world: &World, orders: &[Value]) {
     world.cloud.put(ORDERS, &json!({ "version": 1, "orders": orders }).to_string());
 }
 
-/// A letter, received now; its second retry is due in nearly a minute.
+/// Returns a letter, received now, whose second retry is due in nearly a minute.
 fn early() -> Post {
     Post::envelope("early").mark(&mark(1, "early", NOW - 60_000)).received(1)
 }
 
-/// A letter whose first retry is due.
+/// Returns a letter whose first retry is due.
 fn due() -> Post {
     Post::envelope("a")
 }
@@ -167,7 +168,7 @@ async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed()
     assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it was taken back");
 }
 
-/// What S3 may answer instead of the document.
+/// Returns the answers that S3 may give instead of the document.
 fn bad_replies() -> Vec<(&'static str, Fault)> {
     vec![
         ("ServiceUnavailable", Fault::refuse(503, "ServiceUnavailable", "down")),
@@ -268,7 +269,7 @@ async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
 #[tokio::test]
 async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
     let world = world(&[]);
-    // After the first retry a minute passes, after the sixth some more.
+    // After the first retry the wait is a minute, after the sixth it is longer.
     let long = Post::envelope("long").mark(&mark(6, "long", NOW));
     world.run([&due(), &long]).await;
     let objects = world.cloud.objects();
@@ -321,7 +322,7 @@ async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
     }
 }
 
-/// The answer to a call that is repeated, where only the answer to its first try was lost.
+/// S3 answers 412 to a repeated call if only the answer to the first try was lost.
 #[tokio::test]
 async fn a_list_that_is_there_already_was_written() {
     let long = Post::envelope("long").mark(&mark(6, "long", NOW));
@@ -385,7 +386,8 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_when_
     }
 }
 
-/// Lets time run; every call of a function takes two seconds, and the time of each is noted, in seconds from now.
+/// Lets time run. Every call of a function takes two seconds. Returns the times of the calls, in seconds from
+/// now.
 fn slow_functions(
     world: &World,
     s3: impl Fn(&Call) -> Fault + Send + Sync + 'static,
@@ -405,7 +407,7 @@ fn slow_functions(
     calls
 }
 
-/// More letters for one function than it takes in a minute.
+/// Returns more letters for one function than it takes in a minute.
 fn crowd() -> Vec<Post> {
     (0..480).map(|number| Post::envelope(&format!("l{number}")).subscription(OTHER_SUBSCRIPTION)).collect()
 }

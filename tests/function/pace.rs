@@ -1,4 +1,4 @@
-//! How fast, and by whose schedule: `throttlePolicy` and `from-subscription`.
+//! Tests of pace and schedule: `throttlePolicy` and `from-subscription`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use support::*;
 mod throttle {
     use super::*;
 
-    /// At most so many letters a second towards one target, by a schedule of immediate retries.
+    /// Returns a policy with at most so many letters a second for one target, and with immediate retries.
     fn policy(rate: u32) -> Value {
         json!({ "default": { "deliveryPolicy": {
             "healthyRetryPolicy": { "numRetries": 5, "numNoDelayRetries": 5 },
@@ -27,7 +27,7 @@ mod throttle {
         ids.iter().map(|id| Post::envelope(id)).collect()
     }
 
-    /// Targets with the moments at which they got a letter.
+    /// The moments at which each target got a letter.
     type Arrivals = Arc<Mutex<BTreeMap<String, Vec<Duration>>>>;
 
     fn watched(world: &World) -> Arrivals {
@@ -45,8 +45,8 @@ mod throttle {
         arrivals
     }
 
-    /// The rate is one for all instances of the function, which do not know of each other. Targets do
-    /// not wait for each other, and each waits by itself.
+    /// All instances of the function share the rate, but do not know of each other. Targets do not wait for
+    /// each other.
     #[tokio::test]
     async fn no_target_gets_more_letters_a_second_than_its_share_of_the_rate() {
         let world = world(4, 2);
@@ -67,14 +67,15 @@ mod throttle {
         for (target, moments) in arrivals {
             assert_eq!(moments.len(), 4);
             for pair in moments.windows(3) {
-                // Two a second: the third comes a second after the first. A timer may be a little late.
+                // The share is two letters a second, so the third comes a second after the first. A timer may
+                // be slightly late.
                 assert!(pair[2].saturating_sub(pair[0]) > Duration::from_millis(900), "{target} {moments:?}");
             }
         }
         assert!((1_400..2_500).contains(&took.as_millis()), "{took:?}");
     }
 
-    /// The requeue has a mapping of its own, with as many instances again.
+    /// The requeue has a mapping of its own, with as many instances.
     #[tokio::test]
     async fn with_a_requeue_the_share_is_half_as_large() {
         let settings = [("REDRIVE_POLICY", &*policy(4).to_string()), ("REQUEUE_ARN", REQUEUE)];
@@ -125,7 +126,7 @@ mod throttle {
         assert_eq!([&metrics["LettersDeferred"], &metrics["LettersDelivered"]], [1, 1]);
     }
 
-    /// The turns of one invocation hold in the next.
+    /// The turns of one invocation count in the next.
     #[tokio::test]
     async fn the_next_invocation_keeps_the_distance() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
@@ -136,7 +137,7 @@ mod throttle {
         assert_eq!(ran.outcomes(), ["b delivered"]);
     }
 
-    /// A forger cannot use up the turns of a target that he may not reach.
+    /// A forger cannot use up the turns of a target that the letter may not reach.
     #[tokio::test]
     async fn refused_letters_take_no_turn() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
@@ -167,11 +168,11 @@ mod throttle {
     }
 }
 
-/// Plain events are handed to functions by calls that wait for them.
+/// Tests of plain events, which functions get by calls that wait for them.
 mod functions {
     use super::*;
 
-    /// The rounds of a FIFO group take their time one after the other. Each letter is run once, in as many
+    /// The rounds of a FIFO group need time one after the other. Each letter is run once, in as many
     /// invocations as it takes.
     #[tokio::test]
     async fn no_letter_of_a_group_is_run_twice_because_the_time_is_over() {
@@ -183,7 +184,8 @@ mod functions {
         });
         let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
         let ran = world.run(&["a", "b", "c"].map(post)).await;
-        // 4.8 seconds for deliveries: a second call could begin in time, and would not end in time.
+        // There are 4.8 seconds for deliveries. A second call could begin in that time, but would not end in
+        // it.
         assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time", "c held"]);
         let ran = world.run(&["b", "c"].map(post)).await;
         assert_eq!(ran.outcomes(), ["b delivered", "c failed out_of_time"]);
@@ -192,7 +194,7 @@ mod functions {
         assert_eq!(runs, [r#"{"id":"a"}"#, r#"{"id":"b"}"#]);
     }
 
-    /// The moment by which calls begin at the latest is that of the invocation, not of a round.
+    /// The latest moment for calls to begin is that of the invocation, not of a round.
     #[tokio::test]
     async fn a_late_round_begins_no_call_of_a_function_that_nobody_has_called_yet() {
         let rules =
@@ -204,7 +206,7 @@ mod functions {
             _ => Fault::Pass,
         });
         let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
-        // 0.8 seconds for deliveries, in the first half of which they begin.
+        // There are 0.8 seconds for deliveries, which begin in the first half.
         let ran = world.run(&["a", "b"].map(post)).await;
         assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time"]);
         assert_eq!(world.cloud.calls("Invoke").len(), 1);
@@ -221,7 +223,7 @@ mod from_subscription {
             "numNoDelayRetries": 0, "numMinDelayRetries": 0, "backoffFunction": "linear" })
     }
 
-    /// What SNS answers for an HTTP/S subscription, nulls and all.
+    /// Returns SNS's answer for an HTTP/S subscription, including nulls.
     fn effective(healthy: &Value, throttle: &Value) -> String {
         json!({ "healthyRetryPolicy": healthy, "sicklyRetryPolicy": null, "throttlePolicy": throttle,
             "requestPolicy": null, "guaranteed": false })
@@ -236,7 +238,7 @@ mod from_subscription {
         world
     }
 
-    /// Lets a letter live by its visibility until it leaves: outcome, retry and delay of each receive.
+    /// Runs a letter by its visibility until it leaves. Returns the outcome, retry and delay of each receive.
     async fn life(world: &World) -> Vec<String> {
         let mut told = Vec::new();
         let mut now = NOW;
@@ -273,11 +275,11 @@ mod from_subscription {
                 "archived exhausted 3 of 3 null",
             ]
         );
-        // One answer serves the schedule and the check, for as long as it is kept.
+        // One answer serves the schedule and the check, as long as it is kept.
         assert_eq!(world.cloud.calls("GetSubscriptionAttributes").len(), 1);
     }
 
-    /// A topic's defaults have their own names; SNS has worked them in where the subscription has none.
+    /// A topic's defaults have their own names. SNS has merged them if the subscription has none.
     #[tokio::test]
     async fn the_names_of_a_topics_policy_are_read_too() {
         let topic = json!({ "http": { "defaultHealthyRetryPolicy": healthy(7, 7, 1),
@@ -295,7 +297,7 @@ mod from_subscription {
         assert_eq!(life(&world).await, expected);
     }
 
-    /// Fields that SNS may add one day are no fault.
+    /// Fields that SNS may add later are not an error.
     #[tokio::test]
     async fn unknown_fields_are_passed_over() {
         let mut policy: Value = serde_json::from_str(&effective(&healthy(5, 5, 2), &Value::Null)).unwrap();
@@ -340,7 +342,7 @@ mod from_subscription {
         assert!(world.cloud.calls("GetSubscriptionAttributes").is_empty());
     }
 
-    /// While nobody knows how many retries there are, none is the last.
+    /// While the number of retries is unknown, none is the last.
     #[tokio::test]
     async fn a_look_up_that_fails_does_not_exhaust_early() {
         let world = world_of(&effective(&healthy(20, 20, 2), &Value::Null));
@@ -352,14 +354,14 @@ mod from_subscription {
             assert_eq!(ran.letter("a")["error.code"], "Throttling");
         }
         assert_eq!(world.cloud.entries("SendMessageBatch"), []);
-        // Once it is known, the letter still has its attempt.
+        // Once the number is known, the letter still gets its attempt.
         world.cloud.script(|_| Fault::Pass);
         let ran = world.run([&Post::envelope("a").received(31)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!([&ran.letter("a")["retry.number"], &ran.letter("a")["retry.of"]], [2, 2]);
     }
 
-    /// A raw letter's subscription is the rule's.
+    /// The rule names a raw letter's subscription.
     #[tokio::test]
     async fn the_subscription_of_a_raw_letter_is_asked() {
         let policy = json!({ "default": {
@@ -372,7 +374,7 @@ mod from_subscription {
         assert_eq!(ran.letter("a")["delay_s"], 33);
     }
 
-    /// The policy is the subscription's word, the check comes all the same.
+    /// The subscription defines the policy, but it is still checked.
     #[tokio::test]
     async fn a_subscription_that_is_refused_is_refused() {
         let world = world_of(&effective(&healthy(1, 1, 3), &Value::Null));

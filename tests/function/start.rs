@@ -1,4 +1,4 @@
-//! The cold start: a function with bad settings does not start, and says all that is wrong.
+//! Tests of the cold start: with bad settings the function does not start, and reports all faults.
 
 use std::process::Command;
 

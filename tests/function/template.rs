@@ -1,4 +1,5 @@
-//! Template, docs and code agree: settings and their defaults, calls and grants, alarms and the runbook, versions.
+//! Tests that template, docs and code agree: settings and their defaults, calls and grants, alarms and the
+//! runbook, versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ const OPERATIONS: &str = include_str!("../../operations.yaml");
 const QUEUES: &str = include_str!("../../queues.yaml");
 const RUNBOOK: &str = include_str!("../../docs/guide/runbook.md");
 
-/// The calls that the function's code may make, by the SDK's name for them, and the action that permits each.
+/// The calls that the function's code may make, by the SDK's name, and the action that permits each.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 const CALLS: [(&str, &str); 14] = [
     ("change_message_visibility_batch", "sqs:ChangeMessageVisibility"),
@@ -31,7 +32,7 @@ const CALLS: [(&str, &str); 14] = [
     ("send_message_batch", "sqs:SendMessage"),
 ];
 
-/// Each statement of the function's role, and what it allows.
+/// The statements of the function's role, and what each allows.
 const STATEMENTS: [(&str, &[&str]); 19] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
@@ -76,7 +77,7 @@ const STATEMENTS: [(&str, &[&str]); 19] = [
     ),
 ];
 
-/// The same of the replay function's role.
+/// The statements of the replay function's role, and what each allows.
 const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     ("ListArchiveAndReplays", &["s3:ListBucket"]),
@@ -88,7 +89,7 @@ const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
     ("UseOwnKeys", &["kms:Decrypt", "kms:GenerateDataKey"]),
 ];
 
-/// What AWS itself does with the function's role.
+/// The actions that AWS itself takes with the function's role.
 const BY_SERVICES: [&str; 14] = [
     // Lambda: the log.
     "logs:CreateLogStream",
@@ -111,24 +112,24 @@ const BY_SERVICES: [&str; 14] = [
     "ec2:UnassignPrivateIpAddresses",
 ];
 
-/// Names and values of the function's environment variables in a template.
+/// Returns the names and values of the function's environment variables in a template.
 fn variables_of(template: &'static str) -> BTreeMap<&'static str, &'static str> {
     let (_, rest) =
         template.split_once("        Variables:\n").expect("the template sets environment variables");
     rest.lines()
         .map_while(|line| line.strip_prefix("          "))
-        // A value may go on below its name.
+        // A value may continue on the line below its name.
         .filter(|line| !line.starts_with(['#', ' ']))
         .map(|line| line.split_once(": ").expect("a name and a value"))
         .collect()
 }
 
-/// The same of the template of the function.
+/// Returns those of the function's own template.
 fn environment() -> BTreeMap<&'static str, &'static str> {
     variables_of(TEMPLATE)
 }
 
-/// The default of a parameter of the template.
+/// Returns the default of a parameter of the template.
 fn parameter_default(name: &str) -> &'static str {
     let (_, rest) = TEMPLATE.split_once(&format!("\n  {name}:\n")).expect("the template has the parameter");
     let mut lines = rest.lines().take_while(|line| line.starts_with("    "));
@@ -143,14 +144,14 @@ fn every_variable_of_the_template_is_a_setting() {
     }
 }
 
-/// A copy of a policy or a mode would be stale when the first stack changes.
+/// A copy of a policy or a mode would be outdated when the first stack changes.
 #[test]
 fn the_replay_function_has_no_mode_and_no_policy_of_its_own() {
     let variables = variables_of(OPERATIONS);
     let function = variables["REDRIVE_FUNCTION"];
     assert_eq!(function, r#"!ImportValue { "Fn::Sub": "${Stack}-FunctionArn" }"#);
     assert!(TEMPLATE.contains(r#"Export: { Name: !Sub "${AWS::StackName}-FunctionArn" }"#));
-    // It may ask for this function alone.
+    // The role may read this function only.
     let (_, granted) = OPERATIONS.split_once("Action: lambda:GetFunctionConfiguration\n").unwrap();
     assert_eq!(granted.lines().next().unwrap().trim(), format!("Resource: {function}"));
     for name in variables.keys() {
@@ -227,12 +228,13 @@ fn the_reference_has_a_row_for_every_parameter_of_a_template() {
     }
 }
 
-/// The source.
+/// Returns the folder of the source.
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The calls in a part of the source, and how often a call is sent. `left_out` are folders and files that are no part of it.
+/// Returns the calls in a part of the source, and how often a call is sent. `left_out` are folders and files
+/// that do not belong to that part.
 fn calls(directory: &Path, left_out: &[&str]) -> (BTreeMap<&'static str, usize>, usize) {
     let (mut found, mut sent) = (BTreeMap::new(), 0);
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -256,8 +258,8 @@ fn calls(directory: &Path, left_out: &[&str]) -> (BTreeMap<&'static str, usize>,
                 *found.entry(call).or_default() += times;
             }
         }
-        // A paginator makes the call as well, and sends it once for each page.
-        // And one within the function's own region is sent as it is, another with the region of its queue or topic.
+        // A paginator makes the call too, and sends it once for each page. A call within the function's own
+        // region is sent as it is; another is sent with the region of its queue or topic.
         sent += source.matches(".send()").count()
             - source.matches("match elsewhere(").count()
             - source.matches("match (elsewhere(").count();
@@ -265,29 +267,29 @@ fn calls(directory: &Path, left_out: &[&str]) -> (BTreeMap<&'static str, usize>,
     (found, sent)
 }
 
-/// The policy of a role, line by line.
+/// Returns the policy of a role, line by line.
 fn policy_of(template: &'static str, role: &str) -> Vec<&'static str> {
     let (_, role) = template.split_once(&format!("\n  {role}:\n")).expect("the template has the role");
     let (_, policies) = role.split_once("\n      Policies:\n").expect("the role has policies");
     policies.split("\n\n  #").next().unwrap().lines().collect()
 }
 
-/// The policy of the function's role.
+/// Returns the policy of the function's role.
 fn role_policy() -> Vec<&'static str> {
     policy_of(TEMPLATE, "RedriveFunctionRole")
 }
 
-/// The policy of the replay function's role.
+/// Returns the policy of the replay function's role.
 fn replay_policy() -> Vec<&'static str> {
     policy_of(OPERATIONS, "ReplayFunctionRole")
 }
 
-/// What a line of the policy that begins a statement calls it.
+/// Returns the name of a statement if this line of the policy begins one.
 fn sid(line: &'static str) -> Option<&'static str> {
     line.trim().strip_prefix("- Sid: ")
 }
 
-/// The actions that a policy allows, by statement.
+/// Returns the actions that a policy allows, by statement.
 fn grants(lines: Vec<&'static str>) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut grants: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let mut statement = None;
@@ -311,7 +313,7 @@ fn every_call_of_the_code_is_one_that_this_test_knows() {
     assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
 }
 
-/// A role may do what the code and AWS do with it, and nothing else.
+/// Asserts that a role may do exactly what the code and AWS do with it.
 fn no_more_and_no_less(
     calls: &BTreeMap<&str, usize>,
     by_services: &[&'static str],
@@ -327,7 +329,7 @@ fn no_more_and_no_less(
 #[test]
 fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
     let (mut made, _) = calls(&source(), &["replay", "replay_function.rs", "bin"]);
-    // The listing of archives is the replay's and the tool's.
+    // Only the replay and the tool list archives.
     let (listed, _) = calls(&source().join("archive"), &[]);
     made.extend(listed);
     no_more_and_no_less(&made, &BY_SERVICES, role_policy());
@@ -336,7 +338,7 @@ fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
 #[test]
 fn the_replay_function_may_do_what_its_code_does_and_nothing_else() {
     let (mut made, _) = calls(&source().join("replay"), &[]);
-    // It reads the archive, and sends to the requeue by what else delivers to queues.
+    // It reads the archive, and sends to the requeue with the code that delivers to queues.
     for (file, call) in [("archive/walk.rs", "get_object"), ("delivery/queue.rs", "send_message_batch")] {
         assert!(
             std::fs::read_to_string(source().join(file)).unwrap().contains(&format!(".{call}()")),
@@ -358,7 +360,7 @@ fn each_statement_allows_what_it_is_for() {
     }
 }
 
-/// What the function does with the first queue it does with every other.
+/// The function does the same with every queue as with the first.
 #[test]
 fn further_queues_are_granted_what_the_first_is() {
     let (_, statements) = QUEUES.split_once("        Statement:\n").unwrap();
@@ -380,7 +382,7 @@ fn every_statement_says_which_call_needs_it() {
     let mut seen = 0;
     for (number, name) in statements {
         seen += 1;
-        // Above it: the !If that it stands in, and its condition.
+        // Above it are the !If that contains it, and its condition.
         let condition = |line: &str| {
             let word = line.strip_prefix("- ").unwrap_or_default();
             word == "!If" || (!word.is_empty() && word.chars().all(char::is_alphanumeric))
@@ -398,8 +400,8 @@ fn lambda_does_not_end_the_loop_that_the_function_counts() {
     assert!(function.lines().any(|line| line == "      RecursiveLoop: Allow"), "{function}");
 }
 
-/// What follows from the function's timeout in seconds: a visibility timeout in seconds, and the end of deliveries in
-/// milliseconds.
+/// Returns the values that follow from the function's timeout in seconds: a visibility timeout in seconds,
+/// and the end of deliveries in milliseconds.
 fn of_timeout() -> BTreeMap<u64, (u64, u64)> {
     let (_, rest) = TEMPLATE.split_once("\n  OfTimeout:\n").unwrap();
     let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
@@ -419,7 +421,7 @@ fn times_that_follow_from_the_timeout_do() {
     assert!(times.contains_key(&parameter_default("FunctionTimeout").parse().unwrap()));
     for (timeout, (visibility, deliveries)) in times {
         assert_eq!(visibility, 6 * timeout);
-        // As the function divides its time: a fifth is kept, 10 seconds at most.
+        // The function divides its time like this: it keeps a fifth, but 10 seconds at most.
         assert_eq!(deliveries, 1000 * (timeout - (timeout / 5).min(10)), "{timeout}");
     }
 }
@@ -450,7 +452,7 @@ fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
     assert_eq!(alarms, sections);
 }
 
-/// What stands between two texts, wherever the first one is found.
+/// Returns every text between `before` and `after`.
 fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(before).skip(1).filter_map(move |rest| Some(rest.split_once(after)?.0))
 }
@@ -472,7 +474,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     };
     let line = summarise(&[], run).to_line("SnsRedrive");
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-    // Of letters only, so that a batch without any has none.
+    // It is written only if there are letters, so a batch without any has none.
     let mut written = BTreeSet::from(["SecondsToExpiry"]);
     let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
     written.extend(metrics.iter().map(|metric| metric["Name"].as_str().unwrap()));

@@ -1,4 +1,4 @@
-//! Hiding: how long, in how many calls, and what a failed call means.
+//! Tests of hiding: for how long, in how many calls, and what a failed call means.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use sns_redrive::failure::{Failure, FailureClass};
 use support::*;
 use tokio::time::Instant;
 
-/// A schedule of single delays, without jitter: `numRetries` delays from min to max, linear.
+/// Returns a schedule without jitter: `retries` delays that rise linearly from `min` to `max`.
 fn linear(min: u32, max: u32, retries: u32) -> Value {
     let schedule = json!({ "minDelayTarget": min, "maxDelayTarget": max, "numRetries": retries });
     json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } })
 }
 
-/// A world whose subscriber cannot be reached.
+/// Returns a world whose subscriber cannot be reached.
 fn broken(policy: &Value) -> World {
     let world = World::with_policy(policy);
     world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
@@ -34,7 +34,7 @@ fn late() -> Failure {
     }
 }
 
-/// What the letter's line says of the wait.
+/// Returns the facts about the wait in the letter's line.
 fn wait(ran: &Ran, id: &str) -> Value {
     let line = ran.letter(id);
     json!([line["outcome"], line["reason"], line["retry.number"], line["delay_s"], line["due"]])
@@ -47,7 +47,7 @@ mod calls {
         (0..count).map(|number| format!("handle-{number}")).collect()
     }
 
-    /// An account with messages in flight by these handles.
+    /// Returns an account with messages in flight that have these handles.
     fn in_flight(count: usize) -> Account {
         let account = Account::new();
         let posts: Vec<_> = (0..count).map(|number| Post::envelope(&number.to_string())).collect();
@@ -140,7 +140,8 @@ mod calls {
 mod values {
     use super::*;
 
-    /// Three retries without delay: a visibility of 0 brings the letter back for the next at once.
+    /// There are three retries without delay. A visibility of 0 brings the letter back for the next one at
+    /// once.
     #[tokio::test]
     async fn a_letter_whose_next_retry_is_immediate_is_shown_at_once() {
         let schedule =
@@ -184,7 +185,7 @@ mod values {
         assert_eq!(world.cloud.calls("SendMessageBatch"), []);
     }
 
-    /// Part of a second is rounded up: shown too early, a letter would be hidden once more.
+    /// Part of a second is rounded up. If a letter were shown too early, it would be hidden again.
     #[tokio::test]
     async fn a_wait_is_rounded_up_to_whole_seconds() {
         let world = broken(&linear(60, 60, 3));
@@ -198,7 +199,7 @@ mod values {
 
     #[tokio::test]
     async fn no_letter_is_hidden_for_longer_than_the_ceiling_below_sqs_limit() {
-        // 14 h until retry 1, which SQS cannot wait at once.
+        // Retry 1 is in 14 hours, which is longer than SQS can hide a letter at once.
         let world = broken(&linear(50_400, 50_400, 3));
         let ran = world.run([&Post::envelope("a")]).await;
         let due = at(NOW + 50_400_000).to_string();
@@ -216,8 +217,8 @@ mod values {
         assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
     }
 
-    /// A wait of 25 s under a ceiling of 10 s: three receives, two of which are hops, between two
-    /// attempts.
+    /// With a wait of 25 s and a ceiling of 10 s there are three receives between two attempts, two of which
+    /// are hops.
     #[tokio::test]
     async fn a_wait_longer_than_the_ceiling_is_made_in_hops_without_attempts() {
         let schedule =
@@ -283,7 +284,7 @@ mod failures {
         assert_eq!(ran.kept, ["a", "b"], "it comes back by the queue's own visibility timeout");
     }
 
-    /// The letter comes back by the queue's own visibility timeout: it must not be deleted.
+    /// The letter comes back after the queue's own visibility timeout, so it must not be deleted.
     #[tokio::test]
     async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {
         for (reply, code, class) in [
@@ -323,7 +324,7 @@ mod failures {
         assert_eq!(world.cloud.hidden().into_keys().collect::<Vec<_>>(), ["handle-a", "handle-c"]);
     }
 
-    /// What failed first is what an operator looks for.
+    /// An operator looks for the first failure.
     #[tokio::test]
     async fn a_letter_whose_delivery_failed_too_tells_both_failures() {
         let world = World::with_policy(&linear(60, 60, 3));
@@ -344,8 +345,8 @@ mod time {
 
     use super::*;
 
-    /// A delivery that takes long must not make the other letters of the batch wake late: P4's margin
-    /// is reckoned from the decision.
+    /// A slow delivery must not make the other letters of the batch wake late, because P4's margin counts
+    /// from the decision.
     #[tokio::test]
     async fn what_deliveries_took_is_no_part_of_the_wait_of_others() {
         let world = Arc::new(World::with_policy(&linear(60, 60, 3)));

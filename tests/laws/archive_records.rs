@@ -1,10 +1,11 @@
-//! Any line of an archive is told apart, and what was read once is what is written and read again.
+//! A law: every bad line of an archive is reported on its own, and a record that is read once is written and
+//! read the same.
 
 use sns_redrive::archive::Record;
 
 use super::assert_same;
 
-/// The bytes are a line of an archive.
+/// Checks the law. The bytes are a line of an archive.
 pub fn check(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else { return };
     let record = match Record::from_line(line) {
@@ -39,9 +40,9 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// What is said of a bad line never quotes it: it may hold a message.
+/// Asserts that the report about a bad line never quotes it, because the line may hold a message.
 fn quotes_nothing(said: &str, line: &str) {
-    /// All that may be said; numbers aside.
+    /// The words that the report may use, besides numbers.
     const WORDS: &str = "is no not of the form a field UTF-8 JSON column longer than record can be \
         an archive: it has version this reads unknown its missing another type time usable value or \
         archivedAt reason queueArn letterId origin rule message messageId body attributes messageAttributes \

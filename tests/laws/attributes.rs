@@ -1,5 +1,5 @@
-//! Message attributes of every type arrive as they were sent, in each of AWS's spellings, and so does the
-//! mark.
+//! A law: message attributes of every type, and the mark, arrive as they were sent, in each of AWS's
+//! spellings.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ const SUBSCRIPTION: &str =
     "arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
-/// Names and types that mean something, and some that look like it.
+/// Names and types with a meaning, and some that look like them.
 const NAMES: [&str; 8] = [
     "tenant",
     MARK_ATTRIBUTE,
@@ -41,7 +41,7 @@ const TYPES: [&str; 9] = [
     "BinaryNot",
 ];
 
-/// The bytes are a mark, then attributes, then a body.
+/// Checks the law. The bytes are a mark, then attributes, then a body.
 pub fn check(data: &[u8]) {
     let mut bytes = Bytes(data);
     let mark = mark(&mut bytes);
@@ -61,7 +61,7 @@ fn mark_reads_back(mark: &Mark) {
     );
 }
 
-/// What a raw letter carries reaches a queue.
+/// Asserts that the attributes of a raw letter reach a queue.
 fn by_queue(attributes: &Attributes, body: &str) {
     let message = received(&[record(body, attributes)]).unwrap().remove(0);
     assert!(message.attributes == *attributes, "an attribute changed on its way in");
@@ -85,7 +85,7 @@ fn by_queue(attributes: &Attributes, body: &str) {
     }
 }
 
-/// What was published reaches a topic, whichever way the letter tells of it.
+/// Asserts that the published attributes reach a topic, in any form of the letter.
 fn by_topic(attributes: &Attributes, message: &str) {
     let wire: Map<_, _> = attributes.iter().map(|(name, value)| (name.clone(), published(value))).collect();
     let sns = json!({
@@ -138,7 +138,7 @@ fn without_mark(attributes: &Attributes) -> Attributes {
     attributes.clone().into_iter().filter(|(name, _)| name != MARK_ATTRIBUTE).collect()
 }
 
-/// SNS's spelling of an attribute.
+/// Returns SNS's spelling of an attribute.
 fn published(attribute: &Attribute) -> Value {
     let value = match &attribute.value {
         AttributeValue::Text(text) => text.clone(),
@@ -201,7 +201,7 @@ fn attributes(bytes: &mut Bytes<'_>, mark: &Mark) -> Attributes {
     (0..bytes.byte() % 13).map(|_| attribute(bytes)).collect()
 }
 
-/// What is left of the input; at its end there are zeros.
+/// The rest of the input. After its end there are zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -1,4 +1,4 @@
-//! Any message of a queue is a letter that keeps its identity, wherever it travels.
+//! A law: any message of a queue is a letter that keeps its identity wherever it is sent.
 
 use serde_json::Value;
 use sns_redrive::archive::Record;
@@ -11,7 +11,7 @@ use sns_redrive::policy::ArchiveReason;
 
 use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
 
-/// The bytes are an event of Lambda, a record of one, or else the body of a message.
+/// Checks the law. The bytes are an event of Lambda, a record of one, or else the body of a message.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let json = serde_json::from_str::<Value>(text).ok();
@@ -22,7 +22,8 @@ pub fn check(data: &[u8]) {
         Some(one @ Value::Object(_)) => received(&[one]),
         _ => None,
     };
-    // What is no event is a body, and so is what is one: somebody may send it to the queue.
+    // A text that is no event is a body. A text that is an event is one too, because somebody may send it to
+    // the queue.
     let as_body = received(&[record(text, &Attributes::new())]);
     for message in given.into_iter().chain(as_body).flatten() {
         letter(&message);
@@ -52,7 +53,7 @@ fn letter(message: &SqsMessage) {
     }
 }
 
-/// A record rebuilds the message, and the letter with it.
+/// Asserts that a record rebuilds the message, and the letter with it.
 fn archived(letter: &Letter) {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
@@ -73,7 +74,7 @@ fn archived(letter: &Letter) {
     assert_same(&read.to_letter().unwrap(), letter);
 }
 
-/// Through the requeue and by its target, a letter comes back as what it was.
+/// Asserts that a letter comes back unchanged from the requeue and from its target.
 fn travels(letter: &Letter) {
     let requeue: Arn = "arn:aws:sqs:eu-central-1:123456789012:requeue".parse().unwrap();
     let due = at(NOW + 900_000);
@@ -92,7 +93,7 @@ fn travels(letter: &Letter) {
         assert_eq!(moved.earlier(), mark.requeued.earlier);
         assert_eq!(moved.generation(), mark.generation);
         assert_eq!(moved.first_arrival(), mark.first);
-        // Wherever else the mark turns up, the requeue's part of it is not believed.
+        // Anywhere else the requeue's part of the mark is not believed.
         let forged = Letter::parse(moved.sqs.clone());
         assert_eq!(forged.dead_letter_queue(), &forged.sqs.queue);
         assert_eq!(forged.id, letter.id);
@@ -105,14 +106,14 @@ fn travels(letter: &Letter) {
         assert!(!outgoing.unmarked && outgoing.attributes.len() <= MAX_ATTRIBUTES);
         assert_eq!(outgoing.deduplication_id.is_some(), queue.is_fifo());
         assert!(outgoing.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
-        // A letter of another form than its message's has the same mark wherever it comes back.
+        // If the letter's form differs from its message's, it has the same mark wherever it comes back.
         let back = Letter::received(sent(letter, &outgoing), Trust { requeue: None, origins: &origins });
         assert_eq!((back.id.as_str(), back.spent()), (letter.id.as_str(), 3));
         assert_eq!(back.first_arrival(), letter.first_arrival());
     }
 }
 
-/// What the queue that a outgoing went to gives back.
+/// Returns the message that comes back from the queue to which this one was sent.
 fn sent(letter: &Letter, outgoing: &OutgoingMessage<'_>) -> SqsMessage {
     assert!(outgoing.body == letter.sqs.body, "a queue gets the body byte for byte");
     assert!(outgoing.attributes.iter().any(|(name, _)| *name == MARK_ATTRIBUTE));

@@ -1,7 +1,7 @@
-//! What must hold of any bytes. The fuzz targets try these laws on new inputs; `tests/function/corpus.rs` tries them
-//! on the inputs that are kept, without a fuzzer.
+//! Laws that hold for any bytes. The fuzz targets try them on new inputs; `tests/function/corpus.rs` tries
+//! them on stored inputs, without a fuzzer.
 //!
-//! A law that is broken panics. Bytes that are no input of a law are passed over.
+//! A broken law panics. Bytes that are no input of a law are ignored.
 
 #![allow(
     missing_docs,
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sns_redrive::letter::{Attribute, AttributeValue, Attributes, Letter, SqsMessage};
 
-/// The present of every law, milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
+/// The present of every law, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 const NOW: i64 = 1_793_534_400_000;
 
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
@@ -36,7 +36,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()
 }
 
-/// A record of Lambda's event that holds this body and these attributes.
+/// Returns a record of Lambda's event with this body and these attributes.
 fn record(body: &str, attributes: &Attributes) -> Value {
     json!({
         "messageId": "512a856d-6e86-45b6-a7a3-8627a61ec790",
@@ -54,7 +54,7 @@ fn record(body: &str, attributes: &Attributes) -> Value {
     })
 }
 
-/// Attributes as Lambda hands them over.
+/// Returns attributes in the form in which Lambda passes them.
 fn wire(attributes: &Attributes) -> Value {
     let wire = |attribute: &Attribute| match &attribute.value {
         AttributeValue::Text(text) => json!({ "stringValue": text, "dataType": attribute.data_type }),
@@ -66,18 +66,18 @@ fn wire(attributes: &Attributes) -> Value {
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-/// The messages of an event with these records; `None` where Lambda would not send it.
+/// Returns the messages of an event with these records, or `None` if Lambda would not send it.
 fn received(records: &[Value]) -> Option<Vec<SqsMessage>> {
     let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).ok()?;
     SqsMessage::all_of(event).ok()
 }
 
-/// The same message with other attributes.
+/// Returns the same message with other attributes.
 fn with_attributes(message: &SqsMessage, attributes: Attributes) -> SqsMessage {
     SqsMessage { attributes, ..message.clone() }
 }
 
-/// SQS gives ids, and marks keep them, made of these.
+/// Reports whether a text has only the characters of ids, which SQS gives and marks keep.
 fn is_id(id: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ":/._-".contains(c);
     (1..=512).contains(&id.len()) && id.chars().all(allowed)
@@ -88,7 +88,7 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// What two letters must share if one is the other on its way.
+/// Asserts that two letters are the same as far as a letter must stay the same on its way.
 fn assert_same(found: &Letter, expected: &Letter) {
     assert!(found.id == expected.id, "id {} became {}", expected.id, found.id);
     assert!(found.sqs.body == expected.sqs.body, "the body changed");

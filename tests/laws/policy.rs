@@ -1,4 +1,5 @@
-//! Any text is refused as a policy with its faults, or is one by which every letter has its bounded schedule.
+//! A law: any text is either refused as a policy, with its faults, or is one that gives every letter a
+//! bounded schedule.
 
 use std::sync::LazyLock;
 
@@ -61,7 +62,7 @@ fn letter(body: &str, attributes: Value, source: Value) -> Letter {
     Letter::parse(received(&[record]).unwrap().remove(0))
 }
 
-/// The bytes are a policy document, and what SNS says of a subscription's delivery policy.
+/// Checks the law. The bytes are a policy document, or SNS's text about a subscription's delivery policy.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(delivery) = DeliveryPolicy::from_effective(text) {
@@ -101,7 +102,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// What a document makes is what the schedule's own limits allow.
+/// Asserts that a document's schedule respects the schedule's own limits.
 fn schedule(schedule: &Schedule) {
     assert!(1 <= schedule.min && schedule.min <= schedule.max && schedule.max <= MAX_DELAY_SECONDS);
     assert!(schedule.retries <= MAX_RETRIES);
@@ -134,12 +135,12 @@ fn schedule(schedule: &Schedule) {
     }
 }
 
-/// An undisturbed letter whose deliveries fail has its retries one after the other, and ends.
+/// Asserts that an undisturbed letter whose deliveries fail gets its retries one after the other, and ends.
 fn life(rule: &Rule, letter: &Letter) {
     let facts = Facts::default();
     let mut letter = letter.clone();
     let (mut now, mut number) = (letter.sqs.first_received, letter.spent());
-    // Enough for every phase of a short schedule, and for hops.
+    // This is enough for every phase of a short schedule, and for hops.
     for _ in 0..24 {
         let verdict = rule.decide(&letter, &facts, now);
         let decision = match (&verdict.decision, rule.action) {

@@ -1,10 +1,10 @@
-//! Any wish for a replay is refused in words, or is one that can be carried out and reads back as written. Only a wish
-//! with an id goes on with a replay, and it selects nothing.
+//! A law: any request for a replay is either refused in words, or can be carried out and reads back as
+//! written. Only a request with an id continues a replay, and it selects nothing.
 
 use serde_json::{Value, json};
 use sns_redrive::replay::{Request, Resume, Wish};
 
-/// The bytes are what stands in an event's `replay`.
+/// Checks the law. The bytes are the `replay` of an event.
 pub fn check(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<Value>(data) else { return };
     let (object, id) = (json.is_object(), json.get("resume").cloned());

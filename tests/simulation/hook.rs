@@ -1,4 +1,4 @@
-//! What goes wrong with each call of a world.
+//! The faults of the calls in a world.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use sim::{Call, EntryFault, Fault, Millis, Service};
 
 use crate::world::{ARCHIVE, How, SECOND, Target, World, endpoint, weather};
 
-/// A call with which something went wrong.
+/// A call that had a fault.
 #[derive(Debug, Clone)]
 pub struct Disturbance {
     pub at: Millis,
@@ -16,7 +16,7 @@ pub struct Disturbance {
     pub fault: Fault,
 }
 
-/// What decides about faults.
+/// The hook that decides about faults.
 pub struct Hook {
     world: World,
     start: Millis,
@@ -36,12 +36,12 @@ impl Hook {
         }
     }
 
-    /// Returns the calls of the function so far.
+    /// Returns the number of the function's calls so far.
     pub fn calls(&self) -> usize {
         *self.calls.lock().unwrap()
     }
 
-    /// Removes what went wrong so far and returns it.
+    /// Removes the disturbances so far and returns them.
     pub fn take_disturbances(&self) -> Vec<Disturbance> {
         std::mem::take(&mut *self.disturbances.lock().unwrap())
     }
@@ -65,7 +65,8 @@ impl Hook {
         percent > 0 && self.rng.lock().unwrap().u8(..100) < percent
     }
 
-    /// A letter's first delivery fails for good; what the function publishes again meets the weather.
+    /// Returns the fault of SNS's calls. A letter's first delivery always fails; messages that the function
+    /// publishes again depend on the weather.
     fn of_sns(&self, call: &Call, at: Millis) -> Fault {
         if call.target == "witness" {
             return Fault::Pass;
@@ -134,7 +135,7 @@ impl Hook {
             world.target == Target::Topic && call.service == Service::Sns || endpoint(world, *index) == name
         });
         if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
-            // SNS itself takes what it cannot deliver.
+            // SNS itself takes messages that it cannot deliver.
             if world.target == Target::Origin || how != How::Never {
                 return fault(how, call);
             }
@@ -143,12 +144,12 @@ impl Hook {
     }
 }
 
-/// Returns whether a call is one of the archive's.
+/// Reports whether a call is one of the archive's.
 pub fn is_to_archive(world: &World, call: &Call) -> bool {
     call.service == Service::S3 || (call.service == Service::Sqs && call.target == world.name(ARCHIVE))
 }
 
-/// Returns what an outage means for a call.
+/// Returns the fault of a call in an outage.
 fn fault(how: How, call: &Call) -> Fault {
     match how {
         How::Down => Fault::Unavailable,

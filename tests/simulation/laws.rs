@@ -1,4 +1,4 @@
-//! The laws: what is true of every letter in every world.
+//! The laws: the facts that hold for every letter in every world.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::world::{ARCHIVE, DLQ, Document, How, Outage, SECOND, State, Target, W
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
 
-/// How many letters ended how.
+/// The number of letters by their end.
 pub type Tally = BTreeMap<String, usize>;
 
-/// A point counts as reached one second early.
+/// The slack of points in time: a point counts as reached one second early.
 const SLACK: Millis = SECOND;
 
 /// The laws, in the order in which they are judged.
@@ -34,13 +34,13 @@ const LAWS: [fn(&Life<'_>) -> Judged; 11] = [
     orders_to_retry_take_no_retry_away,
 ];
 
-/// How soon an order counts, with the time that a reading takes.
+/// The time after which an order counts, including the time of a reading.
 const HEARD: Millis = 16 * SECOND;
 
-/// How long an instance keeps to an order to retry or to archive that it cannot read any more.
+/// The time for which an instance obeys an order to retry or to archive that it can no longer read.
 const PATIENCE: Millis = 600 * SECOND;
 
-/// Judges a story, and counts how its letters ended.
+/// Judges a story, and counts the ends of its letters.
 pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
     let lives = lives(world, story);
     let mut tally = Tally::new();
@@ -76,7 +76,7 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// P5: a letter reaches the endpoint of its own subscription, where SNS confirms it, and nobody else.
+/// P5: a letter reaches only the endpoint of its own subscription, if SNS confirms it.
 fn nobody_gets_what_he_did_not_ask_for(life: &Life<'_>) -> Judged {
     for fact in &life.facts {
         if let What::Astray { to } = &fact.what {
@@ -120,7 +120,8 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
         return life.broken("never came to the queue");
     };
     let end = last.at + world.retention();
-    // An archive that is back gets a letter within half of the time that is left, and a batch may take its time.
+    // An archive that works again gets a letter within half of the time that is left, and a batch may take
+    // long.
     let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
     let enough = world.margin() / 4;
     let back = world.archive_weather.iter().all(|outage| {
@@ -136,16 +137,16 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
     let disturbed = life.facts.iter().any(|fact| {
         let what = match fact.what {
-            // A run that dies near the end has hidden its letters for its own time only.
+            // A run that dies near the end has hidden its letters only for its own time.
             What::Disturbed { what: Disturbed::Died } if comes_back(life, fact, end - 2 * run) => {
                 return false;
             }
-            // A copy that another run gets makes the handle of the first one stale.
+            // A copy that another run gets makes the first one's handle stale.
             What::Duplicated { .. } | What::Woken { .. } => return fact.at >= since,
             What::Disturbed { what } => what,
             _ => return false,
         };
-        // Whatever the archive's weather does is judged above.
+        // Effects of the archive's weather are judged above.
         let weather = what == Disturbed::Archive && world.trouble.archive_fails == 0;
         fact.at >= since && !weather && !matches!(what, Disturbed::Read)
     });
@@ -153,7 +154,7 @@ fn nothing_is_lost(life: &Life<'_>) -> Judged {
     if excused { Ok(()) } else { life.broken(&format!("was lost as message {message}")) }
 }
 
-/// Returns whether a run that died had hidden the letter until a moment before this one.
+/// Reports whether a run that died had hidden the letter until a moment before this one.
 fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
     let run = life.story.runs.iter().find(|run| run.kept.is_none() && run.to == died.index);
     run.is_some_and(|run| {
@@ -163,7 +164,8 @@ fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
     })
 }
 
-/// P1: whatever keeps a letter from its attempt, a run that sees it within the last margin lets it go.
+/// P1: a run that sees a letter within the last margin removes it, whatever keeps the letter from its
+/// attempt.
 fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
     let world = life.world;
     for (sent, message, queue) in life.messages() {
@@ -185,7 +187,7 @@ fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// Nobody gets a letter twice, nor is it archived besides, without a cause for each.
+/// A letter is delivered or archived only once, except for one more time per cause.
 fn no_letter_ends_twice_without_a_cause(life: &Life<'_>) -> Judged {
     let ends = life.count(|what| matches!(what, What::Delivered | What::Archived { .. }));
     let causes = causes(life);
@@ -195,8 +197,8 @@ fn no_letter_ends_twice_without_a_cause(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// Returns the times in which an order of this kind about the letter stood in a document that could be read, and was in force.
-/// An instance may keep to it for so long after a document that cannot be read took its place.
+/// Returns the spans in which an order of this kind about the letter was in a readable document and in force.
+/// An instance may obey it for `patience` longer after an unreadable document replaced it.
 fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(Millis, Millis)> {
     let start = life.story.start;
     let writes = &life.world.operator.writes;
@@ -220,7 +222,7 @@ fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(Milli
     all
 }
 
-/// Returns the attempts that an order of this kind may have asked for.
+/// Returns the attempts that an order of this kind may have caused.
 fn on_order(life: &Life<'_>, action: OrderAction) -> Vec<Attempt> {
     let (skew, spans) = (life.world.skew(), ordered(life, action, PATIENCE));
     let is = |attempt: &Attempt| {
@@ -229,7 +231,8 @@ fn on_order(life: &Life<'_>, action: OrderAction) -> Vec<Attempt> {
     life.attempts().into_iter().filter(is).collect()
 }
 
-/// P10: a hold counts 15 s after it was written, also in a run that has begun, as long as the orders can be read.
+/// P10: a hold counts 15 s after it was written, even in a run that has begun, as long as the orders can be
+/// read.
 fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
     let world = life.world;
     for (from, to) in ordered(life, OrderAction::Hold, 0) {
@@ -249,7 +252,7 @@ fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// P10: a letter is archived as ordered only if the order stood in the document when its run began, or later.
+/// P10: a letter is archived as ordered only if the order was in the document when its run began, or later.
 fn only_an_order_archives_as_ordered(life: &Life<'_>) -> Judged {
     let archived = life.archived().into_iter().filter(|(_, reason)| *reason == "ordered");
     for (fact, _) in archived {
@@ -268,7 +271,7 @@ fn only_an_order_archives_as_ordered(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// P2, P10: where nothing but orders to retry disturbs it, a letter gets at least all its retries.
+/// P2, P10: if only orders to retry disturb a letter, it gets at least all its retries.
 fn orders_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
     let world = life.world;
     let is_calm = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) == 0;
@@ -287,27 +290,28 @@ fn orders_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// Returns how often something happened by which a letter may be handled once more.
+/// Returns the number of events after which a letter may be handled once more.
 fn causes(life: &Life<'_>) -> usize {
     let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete];
-    // A request that takes its time may be cut off while it has its effect.
+    // A slow request may be cut off after it has had its effect.
     let late = if life.disturbed(&[Disturbed::Slow]) > 0 { life.attempts().len() } else { 0 };
     life.disturbed(&by)
         + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
         + late
 }
 
-/// P2: no retry before its planned moment, and none beyond the last but for a disturbance each.
+/// P2: no retry comes before its planned moment, and none after the last except one per disturbance.
 fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let world = life.world;
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
     let by = [Disturbed::Hide, Disturbed::Slow];
-    // An instance remembers what the archive did not take; each other one makes the last attempt again.
+    // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
+    // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
     let causes = causes(life);
     let forks = world.target == Target::Topic || world.requeue.is_some();
-    // A clock that is ahead names a moment for the requeue that the letter's first receive comes before.
+    // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive.
     let ahead = if world.skew() > SLACK { life.messages().len().saturating_sub(1) } else { 0 };
     let most = retries * if forks { 1 + causes } else { 1 }
         + causes
@@ -332,8 +336,9 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// Returns how often the first retry may be made once more: a batching window hands a letter over after its receive, and a
-/// clock that is ahead shows a later time, so the first receive can make an attempt though it came before the planned moment.
+/// Returns how often the first retry may be repeated. A batching window delivers a letter after its receive,
+/// and a clock that is ahead shows a later time. So the first receive can make an attempt although it came
+/// before the planned moment.
 fn first_twice(life: &Life<'_>) -> usize {
     let first = |is: fn(&What) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
     let sent = first(|what| matches!(what, What::Sent { .. }));
@@ -349,8 +354,8 @@ fn hops(life: &Life<'_>) -> usize {
     received.saturating_sub(life.attempts().len())
 }
 
-/// P2, P4: `exhausted` only after the last retry's moment and as many attempts as the receives allow, `expiring` only
-/// near the end; and every other reason has its cause.
+/// P2, P4: `exhausted` comes only after the last retry's moment and as many attempts as the receives allow,
+/// `expiring` only near the end, and every other reason has its cause.
 fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     let world = life.world;
     let subscriber = &world.subscribers[life.subscriber];
@@ -358,20 +363,21 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     for (fact, reason) in life.archived() {
         let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
         match reason {
-            // Another law is about what was ordered.
+            // Another law covers ordered archiving.
             "again" | "ordered" => {}
             "exhausted" => {
                 let received = life.facts.iter().filter(|one| one.index < fact.index);
                 let received = received.filter(|one| matches!(one.what, What::Received { .. })).count();
                 let wasted = received.saturating_sub(before.len());
                 let retries = usize::try_from(world.schedule.retries).unwrap();
-                // A subscription that could not be looked up is a failed attempt, of which the endpoint hears nothing.
+                // If a subscription could not be looked up, the attempt failed without a call to the
+                // endpoint.
                 let unseen = life.disturbed(&[Disturbed::Read]);
                 let least = retries.saturating_sub(wasted).max(1).saturating_sub(unseen);
                 if before.len() < least {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
-                // Whatever was left out before, the last retry was made in the end.
+                // Retries may have been left out before, but the last one was made.
                 let is_receive =
                     |one: &&Fact| one.index < fact.index && matches!(one.what, What::Received { .. });
                 let received = life.facts.iter().rfind(is_receive);
@@ -392,7 +398,7 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 else {
                     continue;
                 };
-                // The requeue counts from the first arrival, and four days stand in for what is not known.
+                // The requeue counts from the first arrival, and an unknown retention counts as four days.
                 let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
                 let longest =
                     (1..=world.schedule.retries).map(|retry| world.wait(retry).0).max().unwrap_or(0);
@@ -412,12 +418,12 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// P2, undisturbed: as many attempts as the schedule has retries, each at its time.
+/// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
 fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let world = life.world;
     let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0
         || world.is_operated();
-    // A letter that comes too early by a clock that is behind is received once more.
+    // A letter that comes too early by a slow clock is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
         return Ok(());
@@ -425,22 +431,24 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
     let archived: Vec<_> = life.archived().into_iter().map(|(_, reason)| reason).collect();
-    // An endpoint that costs time is left alone for a while; a letter that comes meanwhile uses up a retry.
+    // An endpoint that costs time is left alone for a while. A letter that comes in that time uses up a
+    // retry.
     let costs = |outage: &Outage| {
         matches!(outage.how, How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute)
     };
     let left_alone = world.subscribers[life.subscriber].weather.iter().any(costs);
     let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
-    // A wait that ends little above a whole number of ceilings has its retry made twice.
+    // A wait slightly longer than a whole number of ceilings has its retry made twice.
     let exactly = least..=retries + hops(life) + first_twice(life);
     if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }
-    // The first retry may be made again in the place of the second.
+    // The first retry may be repeated in the place of the second.
     if world.target == Target::Topic || hops(life) > 0 || first_twice(life) > 0 {
         return Ok(());
     }
-    // Others of the batch, or other batches, may take all of their time; where nothing hangs, that of some retries.
+    // Other letters of the batch, or other batches, may take all of their time; if nothing hangs, that of
+    // some retries.
     let others = if world.hangs() { 4 * world.mapping.timeout } else { 20 };
     let late = Millis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
     if archived == ["expiring"] {
@@ -463,7 +471,7 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     Ok(())
 }
 
-/// P6: within a group nothing is attempted or archived before what came before it has ended.
+/// P6: within a group nothing is attempted or archived before all earlier letters have ended.
 fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
     if !world.fifo {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The life of a world: the real function on its SDK clients, in the simulated account, until nothing is left to do.
+//! The life of a world: the real function on its SDK clients, in the simulated account, until nothing is left
+//! to do.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,13 +34,13 @@ use crate::world::{
 pub struct Story {
     pub journal: Vec<Record>,
     pub digest: String,
-    /// When the story began.
+    /// The time at which the story began.
     pub start: Millis,
     pub runs: Vec<Run>,
     pub disturbances: Vec<Disturbance>,
-    /// How many calls the function made.
+    /// The number of the function's calls.
     pub calls: usize,
-    /// Bodies of archived objects, by place.
+    /// The bodies of archived objects, by location.
     pub archived: Vec<(String, String)>,
 }
 
@@ -50,16 +51,16 @@ pub struct Run {
     pub ids: Vec<Arc<str>>,
     pub began: Millis,
     pub ended: Millis,
-    /// The part of the journal that it lies in.
+    /// The part of the journal that belongs to it, from `from` to `to`.
     pub from: usize,
     pub to: usize,
-    /// What it returned; nothing where it did not come to its end.
+    /// The ids that it returned. `None` if it did not finish.
     pub kept: Option<Vec<String>>,
 }
 
 const CONTROL: &str = "control";
 
-/// Returns the text in a message by which its letter is known.
+/// Returns the text in a message that identifies its letter.
 pub fn token(letter: usize) -> String {
     format!("letter-{letter:03}.")
 }
@@ -69,12 +70,12 @@ pub fn subscription(subscriber: usize) -> String {
     format!("subscription-{subscriber}")
 }
 
-/// Lives through a world.
+/// Runs a world.
 pub fn live(world: &World) -> Story {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     // The SDK's jitter is part of the world.
     fastrand::seed(world.seed);
-    // The account's clock is the runtime's only if it begins within.
+    // The account's clock is the runtime's only if it is created within the runtime.
     runtime.unwrap().block_on(async { Life::new(world).live().await })
 }
 
@@ -210,7 +211,7 @@ impl<'w> Life<'w> {
         std::future::pending::<()>().await;
     }
 
-    /// Gives orders, and wakes what the lists name.
+    /// Gives orders, and wakes the letters in the lists.
     async fn operate(&self) {
         let Operator { writes, wakes, .. } = &self.world.operator;
         let begun = tokio::time::Instant::now();
@@ -263,13 +264,13 @@ impl<'w> Life<'w> {
                 let (queue, handle) =
                     (line["queueArn"].as_str().unwrap(), line["receiptHandle"].as_str().unwrap());
                 let queue = queue.rsplit(':').next().unwrap();
-                // A FIFO queue refuses a handle that is old.
+                // A FIFO queue refuses an old handle.
                 let _ = it.sqs.change_message_visibility(cx, queue, handle, 0);
             }
         });
     }
 
-    /// Subscribes everybody, as they are while SNS delivers or as the function finds them.
+    /// Subscribes all endpoints, as they are while SNS delivers, or as the function finds them.
     fn subscribe(&self, sns: &mut sim::sns::Sns, found: bool) {
         let world = self.world;
         let topic = world.name(TOPIC);
@@ -301,7 +302,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Runs the function for one batch, on an instance that is idle or new.
+    /// Runs the function for one batch, on an idle or a new instance.
     async fn invoke(&self, batch: Batch) -> Outcome {
         let idle = self.idle.borrow_mut().pop();
         let instance = idle.unwrap_or_else(|| self.instance());
@@ -374,7 +375,7 @@ impl<'w> Life<'w> {
     }
 }
 
-/// Returns the SDK's configuration as the function has it in Lambda, with the account in the place of the network.
+/// Returns the SDK's configuration that the function has in Lambda, with the account in place of the network.
 pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
     let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
     let timeouts = TimeoutConfig::builder()
@@ -390,7 +391,8 @@ pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
         .build()
 }
 
-/// Gives clients retries of their own, as those of a process are: else all worlds would share what SDK's retries cost.
+/// Gives clients their own retry budget, like those of one process. Otherwise all worlds would share the cost
+/// of the SDK's retries.
 pub fn own_patience(clients: &Clients) -> Clients {
     macro_rules! own {
         ($client:ident, $sdk:ident) => {{
@@ -408,7 +410,7 @@ pub fn own_patience(clients: &Clients) -> Clients {
     }
 }
 
-/// A run under way; where it is dropped without an answer, its instance has died.
+/// A run under way. If it is dropped without an answer, its instance has died.
 struct Running {
     aws: Aws,
     runs: Rc<RefCell<Vec<Run>>>,

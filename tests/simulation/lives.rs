@@ -1,4 +1,5 @@
-//! The lives of letters, read from the journal: a ledger of its own, which believes nothing that the function says.
+//! The lives of letters, read from the journal. This is a separate ledger that does not rely on what the
+//! function reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -11,7 +12,7 @@ use crate::hook::is_to_archive;
 use crate::live::{Run, Story, subscription, token};
 use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
 
-/// One letter: a published message that did not reach one subscription.
+/// A letter: a published message that did not reach one subscription.
 pub struct Life<'s> {
     pub world: &'s World,
     pub story: &'s Story,
@@ -22,7 +23,7 @@ pub struct Life<'s> {
 
 #[derive(Debug, Clone)]
 pub struct Fact {
-    /// The place in the journal.
+    /// The position in the journal.
     pub index: usize,
     pub at: Millis,
     pub what: What,
@@ -30,7 +31,7 @@ pub struct Fact {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A queue of the function's took a message; the requeue's are sent by the function.
+    /// A queue of the function took a message. The function itself sends those in the requeue.
     Sent {
         message: Arc<str>,
         queue: String,
@@ -49,7 +50,7 @@ pub enum What {
     Duplicated {
         message: Arc<str>,
     },
-    /// An operator showed it, maybe in the middle of an attempt.
+    /// An operator showed it, perhaps in the middle of an attempt.
     Woken {
         message: Arc<str>,
     },
@@ -64,14 +65,14 @@ pub enum What {
     Delivered,
     /// The topic took it.
     Published,
-    /// An endpoint took it that is not its own.
+    /// An endpoint other than its own took it.
     Astray {
         to: String,
     },
     Archived {
         reason: String,
     },
-    /// Something went wrong with a call or a batch of it.
+    /// A call, or a batch of it, had a fault.
     Disturbed {
         what: Disturbed,
     },
@@ -81,9 +82,9 @@ pub enum What {
 pub enum Disturbed {
     /// The mapping received it, and the function did not run.
     Throttled,
-    /// The function ran, and did not come to its end.
+    /// The function ran and did not finish.
     Died,
-    /// A delivery, an archiving or a move may have had an effect that nobody heard of.
+    /// A delivery, an archiving or a move may have had an effect without an answer.
     Unheard,
     Hide,
     Delete,
@@ -92,7 +93,7 @@ pub enum Disturbed {
     Slow,
 }
 
-/// One attempt: the calls of a run to the endpoint.
+/// An attempt: the calls of a run to the endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
     pub index: usize,
@@ -143,7 +144,7 @@ impl<'s> Reader<'s> {
         let of = |letter: usize| {
             let all = 0..self.world.subscribers.len();
             let named: Vec<_> = all.clone().filter(|one| body.contains(&subscription(*one))).collect();
-            // A published message names nobody.
+            // A published message names no subscription.
             let named = if named.is_empty() { all.collect() } else { named };
             named.into_iter().map(move |one| (letter, one))
         };
@@ -252,7 +253,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Notes the attempts that a call makes.
+    /// Records the attempts that a call makes.
     fn called(&mut self, index: usize, at: Millis, by: &str, call: &Call) {
         let Some(run) = self.run_of(by, index) else { return };
         let topic = self.world.name(TOPIC);
@@ -266,7 +267,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Returns the letters that a call is about.
+    /// Returns the letters of a call.
     fn keys(&self, call: &Call) -> Vec<Key> {
         let mut keys = self.mentions(call);
         keys.sort_unstable();
@@ -274,7 +275,7 @@ impl<'s> Reader<'s> {
         keys
     }
 
-    /// Returns them as often as the call names them: a batch may have a message and its duplicate.
+    /// Returns the letters of a call as often as it names them: a batch may have a message and its duplicate.
     fn mentions(&self, call: &Call) -> Vec<Key> {
         let mut keys = Vec::new();
         for line in String::from_utf8_lossy(&call.body).lines() {
@@ -288,7 +289,7 @@ impl<'s> Reader<'s> {
         keys
     }
 
-    /// Notes what went wrong.
+    /// Records the disturbances.
     fn disturbances(&mut self) {
         for disturbance in &self.story.disturbances {
             let call = &disturbance.call;
@@ -313,7 +314,7 @@ impl<'s> Reader<'s> {
                 what.push(Disturbed::Unheard);
             }
             let keys = self.mentions(call);
-            // A call that names no letter concerns all.
+            // A call that names no letter concerns all letters.
             let keys = if keys.is_empty() { self.facts.keys().copied().collect() } else { keys };
             for key in keys {
                 for what in &what {
@@ -329,7 +330,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// Returns whether a request waits, and its course then.
+/// Returns whether a request waits, and its further course.
 fn split(fault: &Fault) -> (bool, Fault) {
     match fault {
         Fault::Slow(_, then) => (true, split(then).1),
@@ -356,7 +357,7 @@ impl Life<'_> {
         attempts
     }
 
-    /// Returns whether no letter of its FIFO group came before it; without groups every letter is the first.
+    /// Reports whether no letter of its FIFO group came before it. Without groups every letter is the first.
     pub fn is_first_of_group(&self) -> bool {
         let letters = &self.world.letters;
         let group = |letter: usize| letters[letter].group;
@@ -398,14 +399,14 @@ impl Life<'_> {
         messages
     }
 
-    /// Returns how many instances of the function have had it, at least one.
+    /// Returns how many instances of the function have received it, at least one.
     pub fn instances(&self) -> usize {
         let messages: BTreeSet<_> = self.messages().into_iter().map(|(_, message, _)| message).collect();
         let runs = self.story.runs.iter().filter(|run| run.ids.iter().any(|id| messages.contains(id)));
         runs.map(|run| &run.caller).collect::<BTreeSet<_>>().len().max(1)
     }
 
-    /// Returns the runs that a message was in.
+    /// Returns the runs that had a message.
     pub fn runs_of<'a>(&'a self, message: &'a Arc<str>) -> impl Iterator<Item = &'a Run> {
         self.story.runs.iter().filter(move |run| run.ids.contains(message))
     }

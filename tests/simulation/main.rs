@@ -1,7 +1,7 @@
-//! The promises, shown of the function itself: the real handler with the real SDK lives through random worlds in the
-//! simulated account, weeks in a moment.
+//! Tests of the promises on the function itself: the real handler with the real SDK runs through random
+//! worlds in the simulated account, weeks in a moment.
 //!
-//! `WORLDS` says how many worlds; `SEED` names one of them, to see it again.
+//! `WORLDS` sets the number of worlds. `SEED` selects one of them, to see it again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![allow(unreachable_pub, reason = "one program")]
 
@@ -22,7 +22,7 @@ use live::{Story, live};
 use sim::{Event, Record};
 use world::{REQUEUE, World};
 
-/// Worlds that are lived through where nobody says how many.
+/// The default number of worlds.
 const WORLDS: u64 = 500;
 
 fn number(name: &str) -> Option<u64> {
@@ -34,7 +34,7 @@ fn seeds(count: u64) -> Range<u64> {
     number("SEED").map_or(0..count, |seed| seed..seed + 1)
 }
 
-/// Lives through a world and judges it; returns how its letters ended.
+/// Runs a world and judges it. Returns the ends of its letters.
 fn obey(world: &World, story: &Story) -> Tally {
     judge(world, story)
         .unwrap_or_else(|why| panic!("SEED={}\n{world:#?}\n{why}SEED={}", world.seed, world.seed))

@@ -1,5 +1,5 @@
-//! One dead endpoint starves nobody: the real function with letters for several endpoints, of which one hangs, refuses
-//! or throttles. The time is virtual.
+//! Tests of outages: one dead endpoint starves nobody. The real function has letters for several endpoints,
+//! one of which hangs, refuses or throttles. The time is virtual.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -47,15 +47,15 @@ struct Setup {
     kind: Kind,
     fifo: bool,
     endpoints: usize,
-    /// What is wrong with the first endpoint, and until when.
+    /// The fault of the first endpoint, and its end.
     outage: Option<(How, Millis)>,
     letters: usize,
-    /// How far their arrivals lie apart.
+    /// The time between their arrivals.
     apart: Millis,
     instances: usize,
-    /// How long an endpoint takes for a request.
+    /// The time that an endpoint takes for a request.
     takes: Duration,
-    /// When the story ends.
+    /// The end of the story.
     end: Millis,
 }
 
@@ -71,7 +71,7 @@ impl Setup {
         format!("topic-{endpoint}{}", if self.fifo { ".fifo" } else { "" })
     }
 
-    /// The name by which calls of the function show the endpoint.
+    /// Returns the name of the endpoint in the function's calls.
     fn name(self, endpoint: usize) -> String {
         match self.kind {
             Kind::Server => format!("server-{endpoint}.example"),
@@ -133,7 +133,7 @@ impl Setup {
         });
     }
 
-    /// What goes wrong with a call, and which letters are taken by it.
+    /// Returns the fault of a call, and records the letters that are taken by it.
     fn fault(self, call: &Call, at: Millis, taken: &Mutex<Taken>) -> Fault {
         if !call.caller.starts_with("fn-") {
             return Fault::Pass;
@@ -156,7 +156,7 @@ impl Setup {
         }
     }
 
-    /// Lives until the end.
+    /// Runs until the end.
     fn live(self) -> Taken {
         fastrand::seed(1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -219,7 +219,7 @@ impl Setup {
     }
 }
 
-/// The simulated web servers, as the function reaches them.
+/// Returns the simulated web servers, as the function reaches them.
 fn web(aws: &Aws, caller: &Caller) -> HttpClient {
     let connector = aws.connector(caller);
     let exchange = move |request: http::Request<http_body_util::Full<Bytes>>| {
@@ -237,12 +237,13 @@ fn web(aws: &Aws, caller: &Caller) -> HttpClient {
     HttpClient::simulated(Reach::Public, Arc::new(exchange))
 }
 
-/// The letters that endpoints took within a time.
+/// Returns the number of letters that endpoints took within a time.
 fn count<'t>(taken: impl IntoIterator<Item = &'t Vec<Millis>>, from: Millis, to: Millis) -> usize {
     taken.into_iter().flatten().filter(|at| (from..to).contains(*at)).count()
 }
 
-/// A hundred and fifty letters, a fifth of them for a server that takes connections and never answers.
+/// There are a hundred and fifty letters, a fifth of them for a server that takes connections and never
+/// answers.
 #[test]
 fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
     let setup = Setup {
@@ -263,7 +264,7 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
     assert!(last.is_some_and(|last| last < 20 * SECOND), "the last one at {last:?}");
 }
 
-/// Letters for ten endpoints, which keep one instance busy for three quarters of its time.
+/// Returns letters for ten endpoints, which keep one instance busy for three quarters of its time.
 fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
     Setup {
         kind,
@@ -297,7 +298,7 @@ fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() 
     }
 }
 
-/// Ten letters a second, one for each endpoint.
+/// There are ten letters a second, one for each endpoint.
 #[test]
 fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
     let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic];
@@ -316,7 +317,7 @@ fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
     }
 }
 
-/// A server that nobody has seen alive and whose answers take three seconds, while another takes its letters.
+/// The server has not been seen alive, and its answers take three seconds. Another server takes its letters.
 #[test]
 fn two_minutes_after_its_recovery_a_slow_server_has_its_full_rate() {
     for back in [45, 200, 460] {

@@ -1,4 +1,4 @@
-//! The worlds of a seed: any world, and those of one kind.
+//! The worlds of a seed: any world, and special kinds.
 
 use fastrand::Rng;
 use sim::Millis;
@@ -50,7 +50,7 @@ impl World {
         };
         let subscribers = match target {
             Target::Topic => vec![subscriber(rng, fifo, true)],
-            // Two subscriptions that share a FIFO queue send it one message of one deduplication id.
+            // Two subscriptions that share a FIFO queue would send it one message with one deduplication id.
             Target::Origin => {
                 (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect()
             }
@@ -70,7 +70,7 @@ impl World {
             lost: percent(rng, 15),
             slow: percent(rng, 20),
             archive_fails: percent(rng, 40),
-            // Four days are assumed of a queue that does not answer.
+            // If a queue does not answer, four days are assumed.
             reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
             lookups_hang: if rng.u8(..4) == 0 { percent(rng, 60) } else { 0 },
         };
@@ -106,7 +106,7 @@ impl World {
         world
     }
 
-    /// Lets the archive come back in the middle of a last margin that is shorter than an invocation may be.
+    /// Makes the archive come back in the middle of a last margin that is shorter than an invocation may be.
     fn come_to_the_brink(&mut self, rng: &mut Rng) {
         self.queue.retention = rng.u64(620..1_600);
         self.queue.duplicates = 0;
@@ -116,7 +116,7 @@ impl World {
         self.queue.visibility = *pick(rng, &[60, 360]);
         (self.requeue, self.rate) = (None, None);
         self.trouble = Trouble { lookups_hang: *pick(rng, &[0, 0, 100]), ..Trouble::default() };
-        // A group comes as a whole, so that all behind its head come to their end with it.
+        // A group comes as a whole, so that all letters behind its head reach their end with it.
         self.mapping.batch = self.mapping.batch.max(5);
         self.letters.iter_mut().for_each(|plan| *plan = Plan { at: 0, group: 0 });
         let how = *pick(rng, &[How::Down, How::Refused, How::Throttled, How::Denied]);
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Makes less of what sends a letter twice: where each copy fails and comes back, they are too many soon.
+    /// Reduces events that send a letter twice. If each copy fails and comes back, there are soon too many.
     fn fork_less(&mut self) {
         self.letters.truncate(3);
         self.queue.duplicates = 0;
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Returns a world of few calls, for a death at each of them.
+    /// Returns a world with few calls, for a death at each of them.
     pub fn small(seed: u64) -> Self {
         let mut world = Self::of(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x5eed);
@@ -166,13 +166,13 @@ impl World {
         world
     }
 
-    /// Returns a small world whose letters move into the requeue, while an operator gives an order and wakes them: a seed of
-    /// three is about each kind of order.
+    /// Returns a small world whose letters move into the requeue, while an operator gives an order and wakes
+    /// them. The kinds of orders take turns with the seeds.
     pub fn moved(seed: u64) -> Self {
         let mut world = Self::small(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x303e);
         (world.fifo, world.target) = (false, Target::Origin);
-        // A batch is more than may be in flight: SQS says so at once.
+        // A batch has more letters than may be in flight, and SQS says so at once.
         (world.requeue, world.mapping.batch, world.queue.lag) = (Some(10), 10, 0);
         world.letters = vec![Plan { at: 0, group: 0 }; 8];
         world.subscribers[0].state = State::Confirmed;
@@ -185,8 +185,8 @@ impl World {
         world
     }
 
-    /// Returns a small world whose letters come to their last attempt shortly before the margin of their end, in a queue
-    /// that would hide them for longer than that.
+    /// Returns a small world whose letters have their last attempt shortly before the margin of their end, in
+    /// a queue that would hide them for longer than that.
     pub fn late(seed: u64) -> Self {
         let mut world = Self::small(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x1a7e);
@@ -204,8 +204,8 @@ impl World {
         world
     }
 
-    /// Returns a world whose group comes to its last attempts shortly before the margin of its end, at an endpoint so slow
-    /// that a run has time for two letters of ten.
+    /// Returns a world whose group has its last attempts shortly before the margin of its end, at an endpoint
+    /// so slow that a run has time for two letters of ten.
     pub fn slow(seed: u64) -> Self {
         let mut world = Self::late(seed);
         world.fifo = true;
@@ -225,14 +225,14 @@ impl World {
         world
     }
 
-    /// Returns a world whose letters come to a run just within the margin of their end, and are more than the run can begin at
-    /// their slow endpoint.
+    /// Returns a world whose letters come to a run just within the margin of their end, and are more than the
+    /// run can begin at their slow endpoint.
     pub fn crowded(seed: u64) -> Self {
         let mut world = Self::slow(seed);
         world.fifo = false;
         world.subscribers[0].kind = Kind::Function;
         world.letters = vec![Plan { at: 0, group: 0 }; 60];
-        // They are received before the margin begins, and handed over when the window ends.
+        // They are received before the margin begins, and delivered to the function when the window ends.
         (world.mapping.batch, world.mapping.window, world.mapping.concurrency) = (100, 5, 1);
         let wait = world.queue.retention - expiry_margin(world.queue.retention) - 1 - seed % 3;
         let wait = u32::try_from(wait).unwrap();
@@ -240,8 +240,8 @@ impl World {
         world
     }
 
-    /// Returns a world in which one run has more letters for a slow endpoint than it can begin in half a minute, and an
-    /// operator holds them meanwhile.
+    /// Returns a world in which one run has more letters for a slow endpoint than it can begin in half a
+    /// minute, and an operator holds them in that time.
     pub fn held(seed: u64) -> Self {
         let mut world = Self::crowded(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x4e1d);
@@ -267,7 +267,7 @@ fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
     (from, from + rng.i64(SECOND..length))
 }
 
-/// Two of three worlds have somebody who gives orders.
+/// Returns the operator: two of three worlds have one who gives orders.
 fn operator(rng: &mut Rng, letters: usize) -> Operator {
     let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
     let order = |rng: &mut Rng, action| {
@@ -351,7 +351,8 @@ fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
     Subscriber { kind, raw: false, state: if topic { State::Confirmed } else { state }, weather }
 }
 
-/// The archive is down for a while, often when letters come to it: at the end of the schedule, or in the last margin.
+/// Returns the outage of the archive, often at a time when letters come to it: at the end of the schedule, or
+/// in the last margin.
 fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<Outage> {
     let how =
         *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);

@@ -8,13 +8,13 @@ pub const SECOND: Millis = 1_000;
 pub const MINUTE: Millis = 60 * SECOND;
 pub const HOUR: Millis = 60 * MINUTE;
 
-/// The names that the stories know.
+/// The names in the stories.
 pub const DLQ: &str = "dlq";
 pub const REQUEUE: &str = "requeue";
 pub const ARCHIVE: &str = "archive";
 pub const TOPIC: &str = "orders";
 
-/// The circumstances of a story; times count from its beginning, in milliseconds.
+/// The circumstances of a story. Times count from its beginning, in milliseconds.
 #[derive(Debug, Clone)]
 pub struct World {
     pub seed: u64,
@@ -22,13 +22,13 @@ pub struct World {
     pub target: Target,
     pub schedule: Schedule,
     pub jitter: f64,
-    /// `maxReceivesPerSecond`.
+    /// The `maxReceivesPerSecond`.
     pub rate: Option<u32>,
-    /// `MAX_HIDE_SECONDS`.
+    /// The `MAX_HIDE_SECONDS`.
     pub ceiling: u64,
     pub queue: Queue,
     pub mapping: Mapping,
-    /// The requeue, with the number of letters in flight that is taken for SQS's limit.
+    /// The number of letters in flight that counts as SQS's limit, if there is a requeue.
     pub requeue: Option<u64>,
     pub archive: ArchiveKind,
     pub archive_weather: Vec<Outage>,
@@ -36,7 +36,8 @@ pub struct World {
     pub letters: Vec<Plan>,
     pub trouble: Trouble,
     pub operator: Operator,
-    /// The one call of the function at which its instance dies, counted from 0, and whether the call has its effect.
+    /// The call of the function at which its instance dies, counted from 0, and whether the call has its
+    /// effect.
     pub cut_at: Option<(usize, bool)>,
 }
 
@@ -54,28 +55,28 @@ pub enum ArchiveKind {
 
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// Seconds.
+    /// The retention in seconds.
     pub retention: u64,
-    /// Seconds.
+    /// The visibility timeout in seconds.
     pub visibility: u64,
     pub whole_group: bool,
-    /// How many of 10,000 receives or deletes leave a copy.
+    /// The number of receives or deletes, of 10,000, that leave a copy.
     pub duplicates: u16,
-    /// How old readings are.
+    /// The age of readings.
     pub lag: Millis,
 }
 
 #[derive(Debug, Clone)]
 pub struct Mapping {
     pub batch: usize,
-    /// Seconds.
+    /// The batching window in seconds.
     pub window: u64,
     pub concurrency: usize,
-    /// Seconds: the function's timeout.
+    /// The function's timeout in seconds.
     pub timeout: u64,
-    /// How far the clock of each instance is ahead; instances take them in turn.
+    /// The time by which the clock of each instance is ahead. Instances take them in turn.
     pub skews: Vec<Millis>,
-    /// While it is off, each batch is throttled.
+    /// The spans in which it is off: each batch is then throttled.
     pub off: Vec<(Millis, Millis)>,
 }
 
@@ -84,7 +85,7 @@ pub struct Mapping {
 pub struct Subscriber {
     pub kind: Kind,
     pub raw: bool,
-    /// What SNS says of the subscription once its letters are in the queue.
+    /// SNS's answer about the subscription once its letters are in the queue.
     pub state: State,
     pub weather: Vec<Outage>,
 }
@@ -105,7 +106,7 @@ pub enum State {
     Gone,
 }
 
-/// A time in which a service does not do what it should.
+/// A time in which a service has a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Outage {
     pub from: Millis,
@@ -120,9 +121,9 @@ pub enum How {
     Throttled,
     Denied,
     Hangs,
-    /// It takes seven seconds and a half.
+    /// It takes seven and a half seconds.
     Slow,
-    /// It works, and nobody hears of it.
+    /// It works, but its answer is lost.
     Mute,
     /// Each entry of a batch fails.
     EachFails,
@@ -130,43 +131,43 @@ pub enum How {
     Never,
 }
 
-/// One published message: a letter for each subscriber.
+/// A published message, which is a letter for each subscriber.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub at: Millis,
     pub group: u32,
 }
 
-/// What an operator does.
+/// The actions of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
-    /// The documents of orders, in their order; each stands until the next one.
+    /// The documents of orders, in order. Each is valid until the next one.
     pub writes: Vec<(Millis, Document)>,
-    /// When every letter of every list of waiting letters is woken, by old handles too.
+    /// The times at which every letter of every list of waiting letters is woken, even with old handles.
     pub wakes: Vec<Millis>,
-    /// Whether all that is ordered is retries, and letters are woken only while they are in force.
+    /// `true` if all orders are retries, and letters are woken only while they are in force.
     pub only_retries: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Document {
     Order(Order),
-    /// Nobody understands it.
+    /// It cannot be read.
     Broken,
     Empty,
 }
 
-/// An order that is given when its document is written.
+/// An order, given when its document is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
     pub action: OrderAction,
-    /// Its letter; all of them where it names none.
+    /// Its letter. `None` for all letters.
     pub letter: Option<usize>,
-    /// How long it is in force.
+    /// The time for which it is in force.
     pub lasts: Option<Millis>,
 }
 
-/// What goes wrong now and then, of 100 calls or batches.
+/// The faults that occur now and then, in per cent of calls or batches.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Trouble {
     /// Batches that Lambda throttles.
@@ -195,18 +196,18 @@ impl Outage {
     }
 }
 
-/// Returns the outage that is on.
+/// Returns the current outage.
 pub fn weather(all: &[Outage], at: Millis) -> Option<How> {
     all.iter().find(|outage| outage.is_on(at)).map(|outage| outage.how)
 }
 
 impl World {
-    /// Whether somebody gives orders or wakes letters.
+    /// Reports whether somebody gives orders or wakes letters.
     pub fn is_operated(&self) -> bool {
         !self.operator.writes.is_empty() || !self.operator.wakes.is_empty()
     }
 
-    /// Returns whether anything takes its time.
+    /// Reports whether anything is slow.
     pub fn hangs(&self) -> bool {
         let of_targets = self.subscribers.iter().flat_map(|one| &one.weather);
         let mut weather = of_targets.chain(&self.archive_weather);
@@ -248,7 +249,7 @@ impl World {
         (longest, shortest)
     }
 
-    /// Returns how far a clock is ahead at most, or behind.
+    /// Returns the greatest difference of a clock, ahead or behind.
     pub fn skew(&self) -> Millis {
         self.mapping.skews.iter().map(|skew| skew.abs()).max().unwrap_or(0)
     }
@@ -268,7 +269,8 @@ impl World {
     }
 }
 
-/// Returns the promised margin before the end of a retention, both in seconds: an hour, or a 24th of less than a day.
+/// Returns the promised margin before the end of a retention, both in seconds: an hour, or a 24th of a
+/// retention of less than a day.
 pub fn expiry_margin(retention: u64) -> u64 {
     (retention / 24).min(3_600)
 }

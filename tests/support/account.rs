@@ -22,16 +22,16 @@ use super::{
     LAMBDA_SUBSCRIPTION, NOTIFIER, NOW, SUBSCRIPTION, TOPIC, WORKER, at,
 };
 
-/// The ARN that STS gives to whoever calls.
+/// The ARN that STS gives to the caller.
 pub const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/operator/ada";
 
-/// The same as [`sim`] names it.
+/// The caller's name in [`sim`].
 const CALLER_NAME: &str = "operator/ada";
 
 /// Two weeks in seconds.
 const WEEKS: &str = "1209600";
 
-/// The account, with one caller; clones are the same one. It takes everything that AWS takes unless a script says
+/// An account with one caller. Clones share it. It accepts everything that AWS accepts unless a script says
 /// otherwise, and keeps a journal.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -49,7 +49,7 @@ impl Account {
     /// Returns the same account with another clock.
     pub fn with_clock(clock: Clock) -> Self {
         let account = Self { aws: Aws::new(clock, 7), caller: Caller::new(CALLER_NAME) };
-        // A queue whose visibility timeout is six times the function's timeout, as AWS advises.
+        // The queue's visibility timeout is six times the function's timeout, as AWS advises.
         for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
             account.queue(name, &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", "180")]);
         }
@@ -131,7 +131,7 @@ impl Account {
         self.aws.act("test", |it, _| it.sns.unsubscribe(arn));
     }
 
-    /// Lists so many subscriptions or keys a page; SNS lists 100, S3 1,000.
+    /// Lists so many subscriptions or keys per page. SNS lists 100, S3 1,000.
     pub fn pages_of(&self, entries: usize) {
         self.aws.act("test", |it, _| (it.sns.page, it.s3.page) = (entries, entries));
     }
@@ -145,7 +145,7 @@ impl Account {
         let redrive = given("RedrivePolicy").map(|policy| serde_json::from_str::<Value>(policy).unwrap());
         let redrive = redrive.map(|policy| {
             let most = &policy["maxReceiveCount"];
-            // SQS takes the number as text too, and gives it back as it got it.
+            // SQS also takes the number as text, and returns it as it got it.
             let most = most.as_u64().or_else(|| most.as_str()?.parse().ok()).unwrap();
             Redrive {
                 queue: name_of(policy["deadLetterTargetArn"].as_str().unwrap()).to_string(),
@@ -171,7 +171,7 @@ impl Account {
         });
     }
 
-    /// Lets a queue say that nothing lies in it: whoever reads it has taken everything before anybody looks.
+    /// Makes a queue report that it is empty, as if its reader had taken everything.
     pub fn drained(&self, name: &str) {
         self.queue(name, &[("MessageRetentionPeriod", WEEKS), ("ApproximateNumberOfMessages", "0")]);
     }
@@ -192,14 +192,14 @@ impl Account {
     pub fn place(&self, event: &Value) {
         for record in event["Records"].as_array().into_iter().flatten() {
             let Some((queue, placed)) = placed(record, self.aws.clock().millis()) else { continue };
-            // A queue of another account is none of these.
+            // A queue of another account is not among these.
             let _ = self.aws.act("test", |it, cx| it.sqs.place(cx, &queue, placed));
         }
     }
 
-    /// Lets this decide from now on what becomes of a request.
+    /// Makes this script decide the course of every request from now on.
     pub fn script(&self, script: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
-        // What services do to each other goes well.
+        // Calls between services succeed.
         self.aws.set_faults(Faults::new(move |call| match &*call.caller {
             CALLER_NAME => script(call),
             _ => Fault::Pass,
@@ -226,7 +226,7 @@ impl Account {
         self.journal().into_iter().filter(|call| call.operation == operation).collect()
     }
 
-    /// Returns the entries of the requests of one operation, whatever came of them.
+    /// Returns the entries of the requests of one operation, whatever their results.
     pub fn entries(&self, operation: &str) -> Vec<Entry> {
         self.calls(operation).into_iter().flat_map(|call| call.entries).collect()
     }
@@ -250,7 +250,7 @@ impl Account {
             Event::Invoked { function, payload, ok: true } => place(function, payload),
             _ => None,
         });
-        // Lambda runs by itself what it has taken as an event, the caller's and SNS's.
+        // Lambda itself later runs the events that it took from the caller and from SNS.
         let invoked = self.calls("Invoke");
         let is_callers = |payload: &str| invoked.iter().any(|call| call.body == payload.as_bytes());
         let runs = self.aws.journal(|records| {
@@ -280,7 +280,7 @@ impl Account {
         taken.into_iter().map(entry).collect()
     }
 
-    /// Collects something of what the caller's requests brought about.
+    /// Collects facts from the events that the caller's requests caused.
     fn events<T, C: FromIterator<T>>(&self, pick: impl Fn(&Event) -> Option<T>) -> C {
         self.aws.journal(|records| {
             let records = records.iter().filter(|record| *record.by == *self.caller.id);
@@ -300,7 +300,7 @@ impl Account {
         })
     }
 
-    /// Puts an object that was there before.
+    /// Puts an object that existed before.
     pub fn put(&self, place: &str, object: &str) {
         self.put_at(place, object, "2026-11-01T12:00:00.000Z");
     }
@@ -318,7 +318,7 @@ impl Account {
         self.aws.forget_peak();
     }
 
-    /// Returns the most requests that were under way at once.
+    /// Returns the greatest number of requests that were under way at the same time.
     pub fn peak(&self) -> usize {
         self.aws.peak()
     }
@@ -344,7 +344,7 @@ impl Account {
         Clients::from_config(&self.config(retry), false)
     }
 
-    /// Returns the SDK's configuration, with this in the place of the network.
+    /// Returns the SDK's configuration, with this account in place of the network.
     pub fn config(&self, retry: RetryConfig) -> SdkConfig {
         let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         SdkConfig::builder()
@@ -357,7 +357,7 @@ impl Account {
     }
 }
 
-/// Returns the queue of a record and the message that it was made of; a record that is broken is of none.
+/// Returns the queue of a record and its message, or `None` for a broken record.
 fn placed(record: &Value, now: i64) -> Option<(String, Placed)> {
     let text = |name: &str| record[name].as_str().map(str::to_owned);
     let system = |name: &str| record["attributes"][name].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! A web server on loopback: it keeps what it was sent, byte for byte, and answers as told.
+//! A web server on loopback. It keeps each request byte for byte, and answers by a script.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,41 +10,41 @@ use rustls::{ServerConnection, StreamOwned};
 
 use super::wire;
 
-/// One request as it came over the wire.
+/// A request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// `POST / HTTP/1.1`.
+    /// The request line, such as `POST / HTTP/1.1`.
     pub line: String,
     /// The headers by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
-    /// The connection it came by, counted from 0.
+    /// The number of its connection, from 0.
     pub connection: usize,
 }
 
-/// What the server does with a request.
+/// The server's answer to a request.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// This status, with a short body where it may have one.
+    /// This status, with a short body if it may have one.
     Status(u16),
-    /// This status, and the connection is closed though nothing said so.
+    /// This status, after which the connection is closed without notice.
     StatusAndClose(u16),
-    /// These bytes; the connection stays open.
+    /// These bytes. The connection stays open.
     Bytes(String),
-    /// This status, and a body that never ends.
+    /// This status, and an endless body.
     Endless(u16),
-    /// This status and the promise of a body, then nothing.
+    /// This status and the announcement of a body, but no body.
     Stalled(u16),
-    /// Nothing; the connection stays open.
+    /// Nothing. The connection stays open.
     Silence,
-    /// Nothing; the connection is closed.
+    /// Nothing. The connection is closed.
     Close,
     /// This status, after a while.
     Late(Duration, u16),
 }
 
-/// The server; it runs as long as the test.
+/// The server, which runs as long as the test.
 #[derive(Debug, Clone)]
 pub struct Server {
     address: SocketAddr,
@@ -55,22 +55,22 @@ pub struct Server {
 type Script = Arc<dyn Fn(usize, &Request) -> Answer + Send + Sync>;
 
 impl Server {
-    /// A server that answers every request with this status.
+    /// Starts a server that answers every request with this status.
     pub fn answering(status: u16) -> Self {
         Self::scripted(move |_| Answer::Status(status))
     }
 
-    /// A server that answers by the number of the request, from 0.
+    /// Starts a server that answers by the number of the request, from 0.
     pub fn scripted(script: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(move |number, _: &Request| script(number)), Some)
     }
 
-    /// A server that answers by what it is asked.
+    /// Starts a server that answers by the request.
     pub fn asked(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(move |_, request: &Request| script(request)), Some)
     }
 
-    /// The same with TLS. `chain` and `key` are PEM.
+    /// Starts a server with TLS. `chain` and `key` are PEM.
     pub fn with_tls(chain: &str, key: &str, status: u16) -> Self {
         let config = wire::tls(chain, key);
         Self::start(Arc::new(move |_, _: &Request| Answer::Status(status)), move |mut stream| {
@@ -113,22 +113,22 @@ impl Server {
         server
     }
 
-    /// Its URL with this host, without a path.
+    /// Returns its URL with this host, without a path.
     pub fn url_of(&self, scheme: &str, host: &str) -> String {
         format!("{scheme}://{host}:{}", self.address.port())
     }
 
-    /// `http://127.0.0.1:<port>`.
+    /// Returns `http://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         self.url_of("http", "127.0.0.1")
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     pub fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Connections so far.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         *self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,7 +187,7 @@ fn wait_for_end(stream: &mut impl Read) {
     while stream.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
 }
 
-/// The next request; `None` at the end of the connection.
+/// Reads the next request, or `None` at the end of the connection.
 fn read(stream: &mut impl BufRead, connection: usize) -> Option<Request> {
     let raw = wire::read(stream, |_| {})?;
     let mut headers = BTreeMap::new();

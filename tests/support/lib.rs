@@ -1,7 +1,7 @@
 //! AWS in memory, and a function on top of it.
 //!
-//! [`Account`] is an account in [`sim`], behind the HTTP connector of the real SDK clients: what the tests see is what
-//! would have gone over the wire. [`World`] is the whole function on it, with a clock that a test moves.
+//! [`Account`] is an account in [`sim`], behind the HTTP connector of the real SDK clients, so tests see what
+//! would have gone over the wire. [`World`] is the whole function on it, with a clock that a test controls.
 #![allow(
     missing_docs,
     clippy::missing_errors_doc,
@@ -34,7 +34,7 @@ use sns_redrive::archive::Record;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::ArchiveReason;
 
-/// The names of the operations in a journal, in the order of the requests.
+/// Returns the names of the operations in a journal, in the order of the requests.
 pub fn operations(cloud: &Account) -> Vec<String> {
     cloud.journal().into_iter().map(|call| call.operation).collect()
 }
@@ -44,20 +44,20 @@ pub fn body_text(call: &Call) -> &str {
     std::str::from_utf8(&call.body).unwrap()
 }
 
-/// Returns a message attribute; bytes are in base64.
+/// Returns a message attribute. Bytes are in base64.
 pub fn attribute(kind: &str, text: &str) -> Attribute {
     let bytes = kind.starts_with("Binary").then(|| STANDARD.decode(text).unwrap());
     Attribute { kind: kind.to_owned(), value: bytes.map_or_else(|| Data::Text(text.to_owned()), Data::Bytes) }
 }
 
-/// What lies in the archive, one record per letter.
+/// Returns the records in the archive, one per letter.
 pub fn archived(cloud: &Account) -> Vec<Value> {
     let objects = cloud.objects();
     let lines = objects.values().flat_map(|object| object.lines());
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The record of a letter whose retries have all failed, archived then.
+/// Returns the record of a letter whose retries have all failed, archived at this time.
 pub fn record(letter: &Letter, archived: i64) -> Record {
     Record::of(letter, &context(ArchiveReason::Exhausted), at(archived))
 }

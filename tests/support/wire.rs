@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a server reads it.
+//! Reads HTTP/1.1 as a server.
 
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// One request as it came over the wire.
+/// A request as it came over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Raw {
-    /// `POST / HTTP/1.1`.
+    /// The request line, such as `POST / HTTP/1.1`.
     pub(super) line: String,
-    /// The headers in their order, their names in lower case.
+    /// The headers in their order, with names in lower case.
     pub(super) headers: Vec<(String, String)>,
-    /// The body, without the chunks it may have come in.
+    /// The body, without its chunks.
     pub(super) body: Vec<u8>,
 }
 
 impl Raw {
-    /// The first header of this name.
+    /// Returns the first header of this name.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// The next request; `None` at the end of the connection. `go_on` is called when the client waits for
-/// a word before it sends the body.
+/// Reads the next request, or returns `None` at the end of the connection. It calls `go_on` when the client
+/// waits for a reply before it sends the body.
 pub(super) fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Option<Raw> {
     let line = read_line(stream)?;
     let mut headers = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn read<S: BufRead>(stream: &mut S, go_on: impl FnOnce(&mut S)) -> Op
     Some(raw)
 }
 
-/// What a server needs for TLS; chain and key are PEM.
+/// Returns a server's configuration for TLS. The chain and the key are PEM.
 pub(super) fn tls(chain: &str, key: &str) -> Arc<ServerConfig> {
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();

@@ -31,37 +31,37 @@ pub struct World {
     time: Duration,
 }
 
-/// What one invocation left behind.
+/// The results of one invocation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
-    /// The identifiers in `batchItemFailures`, in their order.
+    /// The ids in `batchItemFailures`, in their order.
     pub kept: Vec<String>,
     /// The log lines.
     pub log: Vec<Value>,
-    /// Everything that was logged, as it was written.
+    /// The whole log, as it was written.
     pub text: String,
-    /// The lines of metrics as they were written.
+    /// The lines of metrics, as they were written.
     pub metrics: String,
 }
 
 impl World {
-    /// The function with these settings besides an archive in S3.
+    /// Creates the function with these settings besides an archive in S3.
     pub fn new(settings: &[(&str, &str)]) -> Self {
         Self::on(Account::new(), settings)
     }
 
-    /// The function with a policy.
+    /// Creates the function with a policy.
     pub fn with_policy(policy: &Value) -> Self {
         Self::new(&[("REDRIVE_POLICY", &policy.to_string())])
     }
 
-    /// The function on an account that is there already.
+    /// Creates the function on an existing account.
     pub fn on(cloud: Account, settings: &[(&str, &str)]) -> Self {
         let variable = |name: &str| {
             let given = settings.iter().find(|(variable, _)| *variable == name);
             let default = match name {
                 "ARCHIVE" => Some("s3://graveyard/dead-letters"),
-                // Its calls would stand among those that tests count.
+                // Its calls would be among those that tests count.
                 "CONTROL" => Some("off"),
                 _ => None,
             };
@@ -78,7 +78,7 @@ impl World {
         Self { cloud, function, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
     }
 
-    /// The function with a policy, and certificates by URL from `fetch`.
+    /// Creates the function with a policy, and with certificates by URL from `fetch`.
     pub fn with_certificates(
         policy: &Value,
         fetch: impl Fn(&CertificateUrl) -> Result<String, Failure> + Send + Sync + 'static,
@@ -111,29 +111,29 @@ impl World {
         self
     }
 
-    /// The log's level.
+    /// Sets the log's level.
     pub fn log_level(mut self, level: LevelFilter) -> Self {
         self.level = level;
         self
     }
 
-    /// The time that Lambda gives to an invocation.
+    /// Sets the time that Lambda gives to an invocation.
     pub fn with_time(mut self, time: Duration) -> Self {
         self.time = time;
         self
     }
 
-    /// From now on the clock goes with that of the runtime.
+    /// Makes the clock follow that of the runtime from now on.
     pub fn let_time_run(&self) {
         self.cloud.aws.clock().run();
     }
 
-    /// Moves the clock.
+    /// Sets the clock.
     pub fn set_now(&self, millis: i64) {
         self.cloud.aws.clock().set(at(millis));
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn pass(&self, seconds: i64) {
         self.cloud.aws.clock().pass(Duration::from_secs(seconds.try_into().unwrap()));
     }
@@ -179,19 +179,19 @@ impl World {
 }
 
 impl Ran {
-    /// The log lines of letters.
+    /// Returns the log lines of letters.
     pub fn letters(&self) -> Vec<&Value> {
         self.log.iter().filter(|line| line["message"] == "letter").collect()
     }
 
-    /// The line of one letter.
+    /// Returns the line of one letter.
     pub fn letter(&self, id: &str) -> &Value {
         let lines: Vec<_> = self.letters().into_iter().filter(|line| line["sqs.message_id"] == id).collect();
         assert_eq!(lines.len(), 1, "lines of letter {id}: {}", self.text);
         lines[0]
     }
 
-    /// What became of each letter: `<message id> <outcome> [<reason>]`, in the order of the batch.
+    /// Returns the outcome of each letter, as `<message id> <outcome> [<reason>]`, in the order of the batch.
     pub fn outcomes(&self) -> Vec<String> {
         let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let outcome = |line: &&Value| {
@@ -201,25 +201,25 @@ impl Ran {
         self.letters().iter().map(outcome).collect()
     }
 
-    /// The metrics of the invocation.
+    /// Returns the metrics of the invocation.
     pub fn metrics(&self) -> Value {
         assert_eq!(self.metrics.lines().count(), 1, "{}", self.metrics);
         serde_json::from_str(&self.metrics).unwrap()
     }
 }
 
-/// The account's clock as the function reads it.
+/// Returns the account's clock as the function reads it.
 fn clock_of(cloud: &Account) -> Clock {
     let clock = cloud.aws.clock().clone();
     Clock::from_fn(move || clock.now())
 }
 
-/// Collects what is logged.
+/// A collector of log lines.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// What was written.
+    /// Returns the text that was written.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Archives: nothing that cannot be saved is lost, and all of it can be had back.
+//! Tests of archives: no undeliverable letter is lost, and every archived letter can be rebuilt.
 
 mod queue;
 mod round_trip;
@@ -48,7 +48,7 @@ fn raws(count: usize) -> Vec<Letter> {
     (0..count).map(|n| letter(&Post::raw(&format!("m{n}"), &format!("body of m{n}.")))).collect()
 }
 
-/// The lines of the only object.
+/// Returns the lines of the only object.
 fn lines(cloud: &Account) -> Vec<Value> {
     let mut objects = cloud.objects();
     objects.retain(|key, _| !key.ends_with("orders.json"));
@@ -58,7 +58,7 @@ fn lines(cloud: &Account) -> Vec<Value> {
     object.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The message of a record, put into an event again.
+/// Puts the message of a record into an event again, and reads it.
 fn rebuilt(line: &Value) -> Letter {
     let record: Record = serde_json::from_value(line.clone()).unwrap();
     let mut message = serde_json::to_value(&record.message).unwrap();

@@ -75,7 +75,7 @@ async fn a_letter_that_was_archived_before_gets_the_newest_record() {
     assert!(entry.attributes["sns-redrive-archive"].value.text().starts_with('{'));
 }
 
-/// 1 MiB is all that SQS takes, attributes included; the body matters more than our record.
+/// A message with attributes is at most 1 MiB. If both do not fit, the body matters more than our record.
 #[tokio::test]
 async fn the_record_is_left_out_where_the_message_would_grow_too_large() {
     const LIMIT: usize = 1024 * 1024;
@@ -108,8 +108,8 @@ async fn ten_letters_cost_one_call() {
     assert_eq!(cloud.summary(), summary);
 }
 
-/// SQS swallows the second of two equal ids for five minutes: an invocation that is repeated
-/// after a crash archives once.
+/// SQS drops the second of two equal ids for five minutes, so an invocation that is repeated after a crash
+/// archives once.
 #[tokio::test]
 async fn in_a_fifo_archive_the_message_id_keeps_copies_out() {
     let entry = archived(&Post::raw("r", "x").group("customer-17"), FIFO_ARCHIVE).await;

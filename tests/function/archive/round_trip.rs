@@ -15,8 +15,7 @@ async fn every_sample_can_be_rebuilt_from_its_record() {
     }
 }
 
-/// The same by the wire: all that a record leaves out of Lambda's own is the receipt handle,
-/// the sums, and lists that SQS never fills.
+/// A record leaves out only the receipt handle, the checksums, and lists that SQS never fills.
 #[tokio::test]
 async fn the_message_of_a_record_is_lambdas_own_record() {
     for (name, event) in samples() {

@@ -23,8 +23,8 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
     assert_eq!(bodies, expected);
 }
 
-/// Letters of the requeue stand with those of their dead-letter queue. Each object answers for its own letters, and two
-/// queues of one name share an object: its key can be written once.
+/// Letters of the requeue are stored with those of their dead-letter queue. Each object answers for its own
+/// letters. Two queues of one name share an object, because its key can be written only once.
 #[tokio::test]
 async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     let elsewhere = DLQ.replace("eu-central-1", "eu-west-1");
@@ -142,8 +142,8 @@ async fn the_original_error_of_a_letter_is_in_its_record() {
     assert_eq!(*cause, json!({ "code": "THROTTLING", "message": "Rate exceeded" }));
 }
 
-/// The key holds the request id: that the object is there means that an earlier try of this
-/// call wrote it and its answer was lost.
+/// The key has the request id. If the object exists, an earlier try of this call wrote it and its answer was
+/// lost.
 #[tokio::test]
 async fn an_object_that_is_there_already_is_a_success() {
     let cloud = Account::new();
@@ -189,7 +189,7 @@ async fn an_archive_that_never_answers_has_not_taken_anything() {
     assert_eq!(store_until(&in_s3(&cloud), &raws(1), until).await, [Err(late)]);
 }
 
-/// An endpoint of one's own has no host name for every bucket.
+/// A custom endpoint has no host name for every bucket.
 #[tokio::test]
 async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
     let cloud = Account::new();

@@ -28,7 +28,7 @@ async fn one_letter_that_an_archive_queue_did_not_take_stays_and_the_others_go()
     assert_eq!(ran.kept, ["p"]);
 }
 
-/// Letters would go round in it for ever, and Lambda would delete each once it is "archived".
+/// Letters would circulate in it for ever, and Lambda would delete each once it is "archived".
 #[tokio::test]
 async fn an_archive_that_is_the_dead_letter_queue_itself_is_refused_and_letters_stay() {
     let world = World::new(&[("ARCHIVE", DLQ)]);
@@ -71,7 +71,7 @@ async fn each_reason_is_in_its_record() {
     let full = full.sns_attribute("to", "String", "topic");
     let posts = [
         Post::envelope("exhausted").mark(&mark(12, "x", NOW)),
-        // 13 days and 23 h of 14 days are over, and the next retry is an hour away.
+        // 13 days and 23 hours of 14 days are over, and the next retry is in an hour.
         Post::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
         Post::envelope("rule").sns_attribute("audit", "String", "yes"),
         Post::envelope("ordered").sns_attribute("order", "String", "archive"),

@@ -17,7 +17,7 @@ async fn is_a_failed_attempt_and_no_refusal() {
     ] {
         let world = World::new(&[]);
         world.cloud.reply("GetSubscriptionAttributes", reply);
-        // The subscription of another account, which nobody here may read.
+        // The subscription is in another account, and nobody here may read it.
         let post = Post::envelope("a").topic(FOREIGN_TOPIC).subscription(FOREIGN_SUBSCRIPTION);
         failed(&world, &post, code, &CALLS).await;
     }

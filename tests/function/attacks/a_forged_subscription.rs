@@ -13,7 +13,7 @@ async fn with_the_topic_of_another_account_is_refused() {
     let post = post.subscription(FOREIGN_SUBSCRIPTION);
     refused(&World::new(&[]), &post, UNKNOWN, &ASKED).await;
 
-    // Dead-letter queues are of the subscription's own account: no other can name this one.
+    // A subscription's dead-letter queue is in its own account, so none of another account can name this one.
     let world = World::new(&[]);
     let queue = "arn:aws:sqs:eu-central-1:210987654321:orders-dlq";
     world.cloud.subscribe_endpoint(FOREIGN_SUBSCRIPTION, FOREIGN_TOPIC, "sqs", PAYROLL, queue);
@@ -30,7 +30,7 @@ async fn that_exists_but_points_its_dead_letters_elsewhere_is_refused() {
     }
 }
 
-/// The region becomes a part of the host that is called, so a letter must not choose it.
+/// The region becomes part of the host that is called, so a letter must not choose it.
 #[tokio::test]
 async fn in_another_region_than_the_queue_is_refused_unasked() {
     for region in ["eu-west-1", "s3", "s3-eu-central-1", ""] {
@@ -42,7 +42,7 @@ async fn in_another_region_than_the_queue_is_refused_unasked() {
     }
 }
 
-/// SNS finds fault with an ARN that is none of its own; that is an answer, and kept as one.
+/// SNS rejects an ARN that is not one of its own. That is an answer, and it is kept.
 #[tokio::test]
 async fn by_an_arn_that_sns_does_not_take_is_refused_and_asked_about_once() {
     let world = World::new(&[]);
@@ -59,7 +59,7 @@ async fn that_does_not_exist_is_refused() {
     refused(&World::new(&[]), &post, UNKNOWN, &ASKED).await;
 }
 
-/// The mark travels in the letter, so whoever writes the letter writes the mark.
+/// The mark is part of the letter, so whoever writes the letter also writes the mark.
 #[tokio::test]
 async fn does_not_pass_by_a_mark_that_names_its_queue() {
     let world = World::new(&[]);
@@ -76,7 +76,7 @@ async fn does_not_pass_by_a_mark_that_names_its_queue() {
     }
 }
 
-/// In a Lambda event too, from either origin.
+/// The same holds inside a Lambda event, from either origin.
 #[tokio::test]
 async fn inside_the_event_of_a_function_is_refused() {
     let policy = default(&json!({ "target": "subscription" }));

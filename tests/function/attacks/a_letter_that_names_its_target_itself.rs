@@ -1,5 +1,5 @@
-//! Origins whose own words name the target: here only the rule stands between a forger and the
-//! places that the function's role may reach.
+//! Origins whose letters name their target themselves. Only the rule keeps a forger from the targets that the
+//! function's role may reach.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! Somebody who may do no more than publish to a topic with a raw subscription. With raw delivery every attribute and
-//! every byte of the body are theirs.
+//! A person who may only publish to a topic with a raw subscription. With raw delivery that person writes
+//! every attribute and every byte of the body.
 
 use super::*;
 
 const ELSEWHERE: [&str; 2] = ["payroll", "refund"];
 
-/// All that they can write to look like somebody else's letter.
+/// Returns all letters that they can write to imitate another origin.
 fn letters() -> Vec<(&'static str, Post)> {
     let eventbridge = |target: &str| {
         Post::raw("a", r#"{"amount":1000000}"#)
@@ -37,7 +37,7 @@ fn letters() -> Vec<(&'static str, Post)> {
     ]
 }
 
-/// The rules under which a raw letter goes anywhere.
+/// Returns the rules under which a raw letter goes anywhere.
 fn policies() -> [Value; 3] {
     let origins = json!({ OTHER_DLQ: ["lambda-async", "lambda-destination", "eventbridge"] });
     [
@@ -74,7 +74,7 @@ async fn chooses_no_target() {
     }
 }
 
-/// Even where an origin is listed, a rule for raw letters is not left by them.
+/// A rule for raw letters also applies to letters of a listed origin.
 #[tokio::test]
 async fn stays_within_the_subscription_of_a_rule_where_origins_are_listed() {
     for (name, post) in letters().into_iter().take(3) {

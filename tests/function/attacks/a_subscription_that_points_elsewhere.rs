@@ -1,4 +1,4 @@
-//! The subscription's owner is an attacker, or was tricked: the rule says where letters may go.
+//! The subscription's owner is an attacker, or was tricked. Then the rule decides where letters may go.
 
 use super::*;
 

@@ -4,7 +4,7 @@ fn republishing() -> Value {
     json!({ "default": { "target": "topic", "jitter": 0 } })
 }
 
-/// The topic of a letter is vouched for by its subscription, as its endpoint is.
+/// The letter's subscription confirms its topic, just as it confirms its endpoint.
 #[tokio::test]
 async fn that_is_forged_is_not_published_to() {
     for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
@@ -35,7 +35,8 @@ async fn of_a_subscription_that_only_sns_can_deliver_to_is_published_to() {
     assert_eq!(world.cloud.calls("PublishBatch").len(), 1);
 }
 
-/// Who can write to a consumer's queue can name any topic in an envelope there, and fail until SQS moves it here.
+/// Whoever can write to a consumer's queue can name any topic in an envelope there, and let it fail until SQS
+/// moves it here.
 #[tokio::test]
 async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() {
     let other = format!("{OTHER_TOPIC}:1f1f1f1f-0000-4000-8000-000000000000");

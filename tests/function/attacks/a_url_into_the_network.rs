@@ -8,7 +8,7 @@ async fn refused_at(url: &str, settings: &[(&str, &str)]) {
     }
 }
 
-/// A public one, a private one and a name alike; that loopback is allowed changes nothing.
+/// Public addresses, private addresses and names are all refused. Allowing loopback changes nothing.
 #[tokio::test]
 async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
     for url in ["https://8.8.8.8/", "http://127.0.0.1/", "https://hooks.example.com/orders"] {
@@ -21,7 +21,7 @@ async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
     }
 }
 
-/// Every spelling of 169.254.169.254 and its kin; that loopback is allowed changes nothing.
+/// Every spelling of 169.254.169.254 and similar addresses is refused. Allowing loopback changes nothing.
 #[tokio::test]
 async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
     for url in [
@@ -44,7 +44,7 @@ async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
         "http://[64:ff9b::a9fe:a9fe]/",
         "http://[2002:a9fe:a9fe::1]/",
         "http://[fe80::a9fe:a9fe]/",
-        // The credentials of containers and of Lambda's own neighbours.
+        // These serve the credentials of containers and of Lambda's neighbours.
         "http://169.254.170.2/v2/credentials/",
         "http://169.254.170.23/v1/credentials",
         "http://0.0.0.0/",
@@ -57,7 +57,7 @@ async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
     }
 }
 
-/// Lambda's runtime interface answers on loopback.
+/// Lambda's runtime API answers on loopback.
 #[tokio::test]
 async fn at_loopback_or_a_private_network_is_refused() {
     let server = Server::answering(200);
@@ -90,7 +90,7 @@ async fn by_a_name_that_leads_to_loopback_is_refused_when_the_name_is_resolved()
     assert_eq!(server.connections(), 0);
 }
 
-/// That the same URL is reached where it is allowed shows that the guard, and nothing else, held.
+/// The same URL is reached if it is allowed. So only the guard had blocked it.
 #[tokio::test]
 async fn is_reached_where_loopback_is_allowed() {
     let server = Server::answering(200);

@@ -1,5 +1,5 @@
-//! What somebody who can write to the dead-letter queue can do with it: nothing. Every forged letter
-//! ends in the archive as `refused`, and nothing was sent anywhere.
+//! Attacks by somebody who can write to the dead-letter queue. None succeeds: every forged letter ends in the
+//! archive as `refused`, and nothing is sent anywhere.
 
 mod a_check_that_could_not_be_made;
 mod a_forged_subscription;
@@ -38,18 +38,18 @@ const OF_OTHER_QUEUE: &str = "the subscription does not name this queue as its d
 const NOT_ALLOWED: &str = "the target is not in the rule's allowTargets";
 const NOT_PUBLIC: &str = "the endpoint's address is link-local, loopback or private";
 
-/// The calls of a letter that was refused before its subscription was asked about.
+/// The calls for a letter that is refused before SNS is asked about its subscription.
 const UNASKED: [&str; 2] = ["GetQueueAttributes", "PutObject"];
 
-/// The calls of a letter that was refused for what its subscription says.
+/// The calls for a letter that is refused because of SNS's answer about its subscription.
 const ASKED: [&str; 3] = ["GetQueueAttributes", "GetSubscriptionAttributes", "PutObject"];
 
-/// The worst case: every origin that a letter claims is believed.
+/// Returns a policy for the worst case: it believes every origin that a letter claims.
 fn default(default: &Value) -> Value {
     json!({ "default": default, "origins": every_origin() })
 }
 
-/// The letter is archived as refused for this check, and these were all the calls.
+/// Asserts that the letter is archived as refused by this check, and that there were no other calls.
 async fn refused(world: &World, post: &Post, detail: &str, calls: &[&str]) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);
@@ -67,7 +67,7 @@ async fn refused(world: &World, post: &Post, detail: &str, calls: &[&str]) {
     assert_eq!(operations(&world.cloud), calls, "{}", post.body());
 }
 
-/// The letter stays for its next retry, and these were all the calls.
+/// Asserts that the letter stays for its next retry, and that there were no other calls.
 async fn failed(world: &World, post: &Post, code: &str, calls: &[&str]) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);

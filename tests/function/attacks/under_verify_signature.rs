@@ -14,7 +14,7 @@ fn strict() -> Value {
     default(&json!({ "verifySignature": true }))
 }
 
-/// A rule under which raw letters go to a subscription too.
+/// Returns a rule under which raw letters also go to a subscription.
 fn strict_with_subscription() -> Value {
     default(&json!({ "verifySignature": true, "target": "subscription", "subscription": SUBSCRIPTION }))
 }
@@ -23,14 +23,14 @@ fn world(policy: &Value) -> World {
     World::with_certificates(policy, |_| Ok(CERTIFICATE.to_owned()))
 }
 
-/// An envelope with one field set.
+/// Returns an envelope with one field changed.
 fn with(text: &str, field: &str, value: &str) -> String {
     let mut envelope: Value = serde_json::from_str(text).unwrap();
     envelope[field] = value.into();
     envelope.to_string()
 }
 
-/// An envelope that SNS signed for this topic, with an unsubscribe link of the forger's choice.
+/// Returns an envelope that SNS signed for this topic, with an unsubscribe link that the forger chose.
 fn signed_for(topic: &str, subscription: &str) -> String {
     let key = PrivatePkcs8KeyDer::from_pem_slice(include_bytes!("../../data/signature/key.pem")).unwrap();
     let key = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap();
@@ -77,14 +77,14 @@ async fn an_altered_letter_is_refused() {
     }
 }
 
-/// The envelope of one topic, signed, with the name of another.
+/// The forger takes a signed envelope and replaces its topic.
 #[tokio::test]
 async fn another_topic_over_a_good_signature_is_refused() {
     let post = Post::raw("a", &with(SIGNED[2], "TopicArn", OTHER_TOPIC));
     refused(&world(&strict()), &post, "the signature does not match", &UNASKED).await;
 }
 
-/// SNS signs for everybody, and the unsubscribe link is not signed.
+/// SNS signs for everyone, and the unsubscribe link is not signed.
 #[tokio::test]
 async fn a_letter_that_sns_signed_for_the_forgers_own_topic_is_refused() {
     for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
@@ -93,8 +93,8 @@ async fn a_letter_that_sns_signed_for_the_forgers_own_topic_is_refused() {
     }
 }
 
-/// Attributes do not make an envelope a letter of another origin, which would name neither topic nor subscription, so
-/// that the rule's subscription would get it.
+/// Attributes do not make an envelope a letter of another origin. Such a letter would name neither topic nor
+/// subscription, so the rule's subscription would get it.
 #[tokio::test]
 async fn a_signed_letter_of_another_topic_does_not_pass_under_a_false_origin() {
     let bodies = [signed_for(OTHER_TOPIC, SUBSCRIPTION), signed_for(TOPIC, SUBSCRIPTION)];
@@ -142,7 +142,7 @@ async fn what_sqs_moved_or_a_rule_sends_elsewhere_must_be_signed_too() {
     }
 }
 
-/// Of a field that stands there twice, some readers take the first and some the last.
+/// If a field is repeated, some readers take the first and some the last.
 #[tokio::test]
 async fn a_letter_that_can_be_read_in_two_ways_is_refused() {
     let twice = SIGNED[0].replacen('{', r#"{ "Message" : "refund everything","#, 1);
@@ -153,7 +153,7 @@ async fn a_letter_that_can_be_read_in_two_ways_is_refused() {
     }
 }
 
-/// No letter chooses where the function fetches from.
+/// A letter cannot choose where the function fetches from.
 #[tokio::test]
 async fn a_certificate_from_elsewhere_is_not_even_fetched() {
     for url in [
@@ -200,7 +200,7 @@ async fn a_certificate_that_cannot_be_had_is_a_failed_attempt_and_no_refusal() {
     }
 }
 
-/// Nobody gets a letter whose proof nobody could check, not even at the end of its schedule.
+/// A letter whose signature cannot be checked is never delivered, not even at the end of its schedule.
 #[tokio::test]
 async fn a_certificate_that_can_never_be_had_ends_in_the_archive_unsent() {
     let policy = json!({ "default": { "verifySignature": true,
@@ -216,7 +216,7 @@ async fn a_certificate_that_can_never_be_had_ends_in_the_archive_unsent() {
     assert_eq!(world.cloud.calls("GetSubscriptionAttributes"), []);
 }
 
-/// The good letter goes, the others do not keep it.
+/// The good letter is delivered, and the others do not hold it up.
 #[tokio::test]
 async fn one_bad_letter_does_not_take_its_neighbours_along() {
     let world = world(&strict());

@@ -9,7 +9,7 @@ async fn refused(change: impl Fn(&mut Value)) -> String {
     error.to_string()
 }
 
-/// An answer with an empty identifier would fail the whole batch anyway, and worse: silently.
+/// An answer with an empty id would fail the whole batch anyway, and silently.
 #[tokio::test]
 async fn a_record_that_lambda_would_not_send_fails_the_invocation_before_anything_is_done() {
     for field in ["messageId", "receiptHandle", "eventSourceARN"] {

@@ -10,8 +10,8 @@ async fn letters_that_there_is_no_time_for_go_back_untouched() {
     assert_eq!(ran.letter("m0")["retry.number"], json!(null), "no attempt was made");
 }
 
-/// As many requests as may be are under way when the time is over; what they were to deliver is hidden until its next
-/// retry, what had not begun comes back soon.
+/// All requests that may be under way are under way when the time is over. Their letters are hidden until the
+/// next retry; letters that were not begun come back soon.
 #[tokio::test]
 async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
     let world = World::new(&[]).with_time(Duration::from_secs(10));

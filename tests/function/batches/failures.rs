@@ -45,7 +45,7 @@ async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_deliv
             [null, null],
         ])
     );
-    // The built-in policy: retry 1 is immediate, 54 to 60 s lie before retry 2.
+    // By the built-in policy retry 1 is immediate, and retry 2 follows after 54 to 60 s.
     let hidden = world.cloud.hidden();
     let expected = ["m2", "m4", "m5", "m6"].map(|id| format!("handle-{id}"));
     assert_eq!(hidden.keys().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
@@ -100,7 +100,7 @@ async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
     assert_eq!(ran.log[0]["error.code"], "DeadlineExceeded");
 }
 
-/// A queue that does not tell its retention is taken to keep letters for four days.
+/// If a queue does not tell its retention, four days are assumed.
 #[tokio::test]
 async fn queue_attributes_that_cannot_be_read_are_logged_and_four_days_assumed() {
     for reply in [
@@ -134,7 +134,7 @@ async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
     }
 }
 
-/// Its letters stay in their queue, so that the metrics tell how long.
+/// Returns a world in which letters stay in their queue, so that the metrics tell for how long.
 fn holding() -> World {
     World::with_policy(&default(&json!({ "action": "hold" })))
 }
@@ -147,7 +147,7 @@ async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
     world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "RequestThrottled", "no"));
     world.pass(300);
     assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
-    // It is asked again after half a minute.
+    // The queue is asked again after half a minute.
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
     world.pass(29);
     world.run([&Post::envelope("a")]).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Letters `<group><number>` of a FIFO dead-letter queue.
+/// Returns letters `<group><number>` of a FIFO dead-letter queue.
 fn group(ids: &[&str]) -> Vec<Post> {
     let post = |id: &&str| {
         Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(&id[..1])
@@ -12,7 +12,7 @@ fn group(ids: &[&str]) -> Vec<Post> {
 
 const SIX: [&str; 6] = ["a1", "b1", "a2", "a3", "b2", "c1"];
 
-/// The messages of each request, in order.
+/// Returns the messages of each request, in order.
 fn requests(world: &World) -> Vec<Vec<String>> {
     let name = |entry: &Entry| {
         let id = SIX.iter().find(|id| entry.body.contains(&format!("message of {id}")));
@@ -55,7 +55,7 @@ async fn a_head_that_fails_holds_its_group_and_no_other() {
     assert_eq!(requests(&world), [vec!["a1", "b1", "c1"], vec!["b2"]]);
     let hidden = world.cloud.hidden();
     assert!((54..=60).contains(&hidden["handle-a1"]));
-    // Held ones are shown again: in flight they would block the group's head when it is due.
+    // Held letters are shown again at once: in flight they would block the group's head when it is due.
     assert_eq!((hidden["handle-a2"], hidden["handle-a3"], hidden.len()), (0, 0, 3));
     assert_eq!(world.cloud.calls("ChangeMessageVisibilityBatch").len(), 1);
 }
@@ -72,7 +72,7 @@ async fn a_letter_in_the_middle_that_fails_holds_those_behind_it() {
     assert_eq!(ran.kept, ["a2", "a3"]);
 }
 
-/// Whether the archive takes it shows at the end only, so the group waits for the next receive.
+/// Only the end of the batch shows whether the archive takes it, so the group waits for the next receive.
 #[tokio::test]
 async fn a_head_that_is_archived_holds_its_group_for_this_time() {
     for archive_fails in [false, true] {
@@ -144,7 +144,7 @@ async fn a_head_whose_time_ran_out_holds_its_group() {
     assert_eq!(ran.kept, SIX);
 }
 
-/// On standard queues a group is a share, not an order.
+/// On standard queues a group is a fair share, not an order.
 #[tokio::test]
 async fn groups_of_a_standard_queue_hold_nobody() {
     let world = World::new(&[]);

@@ -1,4 +1,5 @@
-//! Fates that are known before the policy is asked: the letter is not behind itself in its group.
+//! Letters whose outcome is known before the policy is applied. Such a letter does not wait behind itself in
+//! its group.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The whole function: what becomes of every letter, whatever happens around it.
+//! Tests of the whole function: every letter has its outcome, whatever fails.
 
 mod bad_events;
 mod deadline;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sns_redrive::batch::CONCURRENT_REQUESTS;
 use support::*;
 
-/// A policy of this default.
+/// Returns a policy with this default.
 fn default(default: &Value) -> Value {
     json!({ "default": default })
 }
@@ -33,13 +33,13 @@ fn envelopes(count: usize) -> Vec<Post> {
     (0..count).map(|number| Post::envelope(&format!("m{number}"))).collect()
 }
 
-/// Republishing reaches every subscriber. Where several of them fail, each leaves a letter of its own;
-/// those must not be republished in turn, or they would multiply with every retry.
+/// Republishing reaches every subscriber. If several of them fail, each leaves a letter. Those letters must
+/// not be republished in turn, or they would multiply with every retry.
 #[tokio::test]
 async fn what_our_own_republishing_made_goes_to_the_one_subscription_that_failed() {
     let world = World::with_policy(&json!({ "default": { "target": "topic", "jitter": 0 } }));
     let original = format!("sns-a/{SUBSCRIPTION}");
-    // The topic has the letter already.
+    // The letter has been published to the topic before.
     let own = Post::envelope("own").mark(&mark(1, &original, NOW - 3_600_000)).sent(NOW - 60_000);
     let by_product = Post::envelope("by-product")
         .subscription(BILLING_SUBSCRIPTION)

@@ -1,10 +1,10 @@
-//! P1: every record ends in exactly one outcome, and only what is safe elsewhere leaves the queue.
+//! P1: every record ends in exactly one outcome, and only letters that are safe elsewhere leave the queue.
 
 use super::*;
 
 const OUTCOMES: [&str; 7] = ["delivered", "archived", "requeued", "deferred", "held", "failed", "observed"];
 
-/// The ids of messages that a target, the archive or the requeue has taken, by the journal.
+/// Returns the ids of messages that a target, the archive or the requeue has accepted, by the journal.
 fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
     let mut of_body = BTreeMap::new();
     for letter in letters_of(event) {
@@ -16,7 +16,7 @@ fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
             assert_eq!(of_body.insert(text, id.clone()), None, "two letters with one body");
         }
     }
-    // A function gets SNS's message in an event of its own.
+    // A function gets SNS's message inside an event.
     let message_of = |event: &str| {
         let event: Value = serde_json::from_str(event).ok()?;
         event.pointer("/Records/0/Sns/MessageId")?.as_str().map(str::to_owned)
@@ -84,7 +84,8 @@ fn assert_nothing_lost(world: &World, event: &Value, ran: &Ran, what: &str) {
     assert_fifo(event, &kept, what);
 }
 
-/// What Lambda asks of FIFO batches: the first failure of a group and all that follows it.
+/// Asserts what Lambda requires of FIFO batches: the answer lists the first failure of a group and all
+/// letters after it.
 fn assert_fifo(event: &Value, kept: &BTreeSet<String>, what: &str) {
     let mut blocked = BTreeSet::new();
     for record in event["Records"].as_array().unwrap() {
@@ -112,7 +113,7 @@ fn policies() -> Vec<Value> {
     ]
 }
 
-/// A function whose queues are full and whose failing heads step aside.
+/// Returns a function whose queues are full and whose failing heads step aside.
 fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
     let fifo = arn(event["Records"][0]["eventSourceARN"].as_str().unwrap()).is_fifo();
     let mut policy = policy.clone();
@@ -176,7 +177,7 @@ async fn whichever_call_fails_in_whichever_way() {
     }
 }
 
-/// Each in a thread of its own: they spend their time waiting.
+/// Each case has a thread of its own, because it mostly waits.
 #[test]
 fn whichever_call_hangs() {
     const TIME: Duration = Duration::from_secs(3);
@@ -220,7 +221,7 @@ async fn when_everything_fails() {
     }
 }
 
-/// A reply by a number that chance has chosen.
+/// Returns the reply for a random number.
 fn reply(dice: u16, call: &Call) -> Fault {
     let some = |disposition: EntryFault| {
         let chosen = |index: &usize| (usize::from(dice) + index * 7).is_multiple_of(3);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What `events/README.md` says of each file.
+/// The expected outcomes are those that `events/README.md` names for each file.
 #[tokio::test]
 async fn every_sample_ends_as_its_readme_says() {
     let unrecognised: &[&str] = &["archived unrecognised"; 10];
@@ -48,7 +48,8 @@ async fn every_sample_ends_as_its_readme_says() {
     }
 }
 
-/// What any sender can write is followed where the policy says so, and only in the queue that it names.
+/// A claim that any sender can write is followed only if the policy lists it, and only in the queue that the
+/// policy names.
 #[tokio::test]
 async fn what_a_sample_claims_is_followed_where_the_policy_lists_it() {
     let claims = ["lambda-async", "lambda-destination", "eventbridge"];

@@ -98,7 +98,7 @@ async fn a_full_letter_goes_nowhere_else() {
     }
 }
 
-/// It has been to that queue before: without a mark it would go round for ever.
+/// The letter has been in that queue before. Without a mark it would circulate for ever.
 #[tokio::test]
 async fn a_full_letter_that_sqs_moved_here_goes_nowhere() {
     let world =
@@ -126,7 +126,7 @@ async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
         assert_eq!(entry.group.as_deref(), Some("customer-17"));
         seen.insert((receive, entry.deduplication.unwrap()));
     }
-    // Retry 1 and retry 2, of which the repetition has the same.
+    // These are retry 1 and retry 2. The repetition of retry 2 has the same id.
     assert_eq!(seen.len(), 2);
     assert_eq!(seen.iter().map(|(_, id)| id).collect::<BTreeSet<_>>().len(), 2);
 }

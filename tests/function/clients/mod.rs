@@ -1,4 +1,4 @@
-//! The AWS clients on a real wire, set up by Lambda's environment.
+//! Tests of the AWS clients over a real connection, configured by Lambda's environment.
 
 mod on_lambda;
 
@@ -17,7 +17,7 @@ use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at,
 
 const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
 
-/// The clients of a function with these variables besides credentials and region.
+/// Creates the clients of a function with these variables, besides credentials and region.
 fn clients(variables: &[(&str, &str)]) -> Clients {
     let always = [
         ("AWS_REGION", "eu-central-1"),
@@ -29,7 +29,7 @@ fn clients(variables: &[(&str, &str)]) -> Clients {
     Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned())).unwrap()
 }
 
-/// What is wrong with such an environment.
+/// Returns the faults of such an environment.
 fn faults(variables: &[(&str, &str)]) -> Option<String> {
     let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
     Clients::from_environment(variable).err().map(|bad| bad.to_string())
@@ -56,7 +56,7 @@ async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all(
     let clients = clients(&[("AWS_ENDPOINT_URL", &all.url()), ("AWS_ENDPOINT_URL_SQS", &sqs.url())]);
     ask_queue(&clients).await.unwrap();
     assert_eq!(sqs.seen().len(), 1);
-    // Its answer is no XML, but it was asked.
+    // The answer is no XML, but the server was asked.
     let _ = clients.sns.get_subscription_attributes().subscription_arn(SUBSCRIPTION).send().await;
     let asked_sns = all.seen();
     assert!(
@@ -77,7 +77,7 @@ async fn requests_are_signed_by_the_credentials_of_the_environment() {
     assert_eq!(headers["x-amz-security-token"], "session");
 }
 
-/// What the function writes into an archive in S3, and how it asks for what lies there.
+/// Returns the requests by which the function writes into an archive in S3 and reads from it.
 async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
     let server = Server::answering(200);
     let own = ("AWS_ENDPOINT_URL", server.url());
@@ -144,7 +144,7 @@ fn values_that_mean_nothing_are_reported_together() {
     assert_eq!(bad.as_deref(), Some(expected));
 }
 
-/// Where a request would go; it is not sent.
+/// Returns the host of a request, which is not sent.
 async fn host_of(clients: &Clients) -> String {
     let host = Arc::new(Mutex::new(String::new()));
     let noting = Arc::clone(&host);
@@ -172,8 +172,8 @@ async fn without_an_endpoint_of_ones_own_it_is_that_of_the_region() {
     }
 }
 
-/// A server that takes the connection and then says nothing of TLS costs three seconds, not the ten
-/// of a whole try.
+/// A server that takes the connection and then says nothing of TLS costs three seconds, not the ten of a
+/// whole try.
 #[tokio::test]
 async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -189,7 +189,7 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
     assert_eq!(failure_of_call(&failed.unwrap_err()).class, FailureClass::Transient);
 }
 
-/// The SDK sets a limit of its own to the reading of an answer where it asks for credentials.
+/// The SDK sets its own limit for reading an answer when it asks for credentials.
 #[tokio::test]
 async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
     let server = Server::scripted(|number| match number {
@@ -211,7 +211,7 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
     assert_eq!((failure_of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
 }
 
-/// A connection that breaks costs a second, not a retry of a letter.
+/// A broken connection costs a second, not a retry of a letter.
 #[tokio::test]
 async fn a_call_whose_connection_breaks_is_made_again() {
     let server =
@@ -232,7 +232,7 @@ async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() 
     assert_eq!(failure.class, FailureClass::Transient);
 }
 
-/// One connection serves many calls, and a server's own error drops it: another may do better.
+/// One connection serves many calls. A server error drops it, because another may work better.
 #[tokio::test]
 async fn connections_are_used_again_unless_the_server_failed_on_them() {
     let server = Server::scripted(|number| match number {

@@ -1,4 +1,4 @@
-//! The function in a process such as Lambda starts it.
+//! Tests of the function in a process as Lambda starts it.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -12,13 +12,13 @@ use support::{
     PROJECTOR, STREAM, TOPIC, event,
 };
 
-/// The trace of the invocation, which Lambda names beside the event, with its count of passes.
+/// The trace of the invocation, which Lambda sends with the event, with its count of passes.
 const OWN: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:fc3b4ff1:15";
 
 /// The trace of a letter.
 const LETTERS: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-/// An account in the machine's own time, with a subscription for each kind of endpoint.
+/// Returns an account with the machine's clock and a subscription for each kind of endpoint.
 fn account() -> Account {
     let account = Account::with_clock(sim::Clock::real());
     account.unsubscribe(BILLING_SUBSCRIPTION);
@@ -33,7 +33,7 @@ fn account() -> Account {
     account
 }
 
-/// Lambda's runtime API with one event.
+/// Starts Lambda's runtime API with one event.
 fn lambda(event: &str) -> Server {
     let deadline = Clock::system().now().as_millisecond() + 60_000;
     let event = format!(
@@ -52,7 +52,7 @@ fn lambda(event: &str) -> Server {
     })
 }
 
-/// The process, which ends with the test.
+/// The function's process, which ends with the test.
 struct Process(Child);
 
 impl Drop for Process {
@@ -62,7 +62,7 @@ impl Drop for Process {
     }
 }
 
-/// Every call of one invocation.
+/// Returns every call of one invocation.
 fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
     let account = account();
     let web = account.listen_web("shop.example.com");
@@ -106,8 +106,8 @@ fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
     account.journal()
 }
 
-/// The SDK adds the function's own trace to every call where Lambda's environment has one. By it Lambda
-/// would count what the function sends to a subscriber as a pass of one loop.
+/// The SDK adds the function's own trace to every call if Lambda's environment has one. Lambda would then
+/// count everything that the function sends to a subscriber as a pass of one loop.
 #[test]
 fn what_is_sent_for_a_letter_carries_its_own_trace_or_none() {
     let to = |messages: &[&str], target: &str| {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The only entry of the only request.
+/// Sends a letter, and returns the only entry of the only request.
 async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
     let cloud = Account::new();
     let payload = Payload::pack(letter, &to, retry).unwrap();
@@ -98,7 +98,7 @@ async fn a_raw_letter_keeps_body_and_attributes_on_its_way_to_a_queue_and_to_a_t
     }
 }
 
-/// Odd Unicode, control characters, brackets, deep nesting: what lies in the queue is sent.
+/// Odd Unicode, control characters, brackets and deep nesting are sent as they are in the queue.
 #[tokio::test]
 async fn every_sample_reaches_a_queue_byte_for_byte() {
     for (name, event) in samples() {
@@ -111,8 +111,8 @@ async fn every_sample_reaches_a_queue_byte_for_byte() {
     assert_eq!(sent(&odd, elsewhere(TOPIC), 1).await.body, odd.sqs.body);
 }
 
-/// A letter that comes back carries its mark in the envelope (from a topic) or as an SQS
-/// attribute (from a raw subscription); the next delivery replaces it.
+/// A letter that comes back has its mark in the envelope (from a topic) or as an SQS attribute (from a raw
+/// subscription). The next delivery replaces it.
 #[tokio::test]
 async fn the_mark_is_replaced_and_keeps_id_first_arrival_and_generation() {
     let old = json!({ "v": 1, "spent": 3, "id": "first/id", "first": 1_700_000_000_000_i64, "gen": 2 });
@@ -148,7 +148,7 @@ async fn the_mark_stays_as_small_as_it_was_over_fifty_round_trips() {
         let mark = mark_again(retry, retry, &letter_id("a"), NOW, "message of a");
         assert_eq!(to_topic.attributes, attributes(&[("sns-redrive", "String", &published(&mark, retry))]));
         let Attribute { kind, value } = &to_queue.attributes["sns-redrive"];
-        // It comes back as a new message, later.
+        // The letter comes back as a new message, later.
         raw = Post::raw(&format!("r-{retry}"), &to_queue.body)
             .attribute("sns-redrive", kind, &value.text())
             .sent(NOW + i64::from(retry));
@@ -195,7 +195,7 @@ async fn where_the_mark_would_be_the_eleventh_only_the_own_endpoint_gets_the_let
     assert_eq!(pack(&letter, &elsewhere(TOPIC), 1), Err(CannotPack::Unmarkable));
 }
 
-/// SNS takes more than ten attributes, a raw subscription does not: it would drop the message.
+/// SNS takes more than ten attributes. A raw subscription does not, so SNS would drop the message.
 #[tokio::test]
 async fn an_envelope_of_ten_attributes_is_no_hindrance_for_a_queue_but_for_a_topic() {
     let full =

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Nothing of what a service says in words is kept, but where it names what is to be mended.
+/// The message of a service is kept only if it names what an operator must fix.
 #[tokio::test]
 async fn every_failed_entry_of_a_200_has_its_own_class_and_its_neighbours_are_delivered() {
     let fates = [
@@ -114,7 +114,7 @@ async fn one_failing_target_is_none_of_the_others() {
     assert_eq!(sent, [unreachable, Sent::Accepted, Sent::Accepted]);
 }
 
-/// A hiccup costs a letter none of its retries: the SDK tries again, with the very same request.
+/// A hiccup does not cost a letter a retry, because the SDK repeats the same request.
 #[tokio::test]
 async fn the_sdk_repeats_a_request_as_it_was() {
     let cloud = Account::new();
@@ -132,7 +132,7 @@ async fn the_sdk_repeats_a_request_as_it_was() {
     assert_eq!((&calls[0].entries, &calls[1].entries), (&calls[2].entries, &calls[2].entries));
 }
 
-/// That our own credentials cannot be had says nothing about a letter.
+/// If the function's own credentials are missing, this says nothing about a letter.
 #[tokio::test]
 async fn without_credentials_no_letter_is_called_undeliverable() {
     let cloud = Account::new();

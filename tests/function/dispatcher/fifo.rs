@@ -21,7 +21,8 @@ fn each_retry_has_a_new_deduplication_id_and_a_repeated_one_its_old() {
     }
 }
 
-/// SNS swallows a repeated id for five minutes. A copy that comes back from a topic has been sent once more.
+/// SNS drops a message with a repeated id for five minutes. A copy that comes back from a topic has been sent
+/// again.
 #[test]
 fn an_attempt_on_an_order_has_an_id_of_its_own_until_the_letter_was_sent_once_more() {
     let id = |passes: u32, retry: Numbered| {
@@ -37,7 +38,7 @@ fn an_attempt_on_an_order_has_an_id_of_its_own_until_the_letter_was_sent_once_mo
     assert_eq!(different.len(), 4);
 }
 
-/// SQS gives a message that comes back a new id and a new receipt: the letter stays the same.
+/// SQS gives a message that comes back a new id and a new receipt handle, but the letter stays the same.
 #[test]
 fn the_deduplication_id_follows_the_letter_and_its_generation_and_not_the_message() {
     let first = mark(1, "letter", NOW);

@@ -1,4 +1,4 @@
-//! Targets: what goes over the wire, in how many requests, and what becomes of each message.
+//! Tests of the dispatcher: the content of messages, the number of requests, and the result for each message.
 
 mod content;
 mod failures;
@@ -23,12 +23,12 @@ use sns_redrive::letter::Letter;
 use support::*;
 use tokio::time::Instant;
 
-/// A destination other than the endpoint of the letter's own subscription.
+/// Returns a destination other than the endpoint of the letter's own subscription.
 fn elsewhere(to: &str) -> Destination {
     Destination { endpoint: Endpoint::of_arn(arn(to)).unwrap(), subscription: None }
 }
 
-/// The endpoint of the letter's own subscription.
+/// Returns the endpoint of the letter's own subscription.
 fn endpoint(to: &str) -> Destination {
     let through = Through {
         subscription: arn(SUBSCRIPTION),
@@ -43,7 +43,7 @@ fn dispatcher(clients: &Clients) -> Dispatcher {
     Dispatcher::new(clients, Reach::Public)
 }
 
-/// The message in a payload for a topic or a queue.
+/// Returns the message in a payload for a topic or a queue.
 fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<OutgoingMessage<'a>, CannotPack> {
     match Payload::pack(letter, to, retry)? {
         Payload::Message(message) => Ok(message),
@@ -51,7 +51,7 @@ fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<Outgo
     }
 }
 
-/// An account with the queues of [`one_for_each_queue`].
+/// Returns an account with the queues of [`one_for_each_queue`].
 fn with_queues(count: usize) -> Account {
     let account = Account::new();
     for number in 0..count {
@@ -92,7 +92,7 @@ fn envelopes(count: usize) -> Vec<Letter> {
     (0..count).map(|number| letter(&Post::envelope(&format!("m{number}")))).collect()
 }
 
-/// Queues `q0`, `q1` ... with a letter for each.
+/// Returns letters for the queues `q0`, `q1` and so on, one for each.
 fn one_for_each_queue(count: usize) -> Vec<(Letter, Destination)> {
     let queue = |number| elsewhere(&format!("arn:aws:sqs:eu-central-1:123456789012:q{number}"));
     envelopes(count).into_iter().enumerate().map(|(number, letter)| (letter, queue(number))).collect()
@@ -106,7 +106,7 @@ fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, Attribute> {
     given.iter().map(|(name, kind, value)| ((*name).to_owned(), attribute(kind, value))).collect()
 }
 
-/// A mark can be forged, and ids of messages are known to every subscriber of a topic.
+/// A mark can be forged, and every subscriber of a topic knows the ids of its messages.
 #[test]
 fn a_forged_letter_cannot_have_another_ones_retry_swallowed() {
     let mark = json!({ "v": 1, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });

@@ -42,7 +42,7 @@ async fn letters_for_several_targets_share_requests_with_those_of_their_target_o
     );
 }
 
-/// The largest batch that a service takes is still one request, and one byte more makes two.
+/// The largest batch that a service takes is one request. One byte more makes two.
 #[tokio::test]
 async fn the_total_of_a_request_is_256_kib_for_topics_and_1_mib_for_queues() {
     for (to, limit) in [(TOPIC, 256 * 1024), (WORKER, 1024 * 1024)] {

@@ -1,5 +1,5 @@
-//! A call that waits for its function cannot be taken back: one that is cut off leaves the function working, and
-//! has it work once more at the next retry.
+//! A call that waits for its function cannot be taken back. If it is cut off, the function continues, and
+//! does its work once more at the next retry.
 
 use super::*;
 
@@ -8,8 +8,8 @@ fn plain(count: usize) -> Vec<(Letter, Destination)> {
     letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect()
 }
 
-/// Calls a function once for each of so many letters; answers how many calls it took, were cut off and did not
-/// begin.
+/// Calls a function once for each of so many letters. Returns how many calls succeeded, were cut off, and did
+/// not begin.
 async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
     let letters = plain(count);
     let packed: Vec<_> =
@@ -38,7 +38,7 @@ fn within(millis: u64) -> Time {
 async fn one_that_would_not_end_in_time_is_not_begun() {
     let cloud = Account::new();
     cloud.script(|_| Fault::Pass.after(Duration::from_millis(3_500)));
-    // The second row of calls could begin two seconds and a half before the end.
+    // The second row of calls could begin only two and a half seconds before the end.
     let answers = call(&dispatcher(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
     assert_eq!(answers, [CONCURRENT_SINGLES, 0, 4]);
     assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES);
@@ -53,7 +53,7 @@ async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
     for _ in 0..3 {
         assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 1, 2]);
     }
-    // One call that comes back shows that not all of them are so slow.
+    // One call that comes back shows that not all calls are so slow.
     cloud.script(|_| Fault::Pass);
     assert_eq!(call(&dispatcher, 3, within(300)).await, [1, 0, 2]);
     assert_eq!(call(&dispatcher, 3, within(900)).await, [3, 0, 0]);
@@ -77,7 +77,7 @@ async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
     assert_eq!(call(&dispatcher, 1, within(450)).await, [1, 0, 0]);
 }
 
-/// An error of the function took the time that it took; what Lambda refuses did not run at all.
+/// An error of the function counts with its duration. If Lambda refuses the call, the function did not run.
 #[tokio::test]
 async fn what_counts_is_how_long_functions_ran() {
     for (reply, begun) in
@@ -87,7 +87,7 @@ async fn what_counts_is_how_long_functions_ran() {
         let dispatcher = dispatcher(&cloud.clients());
         let first = reply.clone();
         cloud.script(move |_| first.clone());
-        // A turn in the last part of the time: nothing but a measure lets a second call begin there.
+        // The turn is in the last part of the time, so only a measurement lets a second call begin there.
         let letters = plain(2);
         let packed: Vec<_> = letters
             .iter()
@@ -110,7 +110,7 @@ async fn what_counts_is_how_long_functions_ran() {
     }
 }
 
-/// One that Lambda queues takes no time of ours.
+/// A call that Lambda queues takes none of our time.
 #[tokio::test]
 async fn events_of_sns_wait_for_no_function() {
     let cloud = Account::new();

@@ -12,7 +12,7 @@ async fn independent_requests_are_under_way_together_up_to_a_limit() {
     }
 }
 
-/// Each letter is a request to a function, and one with few instances would fail the others.
+/// Each letter is one request to a function. If the function has few instances, it would fail the others.
 #[tokio::test]
 async fn of_requests_to_functions_fewer_are_under_way_together() {
     let cloud = Account::new();

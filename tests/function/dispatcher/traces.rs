@@ -1,4 +1,4 @@
-//! SNS takes the trace from a header of the request, so it is one for all messages of it.
+//! SNS takes the trace from a header of the request, so all messages of a request share it.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const RECORDED: &str = "Root=1-69e5f0de-0123456789abcdef01234567;Parent=01234567
 const OTHER: &str = "Root=1-69e5f0de-fedcba9876543210fedcba98;Parent=fedcba9876543210;Sampled=1";
 const UNRECORDED: &str = "Root=1-69e5f0de-aaaaaaaaaaaaaaaaaaaaaaaa;Sampled=0";
 
-/// The header of each request with the number of its messages.
+/// Returns the header of each request and the number of its messages.
 async fn published(traces: &[Option<&str>]) -> Vec<(Option<String>, usize)> {
     let cloud = Account::new();
     let letters = traces.iter().enumerate().map(|(index, trace)| {

@@ -1,4 +1,4 @@
-//! What an operator can mend goes on along the schedule; what nobody can does not.
+//! Failures that an operator can fix continue along the schedule. Failures that nobody can fix do not.
 
 use super::*;
 
@@ -91,7 +91,7 @@ async fn that_are_permanent_archive_at_once_unless_the_rule_retries_them() {
     }
 }
 
-/// A server that only lets SNS's addresses in, for instance.
+/// An example is a server that only admits SNS's addresses.
 #[tokio::test]
 async fn of_a_server_that_does_not_let_the_function_in_say_what_to_do() {
     let refused = "the server does not let this function in: allow the address that it calls from, or give it \

@@ -3,7 +3,7 @@ use super::*;
 const DENIED: EntryFault = EntryFault::service("InternalFailure", "S3CR3T");
 const SLOW: EntryFault = EntryFault::service("ServiceUnavailableException", "Slow down.");
 
-/// The records of the only request.
+/// Returns the records of the only request.
 fn records(world: &World) -> Vec<String> {
     let calls = world.cloud.calls("PutRecordBatch");
     assert_eq!(calls.len(), 1);
@@ -50,7 +50,7 @@ async fn a_rule_decides_whether_its_records_end_with_a_line_break() {
     assert_eq!(records(&world), [a, b + "\n"]);
 }
 
-/// Five records fill a request to its last byte; with a line break each they are too many for one.
+/// Five records fill a request to its last byte. With a line break each they are too large for one request.
 #[tokio::test]
 async fn a_line_break_counts_for_the_size_of_a_request() {
     const MOST: usize = 4 * 1024 * 1024;
@@ -67,7 +67,7 @@ async fn a_line_break_counts_for_the_size_of_a_request() {
     }
 }
 
-/// Firehose answers 200 and says of each record what became of it.
+/// Firehose answers 200, with a result for each record.
 #[tokio::test]
 async fn records_that_a_200_did_not_take_fail_alone() {
     let world = world_of(&json!({}), "firehose", STREAM);
@@ -90,7 +90,7 @@ async fn records_that_a_200_did_not_take_fail_alone() {
     assert!(!ran.text.contains("S3CR3T"));
 }
 
-/// An answer that is shorter than the request says nothing of the rest.
+/// An answer that is shorter than the request says nothing about the rest.
 #[tokio::test]
 async fn records_without_an_answer_are_not_delivered() {
     let world = world_of(&json!({}), "firehose", STREAM);

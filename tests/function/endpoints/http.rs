@@ -1,6 +1,7 @@
 use super::*;
 
-/// `events/http-post.txt`, without what belongs to the connection: line, headers, body.
+/// Returns the line, headers and body of `events/http-post.txt`, without the headers that belong to the
+/// connection.
 fn recorded() -> (String, BTreeMap<String, String>, String) {
     let path = format!("{}/events/http-post.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
@@ -33,7 +34,7 @@ async fn a_post_is_the_recorded_one_in_line_headers_and_body() {
     assert_eq!(sent_body, body_of("envelope"), "byte for byte what lies in the queue");
 }
 
-/// What a subscriber does with it: the signature over the body that arrived must verify.
+/// A subscriber verifies the signature over the body that arrives.
 #[tokio::test]
 async fn the_signature_still_verifies_over_the_body_that_arrives() {
     let certificate = Certificate::from_pem(include_str!("../../data/signature/sns.pem")).unwrap();
@@ -60,7 +61,7 @@ async fn a_raw_post_has_the_same_headers_and_says_that_it_is_raw() {
     let (line, mut headers, _) = recorded();
     for (name, value) in [
         ("content-length", body.len().to_string()),
-        // SNS's id is not known any more.
+        // SNS's id is no longer known.
         ("x-amz-sns-message-id", post.id.clone()),
         ("x-amz-sns-rawdelivery", "true".to_owned()),
     ] {
@@ -85,7 +86,7 @@ async fn the_content_type_is_that_of_the_rules_request_policy() {
     assert_eq!(content_type(&server), "application/json");
 }
 
-/// As SNS itself would send it: the subscription, or its topic, may have a request policy.
+/// SNS itself would send it so: the subscription or its topic may have a request policy.
 #[tokio::test]
 async fn the_content_type_is_that_of_the_subscription_where_the_rule_has_none() {
     let effective = json!({
@@ -114,7 +115,7 @@ async fn the_content_type_is_that_of_the_subscription_where_the_rule_has_none() 
     }
 }
 
-/// What a letter holds becomes no header that it should not be.
+/// The content of a letter cannot add a header.
 #[tokio::test]
 async fn a_message_id_that_is_no_header_value_is_not_sent() {
     let server = Server::answering(200);

@@ -107,7 +107,7 @@ async fn that_are_slow_but_in_time_count() {
     assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
 }
 
-/// SNS waits 15 s. The only test that waits as long; what is under way at once waits together.
+/// SNS waits 15 s. Only this test waits as long; requests under way at the same time wait together.
 #[tokio::test]
 async fn are_waited_for_15_seconds() {
     let silent = Server::scripted(|_| Answer::Silence);
@@ -119,7 +119,7 @@ async fn are_waited_for_15_seconds() {
     let range = Duration::from_millis(14_900)..Duration::from_secs(17);
     assert!(range.contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(told(&ran, "a")[3..], [json!("Timeout"), json!("transient")]);
-    // The server has said that it took the letter: that it does not end its answer changes nothing.
+    // The server's status says that it took the letter, even if its answer does not end.
     assert_eq!(ran.outcomes(), ["a deferred failed", "b delivered"]);
 }
 
@@ -145,7 +145,7 @@ async fn keep_the_connection_for_the_next_letter() {
     assert_eq!((server.seen().len(), server.connections()), (3, 1));
 }
 
-/// A connection that the server has closed meanwhile costs no retry.
+/// If the server has closed a connection in the meantime, this costs no retry.
 #[tokio::test]
 async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
     let server = Server::scripted(|_| Answer::StatusAndClose(200));

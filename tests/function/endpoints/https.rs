@@ -7,8 +7,8 @@ use super::*;
 const KEY: &str = include_str!("../../data/https/localhost.key");
 const CHAIN: &str = include_str!("../../data/https/localhost.pem");
 
-/// The authority that the system trusts is told once per process, by a variable: so this runs the
-/// test of that name in a process of its own, and says whether this is it.
+/// A variable names the authority that the system trusts, once per process. So this runs the test of this
+/// name in another process, and returns whether it is that process.
 fn trusting(test: &str) -> bool {
     let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/https/authority.pem");
     if std::env::var("SSL_CERT_FILE").is_ok_and(|file| file == authority) {
@@ -94,7 +94,7 @@ async fn a_server_without_tls_gets_nothing() {
     gets_nothing(&server).await;
 }
 
-/// A broken TLS connection is retryable for SNS, so it is here.
+/// A broken TLS connection is retryable for SNS, and so it is here.
 async fn gets_nothing(server: &Server) {
     let world =
         world_of(&json!({}), "https", &server.url_of("https", "localhost")).with_time(Duration::from_secs(2));

@@ -1,12 +1,13 @@
 use super::*;
 
-/// What SNS sent to a function: the event of one sample, the payload of the other.
+/// Returns what SNS sent to a function: the event of one sample, the payload of the other.
 fn events_of_sns() -> [Value; 2] {
     let destination: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
     [serde_json::from_str(&body_of("lambda-async")).unwrap(), destination["requestPayload"].clone()]
 }
 
-/// The same message as it lies in the dead-letter queue: other spellings, no empty subject.
+/// Returns the same message as it is in the dead-letter queue: with other spellings and without an empty
+/// subject.
 fn envelope_of(event: &Value) -> String {
     let mut envelope = event["Records"][0]["Sns"].clone();
     let fields = envelope.as_object_mut().unwrap();
@@ -26,7 +27,7 @@ async fn invoked(world: &World, post: &Post) -> Value {
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].target, "orders-notifier");
     assert_eq!(calls[0].host, "lambda.eu-central-1.amazonaws.com");
-    // A synchronous call would wait for the function, and SNS's own is none.
+    // A synchronous call would wait for the function, and SNS's own calls are asynchronous.
     assert_eq!(calls[0].parameters["type"], "Event");
     serde_json::from_str(body_text(&calls[0])).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Every kind of endpoint that a subscription can have gets what SNS would have sent, and its answer
-//! is read as SNS reads it.
+//! Tests of all kinds of endpoints: each gets what SNS would have sent, and its answer is read as SNS reads
+//! it.
 
 mod failures;
 mod firehose;
@@ -23,25 +23,25 @@ fn default(default: &Value) -> Value {
     json!({ "default": default })
 }
 
-/// Retries at once, so that what is hidden is hidden for no time.
+/// Returns a policy with retries at once, so that letters are hidden for no time.
 fn at_once() -> Value {
     json!({ "healthyRetryPolicy": { "numRetries": 9, "numNoDelayRetries": 9 } })
 }
 
-/// A world in which the letters' subscription has this endpoint.
+/// Returns a world in which the letters' subscription has this endpoint.
 fn world_of(policy: &Value, protocol: &str, endpoint: &str) -> World {
     let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ALLOW_LOOPBACK_HTTP", "true")]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, protocol, endpoint, DLQ);
     world
 }
 
-/// Outcome, reason, detail, error code and class of a letter.
+/// Returns the outcome, reason, detail, error code and class of a letter.
 fn told(ran: &Ran, id: &str) -> [Value; 5] {
     let line = ran.letter(id);
     ["outcome", "reason", "detail", "error.code", "error.class"].map(|name| line[name].clone())
 }
 
-/// The body of the first record of a sample.
+/// Returns the body of the first record of a sample.
 fn body_of(name: &str) -> String {
     sample(name)["Records"][0]["body"].as_str().unwrap().to_owned()
 }

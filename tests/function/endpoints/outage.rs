@@ -1,4 +1,4 @@
-//! Endpoints that are down, and those that ask to be left alone.
+//! Tests of endpoints that are down, and of those that ask to be left alone.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn named(name: &str, count: usize) -> Vec<Post> {
     (0..count).map(|number| Post::envelope(&format!("{name}{number}"))).collect()
 }
 
-/// A world in which the queue of the letters hangs.
+/// Returns a world in which the letters' queue hangs.
 async fn hanging(policy: &Value) -> World {
     let world = World::with_policy(policy);
     world.cloud.script(|call| match call.operation.as_str() {
@@ -38,7 +38,7 @@ async fn letters_for_an_endpoint_that_is_down_are_hidden_and_cost_no_time() {
     assert_eq!(ran.outcomes()[0], "second0 deferred endpoint_down");
     assert_eq!(ran.outcomes()[10], "other delivered");
     assert_eq!((ran.kept.len(), world.cloud.calls("SendMessageBatch").len()), (10, 2));
-    // Each has a moment of its own, but its own next retry comes first where that is sooner.
+    // Each letter waits until a moment of its own, unless its own next retry is earlier.
     let line = ran.letter("second0");
     assert_eq!([&line["delay_s"], &line["target.arn"]], [&json!(40), &json!(WORKER)]);
     for field in ["retry.number", "error.code", "attempt_ms"] {
@@ -86,7 +86,8 @@ async fn a_last_retry_waits_for_a_trial_of_full_length_and_is_made() {
     tokio::time::advance(Duration::from_secs(41)).await;
     let ran = world.run([&last]).await;
     assert_eq!(ran.outcomes(), ["last deferred endpoint_down"]);
-    // A trial that took 24 s is made once in twenty times as long; the letter asks after five minutes.
+    // A trial that took 24 s is repeated only after twenty times as long. The letter comes back after five
+    // minutes.
     assert_eq!(ran.letter("last")["delay_s"], 300);
     tokio::time::advance(Duration::from_mins(5)).await;
     let ran = world.run([&last]).await;
@@ -144,7 +145,7 @@ async fn the_requeue_is_asked_however_often_it_fails() {
 mod retry_after {
     use super::*;
 
-    /// A server that is busy until then, in its own words.
+    /// Starts a server that is busy for the time in its `Retry-After`.
     fn busy(status: u16, until: &str) -> Server {
         let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         let answer =
@@ -175,7 +176,7 @@ mod retry_after {
             (429, "5", 20),
             (429, "soon", 20),
             (500, "300", 20),
-            // The longest delay of the policy.
+            // This is the longest delay of the policy.
             (429, "86400", 600),
         ] {
             assert_eq!(
@@ -239,7 +240,7 @@ mod retry_after {
         let server = busy(429, "300");
         let world = world_of(&delays(600), "http", &server.url());
         let ran = world.run(&named("a", 10)).await;
-        // So many are under way at once while nobody knows the server.
+        // This many requests are under way at the same time while the server is unknown.
         assert_eq!(server.seen().len(), 4);
         assert_eq!(
             ran.outcomes()[4..],

@@ -1,4 +1,4 @@
-//! Nobody but SNS sends e-mail, SMS and pushes; but the topic still can, where the rule says so.
+//! Only SNS can send e-mail, SMS and pushes. The topic still can, if the rule says so.
 
 use super::*;
 
@@ -20,7 +20,7 @@ async fn are_undeliverable_unless_the_rule_sends_to_the_topic() {
         assert_eq!(operations(&world.cloud), calls);
         let detail = archived(&world.cloud)[0]["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(if protocol == "https" { "****" } else { protocol }), "{detail}");
-        // An address is not for the log.
+        // An address must not be in the log.
         assert!(!ran.text.contains(endpoint), "{}", ran.text);
 
         let world = world_of(&default(&json!({ "target": "topic" })), protocol, endpoint);

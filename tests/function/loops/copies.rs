@@ -1,21 +1,22 @@
-//! Publishing makes a copy for every subscriber, and each can fail: how many letters become of one?
+//! Publishing makes a copy for every subscriber, and each copy can fail. These tests count the letters that
+//! result from one.
 
 use super::*;
 
 const ANOTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:another";
 
-/// How a subscriber fails.
+/// The way in which a subscriber fails.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Failing {
-    /// Its queue is gone: SNS gives up, and so does each retry.
+    /// Its queue is gone. SNS gives up, and each retry fails.
     Gone,
-    /// Its queue takes everything, and its consumer fails: SQS moves the letter here.
+    /// Its queue takes everything and its consumer fails, so SQS moves the letter here.
     Consumer,
-    /// Only SNS can reach it, and cannot.
+    /// Only SNS can reach it, and fails.
     Phone,
 }
 
-/// A topic with `n` subscriptions, all with this dead-letter queue, of which the first `k` fail.
+/// A topic with `n` subscriptions that share this dead-letter queue. The first `k` of them fail.
 struct Subscribers {
     topic: &'static str,
     n: usize,
@@ -58,7 +59,7 @@ impl Subscribers {
         world
     }
 
-    /// What a delivery that was taken leaves in the dead-letter queue, later.
+    /// Returns the letters that an accepted delivery later leaves in the dead-letter queue.
     fn letters_of(&self, call: &Call, id: &str) -> Vec<Post> {
         if call.operation != "PublishBatch" {
             let failing = |number: &usize| Self::queue(*number).ends_with(&format!(":{}", call.target));
@@ -95,7 +96,8 @@ impl Subscribers {
             .collect()
     }
 
-    /// Runs one dead letter until nothing is left of it: how often something was sent, and how often to the topic.
+    /// Runs one dead letter until nothing is left of it. Returns the number of sends, and of those to the
+    /// topic.
     async fn run(&self, policy: &Value, first: Post) -> (usize, usize) {
         let world = self.world(policy);
         let mut left = vec![(first, 1)];
@@ -157,7 +159,7 @@ async fn sends_are_bounded_by_retries_times_failing_subscribers() {
     }
 }
 
-/// A consumer that copies our mark onto messages of its own: each is a new letter, and yet there is an end.
+/// A consumer copies our mark onto its own messages. Each is a new letter, but there is still an end.
 #[tokio::test]
 async fn messages_that_carry_a_copied_mark_end_after_a_hundred_passes() {
     let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);

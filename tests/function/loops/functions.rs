@@ -1,6 +1,6 @@
 use super::*;
 
-/// The function's own dead-letter queue; only the rule knows which function that was.
+/// Returns the letter from the function's own dead-letter queue. Only the rule knows which function it was.
 fn from_async_queue(call: &Call, id: &str) -> Post {
     by_async_queue(id, body_text(call))
 }
@@ -12,7 +12,7 @@ fn by_async_queue(id: &str, event: &str) -> Post {
         .attribute("ErrorMessage", "String", "relay is down")
 }
 
-/// The function's on-failure destination.
+/// Returns the letter from the function's on-failure destination.
 fn from_destination(call: &Call, id: &str) -> Post {
     let event: Value = serde_json::from_str(body_text(call)).unwrap();
     let record = json!({
@@ -51,7 +51,7 @@ async fn a_subscriber_whose_failures_come_back_by_its_destination() {
     assert_asynchronous(&goes_round(&world, subscribed(), from_destination).await);
 }
 
-/// Through the subscription that the event names, with all its checks.
+/// The letter goes through the subscription that the event names, with all its checks.
 #[tokio::test]
 async fn a_subscriber_that_is_reached_by_its_subscription_each_time() {
     for back in [from_async_queue, from_destination] {
@@ -60,8 +60,8 @@ async fn a_subscriber_that_is_reached_by_its_subscription_each_time() {
     }
 }
 
-/// The event that SNS makes of what was published, or the one that was invoked with, in the function's own dead-letter
-/// queue.
+/// Returns the letter in the function's own dead-letter queue, with the event that SNS makes of a published
+/// message, or with the event of the call.
 fn failed_event(call: &Call, id: &str) -> Post {
     if call.operation == "Invoke" {
         return from_async_queue(call, id);
@@ -88,13 +88,13 @@ fn first_event() -> Post {
     event_of("a", "hello", &serde_json::Map::new())
 }
 
-/// The subscription's own dead letters lie elsewhere: it is the function's queue that this is.
+/// Moves the subscription's own dead letters elsewhere, because this queue is the function's.
 fn elsewhere(world: &World) {
     let dlq = "arn:aws:sqs:eu-central-1:123456789012:of-the-subscription";
     world.cloud.subscribe_endpoint(LAMBDA_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, dlq);
 }
 
-/// Published once, and from then on to the function alone.
+/// The letter is published once, and from then on it goes only to the function.
 #[tokio::test]
 async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topic() {
     let world = World::with_policy(&policy(&json!({ "target": "topic" }), &json!([])));
@@ -104,7 +104,7 @@ async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topi
     assert!(calls[1..].iter().all(|call| call.target == "orders-notifier"));
 }
 
-/// Without the origin in its policy it is raw, and yet its mark in the event counts.
+/// The policy does not list the origin, so the letter is raw, but the mark in its event still counts.
 #[tokio::test]
 async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
     let mut policy = policy(&json!({ "target": TOPIC }), &json!([]));
@@ -121,7 +121,7 @@ async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
     assert_eq!(deliveries(&world.cloud).len(), 1);
 }
 
-/// Lambda does not take the event: the letter stays, and is counted as any other that does.
+/// Lambda does not take the event. The letter stays, and is counted like any other that stays.
 #[tokio::test]
 async fn a_subscriber_that_lambda_does_not_take_events_for() {
     let world = World::with_policy(&at_once(&json!({})));
@@ -129,8 +129,8 @@ async fn a_subscriber_that_lambda_does_not_take_events_for() {
     stays(&world, &subscribed(), || world.cloud.calls("Invoke").len()).await;
 }
 
-/// A plain event has no place for a mark. Were it sent asynchronously, the function's failure would
-/// come back as a new letter, for ever; so the function is waited for.
+/// A plain event has no place for a mark. If it were sent asynchronously, the function's failure would come
+/// back as a new letter, for ever. So the call waits for the function.
 #[tokio::test]
 async fn a_function_with_a_plain_event() {
     let plain = |id| Post::raw(id, r#"{"orderId":"o-1","S3CR3T":true}"#);

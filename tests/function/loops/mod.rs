@@ -1,5 +1,5 @@
-//! P7: no loop without a count. Whatever the target, a letter that always fails there ends in the
-//! archive after its last retry, and its mark does not grow on the way.
+//! P7: no loop is endless. A letter that always fails at its target ends in the archive after its last retry,
+//! whatever the target, and its mark does not grow.
 
 mod copies;
 mod functions;
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use support::*;
 
-/// One digit, so that every mark has the same size.
+/// The number of retries. It has one digit, so that every mark has the same size.
 const RETRIES: usize = 9;
 
-/// The calls by which letters go out.
+/// The calls that deliver letters.
 const DELIVERIES: [&str; 4] = ["SendMessageBatch", "PublishBatch", "Invoke", "PutRecordBatch"];
 
-/// A policy of nine retries, with more in its default and with these rules.
+/// Returns a policy of nine retries, with additions to its default and with these rules.
 fn policy(default: &Value, rules: &Value) -> Value {
     let schedule = json!({ "minDelayTarget": 10, "maxDelayTarget": 10, "numRetries": RETRIES });
     let mut policy = json!({
@@ -34,7 +34,7 @@ fn deliveries(cloud: &Account) -> Vec<Call> {
     cloud.journal().into_iter().filter(|call| DELIVERIES.contains(&call.operation.as_str())).collect()
 }
 
-/// The mark that a delivered letter carries.
+/// Returns the mark of a delivered letter.
 fn mark_of(call: &Call) -> String {
     if call.operation == "Invoke" {
         let event: Value = serde_json::from_str(body_text(call)).unwrap();
@@ -46,9 +46,9 @@ fn mark_of(call: &Call) -> String {
     mark.value.text()
 }
 
-/// Every delivery succeeds and its target fails later: `back` says what AWS then puts into the
-/// dead-letter queue. The letter goes out nine times, with one mark of one size, and the tenth time
-/// it is archived. The answer is every delivery.
+/// Asserts that a letter is sent nine times, with one mark of one size, and is archived the tenth time. Every
+/// delivery succeeds and its target fails later: `back` returns what AWS then puts into the dead-letter
+/// queue. Returns every delivery.
 async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Post) -> Vec<Call> {
     let id = letter(&first).id.to_string();
     let message = letter(&first).message().into_owned();
@@ -72,7 +72,7 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
         let once = calls.iter().chain(&call).any(|call: &Call| call.operation == "PublishBatch");
         assert_eq!(mark, if once { published(&expected, 1) } else { expected });
         sizes.insert(mark.len());
-        // A minute later it is back.
+        // It is back a minute later.
         post = back(&call[0], &format!("m{round}")).sent(now + 60_000);
         calls.extend(call);
     }
@@ -88,7 +88,7 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
     calls
 }
 
-/// Its target tells at once that it failed: the letter stays, and after nine retries it is archived.
+/// Asserts that a letter whose target fails at once stays, and is archived after nine retries.
 async fn stays(world: &World, post: &Post, attempts: impl Fn() -> usize) {
     for receive in 1..=RETRIES {
         let ran = world.run([&post.clone().received(u32::try_from(receive).unwrap())]).await;
@@ -102,14 +102,14 @@ async fn stays(world: &World, post: &Post, attempts: impl Fn() -> usize) {
     assert_eq!(archived(&world.cloud)[0]["retry"], json!({ "number": RETRIES, "of": RETRIES }));
 }
 
-/// Retries without a delay, for letters that stay.
+/// Returns a policy of retries without a delay, for letters that stay.
 fn at_once(default: &Value) -> Value {
     let mut policy = policy(default, &json!([]));
     policy["default"]["deliveryPolicy"]["healthyRetryPolicy"]["numNoDelayRetries"] = json!(RETRIES);
     policy
 }
 
-/// What SQS moves here from a queue whose consumer failed three times.
+/// Returns the letter that SQS moves here from a queue whose consumer failed three times.
 fn moved(call: &Call, id: &str) -> Post {
     let entry = &call.entries[0];
     let queue = format!("arn:aws:sqs:eu-central-1:123456789012:{}", call.target);
@@ -123,7 +123,7 @@ fn moved(call: &Call, id: &str) -> Post {
     post
 }
 
-/// What SNS puts here where a copy of what was published fails at a subscription.
+/// Returns the letter that SNS puts here if a copy of the published message fails at a subscription.
 fn copy_at(call: &Call, id: &str, subscription: &str) -> Post {
     let entry = &call.entries[0];
     let topic = subscription.rsplit_once(':').unwrap().0;
@@ -132,7 +132,7 @@ fn copy_at(call: &Call, id: &str, subscription: &str) -> Post {
     attributes.fold(post, |post, (name, it)| post.sns_attribute(name, &it.kind, &it.value.text()))
 }
 
-/// A world whose queues move messages here after three receives.
+/// Returns a world whose queues move messages here after three receives.
 fn world_of(policy: &Value, queues: &[&str], dlq: &str) -> World {
     let world = World::with_policy(policy);
     for queue in queues {

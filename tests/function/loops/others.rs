@@ -7,7 +7,7 @@ fn world_at(protocol: &str, endpoint: &str) -> World {
     world
 }
 
-/// A post is waited for, so its failure is known and counted.
+/// A post waits for its answer, so its failure is known and counted.
 #[tokio::test]
 async fn a_web_server() {
     let server = Server::answering(503);

@@ -1,7 +1,7 @@
 use super::*;
 
-/// The consumer's dead-letter queue is this one too: from the second time on it is SQS that moves
-/// the letter, and its source gets it.
+/// The consumer's dead-letter queue is this one too. From the second time on, SQS moves the letter here, and
+/// its source queue gets it.
 #[tokio::test]
 async fn the_queue_of_a_subscription() {
     let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);
@@ -40,7 +40,7 @@ async fn a_queue_that_a_rule_names() {
     goes_round(&world, first(), moved).await;
 }
 
-/// Raw letters carry the mark as the attribute that they came with.
+/// Raw letters have the mark as an attribute.
 #[tokio::test]
 async fn the_queue_of_a_raw_subscription() {
     let policy = policy(&json!({ "subscription": SUBSCRIPTION }), &json!([]));
@@ -62,7 +62,7 @@ async fn the_queue_of_an_eventbridge_rule() {
         .attribute("ERROR_CODE", "String", "THROTTLING");
     let calls = goes_round(&world, post, moved).await;
     for call in calls {
-        // What EventBridge said of its own failure is not the event's.
+        // The attributes in which EventBridge describes its failure do not belong to the event.
         assert_eq!(call.entries[0].attributes.keys().collect::<Vec<_>>(), ["sns-redrive"]);
     }
 }

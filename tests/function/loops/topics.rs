@@ -1,6 +1,6 @@
 use super::*;
 
-/// Every subscriber gets it once; from then on only the one that fails.
+/// Every subscriber gets it once. From then on only the failing one gets it.
 #[tokio::test]
 async fn the_letters_topic() {
     for target in ["topic", TOPIC] {
@@ -16,7 +16,7 @@ async fn the_letters_topic() {
     }
 }
 
-/// Only SNS can write to a phone: there is no other way than the topic.
+/// Only SNS can write to a phone, so the topic is the only way.
 #[tokio::test]
 async fn the_letters_topic_again_where_only_sns_reaches_the_subscriber() {
     let world = world_of(&policy(&json!({ "target": "topic" }), &json!([])), &[], DLQ);

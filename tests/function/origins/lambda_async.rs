@@ -57,7 +57,8 @@ async fn with_a_plain_event_it_is_a_synchronous_call_with_exactly_that_event() {
     }
 }
 
-/// Two records are not SNS's, which puts one into an event; a mark in one of them counts nothing.
+/// SNS puts one record into an event, so an event with two is not SNS's, and a mark in one of them does not
+/// count.
 #[tokio::test]
 async fn with_two_records_of_sns_it_is_a_plain_event() {
     let mut event: Value = serde_json::from_str(&body_of("lambda-async")).unwrap();
@@ -77,7 +78,7 @@ async fn a_function_that_fails_again_has_used_a_retry() {
     let line = ran.letter("a");
     assert_eq!([&line["retry.number"], &line["retry.of"]], [1, 12]);
     assert_eq!([&line["error.code"], &line["error.class"]], ["FunctionError", "transient"]);
-    // What the function answered may hold anything.
+    // The function's answer may hold anything.
     assert!(!ran.text.contains("S3CR3T"));
     assert_eq!(world.cloud.calls("Invoke").len(), 1, "it may have done its work: no second try at once");
 }

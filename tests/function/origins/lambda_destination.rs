@@ -16,7 +16,7 @@ async fn goes_to_the_function_of_the_record_with_the_sns_event_and_the_mark() {
     let ran = world.run_event(&sample("lambda-destination")).await;
     assert_eq!(ran.kept, [""; 0]);
     let (name, kind, payload) = invocation(&world);
-    // With or without `:$LATEST` it is the same function.
+    // The name with or without `:$LATEST` is the same function.
     assert_eq!((name.split(':').next().unwrap(), kind.as_str()), ("orders-notifier", "Event"));
     let record: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
     let mut expected = record["requestPayload"].clone();
@@ -49,7 +49,7 @@ async fn keeps_the_alias_or_version_that_failed() {
     }
 }
 
-/// `$LATEST` is the function itself; Lambda writes it into every record.
+/// `$LATEST` is the function itself. Lambda writes it into every record.
 #[tokio::test]
 async fn an_allowed_function_is_allowed_as_its_latest_version_and_no_other() {
     for (qualifier, outcome) in
@@ -71,7 +71,7 @@ async fn tells_the_cause_in_log_and_archive() {
     assert_eq!(archived(&world.cloud)[0]["cause"], cause);
 }
 
-/// Such as a function of another kind of address.
+/// An example is a state machine.
 #[tokio::test]
 async fn with_something_else_than_a_function_it_is_archived() {
     let world = built_in();

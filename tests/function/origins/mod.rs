@@ -1,5 +1,4 @@
-//! Every origin has its natural target: a letter goes back to what failed, as it was, and says what
-//! is known of the cause.
+//! Tests of the origins: a letter goes back unchanged to what failed, and reports what is known of the cause.
 
 mod eventbridge;
 mod lambda_async;
@@ -13,7 +12,7 @@ use support::*;
 const STATE_MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:orders";
 const RULE: &str = "arn:aws:events:eu-central-1:123456789012:rule/shop/orders-to-projector";
 
-/// Every origin, in the queue of these tests and no other.
+/// Returns every origin, for the queue of these tests only.
 fn origins() -> Value {
     json!({ DLQ: ["lambda-async", "lambda-destination", "eventbridge"] })
 }
@@ -26,12 +25,12 @@ fn built_in() -> World {
     World::with_policy(&json!({ "origins": origins() }))
 }
 
-/// The body of the only record of a sample.
+/// Returns the body of the only record of a sample.
 fn body_of(name: &str) -> String {
     sample(name)["Records"][0]["body"].as_str().unwrap().to_owned()
 }
 
-/// The only call of a function: its name, whether it waits, and the event.
+/// Returns the only call of a function: its name, whether it waits, and the event.
 fn invocation(world: &World) -> (String, String, String) {
     let [call] = world.cloud.calls("Invoke").try_into().unwrap();
     let event = body_text(&call).to_owned();

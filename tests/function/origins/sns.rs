@@ -1,6 +1,6 @@
 use super::*;
 
-/// The state of the subscription is what is known of an SNS letter's cause.
+/// The state of the subscription is all that is known of an SNS letter's cause.
 #[tokio::test]
 async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
     let gone: fn(&World) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
@@ -34,8 +34,8 @@ async fn tells_that_the_queue_of_its_subscription_is_missing() {
     assert_eq!(ran.metrics()["FailuresActionRequired"], 1);
 }
 
-/// Whatever the letter's origin, its rule may send it elsewhere: an envelope becomes the event that
-/// SNS would have sent.
+/// A rule may send a letter of any origin elsewhere. An envelope then becomes the event that SNS would have
+/// sent.
 #[tokio::test]
 async fn goes_to_a_function_of_its_rule_as_an_event_of_sns() {
     let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));

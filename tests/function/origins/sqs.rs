@@ -11,13 +11,13 @@ async fn goes_back_to_its_source_queue_as_it_was() {
         let entry = world.cloud.entries("SendMessageBatch").remove(0);
         assert_eq!(entry.body, event["Records"][0]["body"].as_str().unwrap());
         assert_eq!(entry.attributes.keys().collect::<Vec<_>>(), ["sns-redrive"]);
-        // Nothing is asked about a subscription: that delivery had succeeded.
+        // Nobody asks about a subscription, because that delivery had succeeded.
         assert!(world.cloud.calls("GetSubscriptionAttributes").is_empty());
     }
 }
 
-/// SQS keeps the count when it moves a message: with three receives spent in the source queue, the
-/// fourth is the first here, and the number of a retry follows it.
+/// SQS keeps the count when it moves a message. With three receives in the source queue, the fourth is the
+/// first here, and the number of a retry follows it.
 #[tokio::test]
 async fn its_receives_in_the_source_queue_are_no_retries() {
     let schedule = json!({ "numRetries": 5, "numNoDelayRetries": 5 });
@@ -34,7 +34,7 @@ async fn its_receives_in_the_source_queue_are_no_retries() {
     }
 }
 
-/// Then the count says less than it seems to, but the points in time hold still.
+/// The count then says less than it seems to, but the points in time still hold.
 #[tokio::test]
 async fn a_source_queue_that_does_not_tell_costs_no_delivery() {
     for reply in [Fault::refuse(403, "AccessDenied", "no"), Fault::ResetBefore] {

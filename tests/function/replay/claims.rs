@@ -1,4 +1,5 @@
-//! Several replays at once, what a dead one leaves behind, and whose clock counts.
+//! Tests of several replays at the same time, of the state that a dead one leaves, and of the clock that
+//! counts.
 
 use super::*;
 
@@ -6,7 +7,7 @@ fn is_send(call: &Call) -> bool {
     call.operation == "SendMessageBatch"
 }
 
-/// A replay that dies when SQS has the first ten of its letters; its id.
+/// Runs a replay that dies after SQS has accepted the first ten of its letters. Returns its id.
 async fn dead(world: &World, request: Value) -> String {
     let crashed = world
         .crash(is_send, 0, true, async |replay| {
@@ -25,7 +26,7 @@ async fn replays_of_the_same_letters_at_once_send_each_once() {
             let ids: Vec<_> = (0..40).map(|letter| plain(&(object * 40 + letter).to_string())).collect();
             world.archive(&format!("{object:02}"), &ids);
         }
-        // Each request takes another while.
+        // Each request takes a different time.
         let calls = AtomicUsize::new(seed);
         world.faults(move |_| {
             let wait = calls.fetch_add(7 * seed + 3, Ordering::Relaxed) % 50;
@@ -88,13 +89,13 @@ async fn freed_letters_in_doubt_go_with_the_next_replay_and_no_others() {
     assert!(over.ends_with("does not go on: its letters in doubt were freed"), "{over}");
 }
 
-/// A laptop whose clock is wrong neither steals what another is at, nor waits for ever.
+/// A machine whose clock is wrong neither takes over another's work nor waits for ever.
 #[tokio::test(start_paused = true)]
 async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
     for skew in [-7_200_000, 7_200_000] {
         let world = World::with_letters(100);
         let request = json!({ "ramp": [100] });
-        // A slow one: 5 letters a second.
+        // This replay is slow: 5 letters a second.
         let slow = wish(json!({ "ramp": [100], "rate": 5 }));
         let replay = world.replay_by(&Caller::new("slow"));
         let operator = Operator::default();
@@ -118,7 +119,7 @@ async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
     }
 }
 
-/// A slow worker, and one that goes on with its replay after 70 seconds: what came of the slow one.
+/// Runs a slow worker, and one that continues its replay after 70 seconds. Returns the results of both.
 async fn overtaken(
     world: &World,
     fault: impl Fn(usize) -> Fault + Send + Sync + 'static,
@@ -141,7 +142,7 @@ async fn overtaken(
     tokio::join!(running, other)
 }
 
-/// The machine slept while another went on with its replay.
+/// The machine slept while another continued its replay.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_lost_its_claim_sends_nothing_more() {
     let world = World::with_letters(40);
@@ -153,7 +154,8 @@ async fn a_worker_that_lost_its_claim_sends_nothing_more() {
     assert!(world.sent().len() as u64 <= 40 + other.counts.repeated, "{}", world.sent().len());
 }
 
-/// It has written that it sends these letters, and hears of that when another has sent them.
+/// The worker has written that it sends these letters, and learns of its success only after another has sent
+/// them.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_heard_of_late_sends_nothing() {
     for nth in 0..2 {
@@ -166,7 +168,7 @@ async fn a_claim_that_was_heard_of_late_sends_nothing() {
     }
 }
 
-/// Also by a clock alone that says so: the other kind stands still while a machine sleeps.
+/// This also holds if only one clock shows the delay: the other kind stops while a machine sleeps.
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_written_anew_until_it_is_fresh() {
     for sleeps in [false, true] {
@@ -198,7 +200,7 @@ async fn a_claim_is_written_anew_until_it_is_fresh() {
                 assert!(failed.contains("000000.json failed: DeadlineExceeded"), "{failed}");
                 assert_eq!((writes, world.sent().len()), (3, 0));
             } else {
-                // And once more after the sending.
+                // The last write comes after the sending.
                 assert_eq!((ended.unwrap().counts.sent, writes), (5, slow + 2));
                 assert_eq!(world.numbers(), numbers(0..5));
             }

@@ -1,16 +1,17 @@
-//! Whatever breaks off, and whoever goes on.
+//! Tests of crashes, and of the continuation after them.
 
 use super::*;
 
-/// A world of the property: what lies in the archive, and what goes wrong.
+/// A world of the property: the archive, and the faults.
 #[derive(Debug, Clone)]
 struct Plan {
-    /// The letters of each object, by number; one number twice is a double.
+    /// The letters of each object, by number. A repeated number is a double.
     objects: Vec<Vec<u8>>,
     ramp: Vec<u32>,
-    /// Each time the replay begins or goes on, its worker dies at this request, which may have been taken.
+    /// The requests at which the worker dies, each time the replay begins or continues, and whether the
+    /// request had its effect.
     crashes: Vec<(usize, bool)>,
-    /// Another replay of the same letters runs in between.
+    /// `true` if another replay of the same letters runs in between.
     others: bool,
 }
 
@@ -26,10 +27,11 @@ fn plans() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Letters of a batch in these worlds: no more than go in a second, of one unit.
+/// The greatest number of letters in a batch in these worlds: the letters of a second, of one unit.
 const BATCH: u64 = 10;
 
-/// Letters with these numbers lie in the archive and are none of the selection, or cannot be put back.
+/// Returns the letter with this number. Letters 30 to 34 are not selected, and letters 35 to 39 cannot be
+/// replayed.
 fn post(number: u8) -> Post {
     match number {
         30..=34 => Post::envelope(&number.to_string()),
@@ -58,7 +60,7 @@ fn times(bodies: Vec<String>) -> BTreeMap<String, u64> {
     times
 }
 
-/// Begins a replay, or goes on with the latest, up to a crash; how it stands in the end, if it came to that.
+/// Begins a replay, or continues the latest, up to a crash. Returns its final state, if it reached one.
 async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bool)) -> Option<State> {
     let unfinished = world.replay().kept().unfinished(&wish(request.clone()), source).await.unwrap();
     let id = unfinished.first().map(|state| state.id.clone());
@@ -74,7 +76,7 @@ async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bo
     ended.map(Result::unwrap)
 }
 
-/// No crash: the request is never reached.
+/// A crash that never happens, because its request is never reached.
 const NONE: (usize, bool) = (usize::MAX, false);
 
 proptest! {
@@ -93,7 +95,7 @@ proptest! {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
-            // Whoever goes on with all that is not at its end.
+            // Now somebody continues all replays that are not finished.
             for _ in 0..=plan.crashes.len() {
                 let ended = turn(&world, &request, &source, NONE).await;
                 prop_assert_eq!(ended.map(|state| state.status), Some(Status::Done));
@@ -115,8 +117,8 @@ proptest! {
         })?;
     }
 
-    /// One operator replays letters as they were, another the same letters edited. Whatever breaks off, and
-    /// whoever goes on, no letter goes out in both forms.
+    /// One operator replays letters unchanged, another replays the same letters edited. Whatever crashes, and
+    /// whoever continues, no letter is sent in both forms.
     #[test]
     fn never_the_original_and_the_edited_letter(
         plan in plans(),
@@ -155,7 +157,7 @@ proptest! {
     }
 }
 
-/// However large a unit is, and however many letters a second may go.
+/// This holds for any size of a unit, and any rate.
 #[test]
 fn a_crash_repeats_no_more_than_a_batch() {
     for (world, most, letter) in [
@@ -170,7 +172,7 @@ fn a_crash_repeats_no_more_than_a_batch() {
             let run = async |replay: Replay| {
                 replay.begin(&wish(request), &Source::Archive, None, &Operator::default()).await
             };
-            // In the middle of the second batch.
+            // The crash is in the middle of the second batch.
             let is_send = |call: &Call| call.operation == "SendMessageBatch";
             let crashed = world.crash(is_send, most * 3 / 20, true, run).await;
             assert!(crashed.is_none());

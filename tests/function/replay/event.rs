@@ -20,7 +20,7 @@ pub(super) fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFuncti
     ReplayFunction::new(Settings::read(variable).unwrap(), clients, clock)
 }
 
-/// The answer of an invocation that has so many seconds, or the error.
+/// Invokes the function for so many seconds. Returns its answer or its error.
 pub(super) async fn invoke(
     function: &ReplayFunction,
     world: &World,
@@ -61,7 +61,7 @@ async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
         json!({ "select": { "queue": "orders-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
             "threshold": 10, "settleSeconds": 60, "again": false, "why": "mended" })
     );
-    // Nothing of it lies where letters do.
+    // The replay's objects are outside the archive.
     let archive: Vec<_> = world.objects(&format!("{ARCHIVE}/")).into_iter().map(|(key, _)| key).collect();
     assert_eq!(archive, [indexed("a", 3)]);
 }
@@ -93,7 +93,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
         (&ACTIVE[1..], &go, "REQUEUE_ARN is not set, and replayed letters go there"),
         (&ACTIVE, &json!({ "deliverTo": WORKER }), "unknown field `deliverTo`, expected one of"),
         (&ACTIVE, &json!({ "select": { "reason": ["expired"] } }), "unknown field `reason`, expected one of"),
-        // An empty selection is the whole archive: nobody gets it by a slip.
+        // An empty selection is the whole archive, so nobody may select it by accident.
         (&ACTIVE, &json!([]), "replay: must be an object"),
         (&ACTIVE, &json!({}), "select: is empty, which is the whole archive; if that is meant, say all"),
         (&ACTIVE, &json!({ "select": [] }), "select: must be an object"),
@@ -157,8 +157,8 @@ pub(super) fn first_turn(request: &Value, workers: usize) -> Value {
     json!({ "turn": { "begin": request, "workers": workers, "by": "arn:aws:states:eu-central-1:1:execution:x:y" } })
 }
 
-/// What the state machine of `operations.yaml` does: lanes one after the other here. Returns the last turn, and what came next
-/// after each other.
+/// Does what the state machine of `operations.yaml` does, with lanes one after the other. Returns the last
+/// turn, and the kinds of the turns before it.
 async fn through(function: &ReplayFunction, world: &World, request: &Value) -> (Value, Vec<String>) {
     let mut turn = invoke(function, world, 60, first_turn(request, 2)).await.unwrap();
     let mut kinds = Vec::new();
@@ -195,7 +195,7 @@ async fn turns_and_lanes_bring_a_replay_to_its_end() {
     assert_eq!(world.numbers(), numbers(0..30));
 }
 
-/// Nobody need work on what is only counted.
+/// A dry run does not need a function that works on letters.
 #[tokio::test(start_paused = true)]
 async fn turns_and_lanes_count_what_a_dry_run_must_read() {
     let world = World::new();
@@ -218,7 +218,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
     let world = World::with_letters(30);
     let function = function(&world, &ACTIVE);
     let begin = json!({ "replay": { "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 } });
-    // Half of this is kept back for the end of the batch.
+    // Half of this second is reserved for the end of the batch.
     let settling = invoke(&function, &world, 1, begin).await.unwrap();
     assert_eq!((&settling["status"], &settling["counts"]["sent"]), (&json!("settling"), &json!(3)));
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -230,7 +230,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
     assert_eq!(world.numbers(), numbers(0..30));
 }
 
-/// A scheduler that meets an operator's replay calls nobody at night.
+/// If a scheduler meets an operator's replay, nobody is called at night.
 #[tokio::test(start_paused = true)]
 async fn another_replay_under_way_is_no_error() {
     let world = World::with_letters(2000);
@@ -254,7 +254,7 @@ async fn another_replay_under_way_is_no_error() {
     );
 }
 
-/// Else nobody would know with which replay to go on, or which to free.
+/// Otherwise it would be unknown which replay to continue or to free.
 #[tokio::test(start_paused = true)]
 async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() {
     let world = World::with_letters(2);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An entry with this body fails so often.
+/// Makes the entry with this body fail so many times.
 fn failing(world: &World, body: &'static str, fault: sim::EntryFault, times: usize) {
     let calls = AtomicUsize::new(0);
     world.faults(move |call| {
@@ -47,7 +47,7 @@ async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_anoth
     assert_eq!(world.run(request).await.unwrap().counts.sent, 1, "the cause may have been mended");
 }
 
-/// It has found that SQS would not have it.
+/// The replay has found that SQS refuses it.
 #[tokio::test(start_paused = true)]
 async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
     let world = World::with_letters(30);
@@ -62,7 +62,7 @@ async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
     let (paused, ()) = tokio::join!(running, interrupting);
     let paused = paused.unwrap();
     assert_eq!((paused.status, paused.counts.sent, paused.counts.refused), (Status::Running, 19, 1));
-    // The cause is mended meanwhile.
+    // The cause is fixed in the meantime.
     world.no_faults();
     let done = world.resume(&paused.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.refused), (Status::Done, 29, 1));
@@ -71,7 +71,7 @@ async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
     assert_eq!(tries, 1);
 }
 
-/// A step of refused letters does not swallow the whole selection.
+/// A step of refused letters does not use up the whole selection.
 #[tokio::test(start_paused = true)]
 async fn refused_letters_count_as_failed_in_their_step() {
     let world = World::with_letters(100);
@@ -103,7 +103,7 @@ async fn a_requeue_that_takes_nothing_stops_the_replay_after_three_tries() {
     assert_eq!(world.bodies(), numbers(0..5));
 }
 
-/// What cannot be seen now is not done.
+/// Letters that cannot be read now are not finished.
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_is_out_of_sight_does_not_end_the_replay() {
     let world = World::with_letters(5);
@@ -120,7 +120,8 @@ async fn an_archive_that_is_out_of_sight_does_not_end_the_replay() {
     assert_eq!(world.bodies(), ["0", "1", "2", "3", "4", "6"]);
 }
 
-/// As one that a lifecycle rule has moved to a storage class from which it must be fetched first.
+/// An example is an object that a lifecycle rule has moved to a storage class from which it must first be
+/// restored.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_is_told_and_holds_up_nothing() {
     let world = World::with_letters(2);
@@ -139,7 +140,7 @@ async fn an_object_that_cannot_be_read_is_told_and_holds_up_nothing() {
     assert_eq!(world.run(json!({ "ramp": [100] })).await.unwrap().counts.sent, 1);
 }
 
-/// Else a replay without permissions would be done, and nothing sent.
+/// Otherwise a replay without permissions would end without sending anything.
 #[tokio::test(start_paused = true)]
 async fn missing_permissions_end_it_and_it_goes_on_when_they_are_there() {
     let world = World::with_letters(2);
@@ -152,7 +153,7 @@ async fn missing_permissions_end_it_and_it_goes_on_when_they_are_there() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 2));
 }
 
-/// One letter in a thousand that SQS does not take at once is no reason to stop.
+/// A single letter that SQS does not take at once is no reason to stop.
 #[tokio::test(start_paused = true)]
 async fn a_failure_in_each_batch_does_not_stop_it() {
     let world = World::with_letters(100);
@@ -167,7 +168,7 @@ async fn a_failure_in_each_batch_does_not_stop_it() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
 }
 
-/// Two parts that want to write at once how it stands do not take each other for somebody else.
+/// Two parts that write the state at the same time do not mistake each other for somebody else.
 #[tokio::test(start_paused = true)]
 async fn a_slow_bucket_does_not_make_it_lose_itself() {
     let world = World::new();
@@ -187,7 +188,7 @@ async fn a_slow_bucket_does_not_make_it_lose_itself() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 180));
 }
 
-/// Its letters would be sent once more.
+/// Otherwise its letters would be sent again.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_while_a_ledger_cannot_be_read() {
     let world = World::with_letters(3);

@@ -16,7 +16,7 @@ fn of_group(world: &World, group: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn letters_of_a_group_go_one_after_the_other_by_time_over_all_units() {
     let world = World::fifo();
-    // Objects of three hours and several units, with a requeue's letters among them.
+    // The objects are of three hours and several units, and some letters are from the requeue.
     for object in 0..30 {
         let (hour, minute) = (9 + object / 10, object % 10);
         let key = format!(
@@ -29,7 +29,8 @@ async fn letters_of_a_group_go_one_after_the_other_by_time_over_all_units() {
         });
         world.put(&key, &posts.map(|post| line(&post)).collect::<String>(), NOW);
     }
-    // The later a request begins, the sooner it is answered: together they would overtake each other.
+    // The later a request begins, the sooner it is answered. Sent at the same time, they would overtake each
+    // other.
     let calls = AtomicUsize::new(0);
     world.faults(move |_| {
         let before = calls.fetch_add(1, Ordering::Relaxed) as u64 % 20;
@@ -61,11 +62,11 @@ async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
     assert_eq!(of_group(&world, "b"), ["b0", "b1"]);
 }
 
-/// SQS swallows a deduplication id for five minutes.
+/// SQS drops a repeated deduplication id for five minutes.
 #[tokio::test(start_paused = true)]
 async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
     let world = World::fifo();
-    // A message that was published again, at two subscribers: two letters of one id.
+    // A message was published again and failed at two subscribers, so there are two letters with one id.
     let mark = json!({ "v": 1, "spent": 1, "id": "both/of-them", "first": NOW, "gen": 0 });
     let posts = [post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)];
     world.put(&fifo_object(0), &posts.iter().map(line).collect::<String>(), NOW);
@@ -88,7 +89,7 @@ async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
     assert_eq!(world.bodies(), ["a", "b", "a", "b"], "another replay");
 }
 
-/// So many letters in objects of a hundred, two objects an hour, in three groups.
+/// Archives so many letters in objects of a hundred, two objects an hour, in three groups.
 fn many(world: &World, count: usize) {
     for object in 0..count / 100 {
         let (hour, minute) = (9 + object / 2, object % 2);
@@ -108,7 +109,7 @@ fn is_in_order(world: &World) -> bool {
     ["g0", "g1", "g2"].into_iter().all(is_rising)
 }
 
-/// Neither begins a unit whose letters the other has in hand, and both go through the units in one order.
+/// Neither begins a unit that the other is working on, and both take the units in one order.
 #[tokio::test(start_paused = true)]
 async fn two_replays_of_the_same_letters_at_once_keep_the_order() {
     for slow in 0..3 {
@@ -133,7 +134,7 @@ async fn two_replays_of_the_same_letters_at_once_keep_the_order() {
     }
 }
 
-/// The names of both layouts begin with the time.
+/// The names in both layouts begin with the time.
 #[tokio::test(start_paused = true)]
 async fn a_group_whose_letters_lie_in_both_layouts_goes_by_time() {
     let world = World::fifo();

@@ -68,7 +68,7 @@ async fn they_go_on_with_the_same_records_only() {
     assert_eq!(world.sent().len(), 30);
 }
 
-/// What S3 does not show now is not missing.
+/// Records that S3 does not show now are not missing.
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_is_out_of_sight_is_not_one_without_them() {
     for fault in [Fault::Unavailable, Fault::Denied] {

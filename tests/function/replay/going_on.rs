@@ -17,7 +17,7 @@ async fn a_replay_that_was_interrupted_goes_on_by_its_id_and_sends_nothing_twice
     );
 }
 
-/// One that was begun weeks ago is not taken up by whoever asks for the same letters.
+/// A replay that was begun weeks ago is not continued by a request for the same letters.
 #[tokio::test(start_paused = true)]
 async fn a_new_replay_is_a_new_one_and_the_other_is_shown() {
     let world = World::with_letters(50);
@@ -40,13 +40,13 @@ async fn a_new_replay_is_a_new_one_and_the_other_is_shown() {
     let shown: Vec<_> =
         all.iter().map(|state| (&state.id, state.status, state.request.why.as_deref())).collect();
     assert_eq!(shown, [(&new.id, Status::Done, None), (&old.id, Status::Running, Some("the outage of May"))]);
-    // The old one finds nothing left of its letters.
+    // The old replay finds none of its letters left.
     let old = world.resume(&old.id).await.unwrap();
     assert_eq!((old.status, old.counts.sent, old.counts.already_replayed), (Status::Done, 10, 40));
     assert_eq!(world.sent().len(), 51);
 }
 
-/// What goes on costs what is left, not what was done.
+/// Continuing a replay costs only what is left.
 #[tokio::test(start_paused = true)]
 async fn going_on_reads_no_object_of_units_that_are_behind_it() {
     let world = World::new();
@@ -88,15 +88,15 @@ async fn somebody_elsewhere_can_stop_it_and_says_why() {
     let stopped = stopped.unwrap();
     assert_eq!((stopped.id.clone(), stopped.status), (state.id, Status::Stopped));
     assert_eq!(stopped.because.as_deref(), Some("jo stopped it: the shop complains"));
-    // In the middle of the first 200, which lie in one unit.
+    // The stop comes in the middle of the first 200 letters, which are in one unit.
     assert!(stopped.counts.sent < 150, "{}", stopped.counts.sent);
-    // The wish is not meant for whoever goes on.
+    // The stop does not apply to the continued replay.
     let done = world.resume(&stopped.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1000));
     assert_eq!(world.numbers(), numbers(0..1000));
 }
 
-/// Slices of a large last step that are through in less time than there is between two looks.
+/// The slices of a large last step end in less time than there is between two checks.
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_heard_however_short_the_slices_are() {
     let world = World::with_letters(2000);
@@ -115,7 +115,7 @@ async fn a_stop_is_heard_however_short_the_slices_are() {
     assert!(stopped.counts.sent <= sent + 300, "{sent} {:?}", stopped.counts);
 }
 
-/// A replay can be stopped as soon as it can be seen.
+/// A replay can be stopped as soon as it is visible.
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_heard_that_comes_before_the_first_letter() {
     let world = World::with_letters(1000);
@@ -161,7 +161,7 @@ async fn a_stop_is_heard_that_is_written_while_somebody_takes_the_replay_up() {
     assert_eq!(resumed.status, Status::Stopped);
 }
 
-/// A replay that is over is read by no other: what it knows stands with the letters.
+/// A finished replay is not read by others: the ledgers have all that it knows.
 #[tokio::test(start_paused = true)]
 async fn what_a_replay_costs_does_not_grow_with_those_before_it() {
     let world = World::new();

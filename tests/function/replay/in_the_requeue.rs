@@ -2,7 +2,7 @@ use support::{Account, World as Redriving};
 
 use super::*;
 
-/// The message that SQS makes of what a replay has sent.
+/// Returns the message that SQS makes of a letter that a replay has sent.
 fn received(payload: &Payload) -> Post {
     let mut post = Post::raw("moved", &payload.body).queue(REQUEUE).sent(START);
     for (name, attribute) in &payload.attributes {
@@ -15,7 +15,7 @@ fn mark_in(entry: &sim::Entry) -> Value {
     serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
-/// A function that meets a letter which was exhausted, archived and replayed.
+/// Returns a function, and a letter for it that was exhausted, archived and replayed.
 async fn replayed(request: Value, policy: &Value) -> (Redriving, Post) {
     let archive = World::new();
     let mark = json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
@@ -81,7 +81,7 @@ async fn a_rule_that_archives_or_holds_still_does() {
     }
 }
 
-/// Anybody may send to a dead-letter queue; a mark there names no target.
+/// Anybody may send to a dead-letter queue, so a mark there names no target.
 #[tokio::test(start_paused = true)]
 async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
     let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;

@@ -1,4 +1,4 @@
-//! Replay: archived letters go back into delivery, each once, in steps, whatever breaks off on the way.
+//! Tests of replay: archived letters are delivered again, each once, in steps, whatever breaks off.
 
 mod claims;
 mod crashes;
@@ -42,29 +42,30 @@ use support::{
     made_for,
 };
 
-/// The present of these tests: an hour after the letters were archived.
+/// The present in these tests: an hour after the letters were archived.
 const START: i64 = NOW + 3_600_000;
 
-/// The prefix of the archive, and of what replays keep.
+/// The prefix of the archive. [`CONTROL`] is the prefix of the objects that replays store.
 const ARCHIVE: &str = "dead-letters";
 const CONTROL: &str = "dead-letters-control";
 
-/// An account with an archive and a requeue, on tokio's clock, which stands still but for sleeps.
+/// An account with an archive and a requeue, on tokio's clock, which only moves with sleeps.
 #[derive(Clone)]
 struct World {
     aws: Aws,
     requeue: &'static str,
-    /// By how much the clock of whoever replays is ahead, milliseconds.
+    /// The milliseconds by which the clock of the replaying machine is ahead.
     skew: i64,
     workers: usize,
-    /// Whether letters stay in the requeue. Else queues say that they are empty, as if the function had them all.
+    /// `true` if letters stay in the requeue. Otherwise queues say that they are empty, as if the function
+    /// had received all letters.
     stay: bool,
 }
 
-/// Whoever runs a replay.
+/// The observer of a replay.
 #[derive(Default)]
 struct Operator {
-    /// Stops when so many letters are sent.
+    /// The number of sent letters at which it stops.
     stop_at: Option<u64>,
     stopped: AtomicBool,
     left_out: Mutex<Vec<String>>,
@@ -111,14 +112,14 @@ impl World {
         Self { requeue: FIFO_REQUEUE, ..Self::new() }
     }
 
-    /// An archive with so many letters, `0`, `1` ..., in one object.
+    /// Returns an archive with the letters `0`, `1` and so on, in one object.
     fn with_letters(count: usize) -> Self {
         let world = Self::new();
         world.archive("a", &posts(count));
         world
     }
 
-    /// An object of the archive.
+    /// Adds an object to the archive.
     fn archive(&self, name: &str, posts: &[Post]) {
         self.put(&indexed(name, posts.len()), &posts.iter().map(line).collect::<String>(), NOW);
     }
@@ -127,14 +128,14 @@ impl World {
         self.put(&object(name), lines, NOW);
     }
 
-    /// An object, stored at a moment of its own.
+    /// Adds an object that is stored at this moment.
     fn put(&self, key: &str, text: &str, stored: i64) {
         self.aws.act("operator", |services, _| {
             services.s3.place(("graveyard", key), text.as_bytes(), stored);
         });
     }
 
-    /// An object of the so many-th hour of October.
+    /// Adds an object of the given hour, counted from the beginning of October.
     fn put_hour(&self, hour: usize, lines: &str) {
         let (day, hour, letters) = (1 + hour / 24, hour % 24, lines.lines().count());
         let name = format!("202610{day:02}T{hour:02}0000Z-a.2-n{letters}-r0.jsonl");
@@ -145,7 +146,7 @@ impl World {
         self.aws.act("operator", |services, _| services.s3.remove(("graveyard", key)));
     }
 
-    /// The objects whose keys begin so.
+    /// Returns the objects whose keys begin with `beginning`.
     fn objects(&self, beginning: &str) -> Vec<(String, String)> {
         self.aws.act("operator", |services, _| {
             let objects = services.s3.objects("graveyard").into_iter().flatten();
@@ -213,8 +214,8 @@ impl World {
         self.replay().resume(&resume(id), &Source::Archive, None, &Operator::default()).await
     }
 
-    /// Begins a replay, whose worker is cut off at the `nth` request of certain ones, before or after its effect.
-    /// Answers whether it came to that.
+    /// Runs a replay whose worker is cut off at the `nth` request that matches, before or after its effect.
+    /// Returns `None` if it was cut off.
     async fn crash(
         &self,
         which: fn(&Call) -> bool,
@@ -242,7 +243,7 @@ impl World {
         ended
     }
 
-    /// What the requeue has, in the order in which it came.
+    /// Returns the messages in the requeue, in the order in which they came.
     fn sent(&self) -> Vec<Arc<Payload>> {
         let queue = self.requeue.rsplit(':').next().unwrap();
         self.aws.act("operator", |services, _| {
@@ -255,7 +256,7 @@ impl World {
         self.sent().iter().map(|payload| payload.body.clone()).collect()
     }
 
-    /// The same, in the order of their numbers.
+    /// Returns the bodies, in the order of their numbers.
     fn numbers(&self) -> Vec<String> {
         let mut bodies = self.bodies();
         bodies.sort_by_key(|body| body.parse::<usize>().unwrap());
@@ -267,7 +268,7 @@ impl World {
     }
 }
 
-/// The answer of a queue without letters, where it would answer.
+/// Returns the answer of a queue without letters, if it would answer.
 fn of_an_empty_queue(fault: Fault) -> Fault {
     match fault {
         Fault::Pass => {
@@ -283,7 +284,7 @@ fn resume(id: &str) -> Resume {
     Resume { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None }
 }
 
-/// A request without waiting.
+/// Returns a request that sends without waiting.
 fn wish(mut request: Value) -> Request {
     if request.get("rate").is_none() {
         request["rate"] = 10_000.into();
@@ -294,12 +295,12 @@ fn wish(mut request: Value) -> Request {
     Request::from_json(request).unwrap()
 }
 
-/// The key of an object that was archived an hour ago.
+/// Returns the key of an object that was archived an hour ago.
 fn object(name: &str) -> String {
     format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T120000Z-{name}.jsonl")
 }
 
-/// The same with so many letters, and an index that tells it.
+/// Returns such a key with an index that tells the number of letters.
 fn indexed(name: &str, letters: usize) -> String {
     object(&format!("{name}.2-n{letters}-r0"))
 }
@@ -308,7 +309,7 @@ fn posts(count: usize) -> Vec<Post> {
     (0..count).map(|number| plain(&number.to_string())).collect()
 }
 
-/// A letter whose body is its id.
+/// Returns a letter whose body is its id.
 fn plain(id: &str) -> Post {
     Post::raw(id, id)
 }

@@ -1,8 +1,8 @@
-//! Which units hold a selection, and that a letter never changes its unit.
+//! Tests of the plan: the units that hold a selection. A letter never changes its unit.
 
 use super::*;
 
-/// What is archived in the very hour that is replayed falls into the units that are there, or into new ones.
+/// Letters that are archived in the hour being replayed are added to existing units or to new ones.
 #[tokio::test(start_paused = true)]
 async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
     let world = World::new();
@@ -15,20 +15,20 @@ async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
     object(20, 400..800);
     object(30, 800..1200);
     assert_eq!(world.run(request.clone()).await.unwrap().counts.sent, 1200);
-    // Earlier, between and later than what there was.
+    // The new objects are before, between and after the existing ones.
     object(5, 1200..1700);
     object(15, 1700..2500);
     object(40, 2500..2600);
     let done = world.run(request.clone()).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed), (1400, 1200));
-    // A lifecycle rule, or the erasure of somebody's letters.
+    // A lifecycle rule, or the erasure of somebody's letters, deletes an object.
     world.remove(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T122000Z-r.jsonl"));
     let done = world.run(request).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed), (0, 2200));
     assert_eq!(world.numbers(), numbers(0..2600));
 }
 
-/// The list of what is selected must be whole, or the ramp would be reckoned from a part of it.
+/// The list of selected letters must be complete, or the ramp would be calculated from a part of it.
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_fails_aborts_and_nothing_is_sent() {
     for nth in 0..2 {
@@ -50,14 +50,14 @@ async fn a_listing_that_fails_aborts_and_nothing_is_sent() {
     }
 }
 
-/// In a long outage most letters are archived out of the requeue.
+/// In a long outage most letters are archived from the requeue.
 #[tokio::test(start_paused = true)]
 async fn a_queue_means_letters_of_that_dead_letter_queue_wherever_they_lay() {
     let world = World::new();
     let mark = json!({ "v": 2, "spent": 3, "id": "b", "first": 7, "gen": 0, "passes": 1, "dlq": DLQ });
     let requeued = plain("out of the requeue").queue(REQUEUE).sqs_mark(&mark);
     world.archive("a", &[plain("out of the queue"), requeued.clone()]);
-    // As it was before an archive was laid out by dead-letter queues.
+    // This is how it was before the archive was sorted by dead-letter queue.
     let mark = json!({ "v": 2, "spent": 3, "id": "c", "first": 7, "gen": 0, "passes": 1, "dlq": DLQ });
     let mut old: Value =
         serde_json::from_str(&line(&plain("of old").queue(REQUEUE).sqs_mark(&mark))).unwrap();
@@ -98,7 +98,8 @@ async fn a_dry_run_reads_nothing_that_the_index_tells() {
     assert_eq!(read, 0);
 }
 
-/// A function may run for fifteen minutes. An archive of years, and a day with millions of objects, must be planned in it.
+/// A function may run for fifteen minutes. In that time it must plan an archive of years, or a day with
+/// millions of objects.
 #[tokio::test(start_paused = true)]
 async fn days_are_listed_side_by_side_and_the_hours_of_a_day_that_holds_much() {
     for (days, of_an_hour, page, at_most) in [(60, 1, 10, 16), (1, 120, 40, 4)] {
@@ -113,7 +114,7 @@ async fn days_are_listed_side_by_side_and_the_hours_of_a_day_that_holds_much() {
             }
         }
         world.aws.act("operator", |services, _| services.s3.page = page);
-        // One after the other that were 60 times 24 cuts and as many lists of ledgers, or 97 pages.
+        // One after the other these would be 60 times 24 cuts and as many lists of ledgers, or 97 pages.
         world.faults(|_| Fault::Slow(Duration::from_millis(100), Box::new(Fault::Pass)));
         let began = tokio::time::Instant::now();
         let request = wish(json!({ "dryRun": true }));
@@ -143,7 +144,7 @@ async fn of_a_day_that_holds_much_only_the_hours_of_the_selection_are_listed() {
     assert!(listed < 12, "{listed} lists");
 }
 
-/// Objects that somebody else named lie in no hour, and are cut for their whole day.
+/// Objects that somebody else named belong to no hour, and are cut for their whole day.
 #[tokio::test(start_paused = true)]
 async fn a_day_that_holds_much_may_hold_names_without_a_time() {
     for stranger in ["0", "20261031T12", "20261031T1230-not-a-time", "zzz"] {
@@ -182,7 +183,7 @@ async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
     let done = world.run(json!({ "ramp": [3, 60, 100], "settleSeconds": 0 })).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.doubles), (1700, 60));
     assert_eq!(world.numbers(), numbers(0..1700));
-    // Also where only the second of the two is selected.
+    // This also holds if only the second of the two is selected.
     for from in ["2026-11-01T12:10:00Z", "2026-11-01T12:20:00Z"] {
         let again = world.run(json!({ "select": { "from": from } })).await.unwrap();
         assert_eq!(again.counts.sent, 0, "{from}");
@@ -190,11 +191,11 @@ async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
     assert_eq!(world.sent().len(), 1700);
 }
 
-/// A dense hour has more letters than are remembered. What a crash of the function archives twice stands in the unit before, or
-/// not far from it.
+/// A dense hour has more letters than are remembered. If a crash of the function archives a letter twice, the
+/// first is in the unit before, or not far from it.
 #[tokio::test(start_paused = true)]
 async fn of_a_dense_hour_the_nearest_letters_are_remembered() {
-    // Forty letters each, and 37 in a unit, since they are large.
+    // Forty letters are remembered each time. There are 37 in a unit, because they are large.
     let world = World { workers: 250_000 / 40, ..World::new() };
     let body = "x".repeat(100_000);
     let objects = |objects: std::ops::Range<usize>, first: Option<&str>| {
@@ -214,7 +215,7 @@ async fn of_a_dense_hour_the_nearest_letters_are_remembered() {
     assert_eq!((done.counts.sent, done.counts.doubles), (36, 1));
 }
 
-/// Also where one replay sent the one of them, and another selects the other.
+/// This also holds if one replay sent one of them, and another selects the other.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected_first() {
     for (first, then) in [("00", "10"), ("10", "00")] {
@@ -234,13 +235,13 @@ async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected
         assert_eq!(world.run(of_minute(first)).await.unwrap().counts.sent, 1500);
         let done = world.run(of_minute(then)).await.unwrap();
         assert_eq!((done.counts.sent, done.counts.doubles), (1499, 1), "{first} first");
-        // Whoever wants both again gets each once.
+        // A replay of both with `again` sends each once.
         let again = world.run(json!({ "ramp": [100], "again": true })).await.unwrap();
         assert_eq!((again.counts.sent, again.counts.doubles), (2999, 1));
     }
 }
 
-/// Else what lies before the first selection would all fall into one unit, which is held in memory.
+/// Otherwise all letters before the first selection would fall into one unit, which is held in memory.
 #[tokio::test(start_paused = true)]
 async fn a_unit_stays_bounded_whatever_part_of_its_hour_is_selected_first() {
     let world = World::new();
@@ -260,7 +261,7 @@ async fn a_unit_stays_bounded_whatever_part_of_its_hour_is_selected_first() {
     assert_eq!((all.units, all.counts.sent, all.counts.already_replayed), (3, 2500, 500));
 }
 
-/// An archive of years has tens of thousands of hours, each with a cut of its own.
+/// An archive of years has tens of thousands of hours, each with its own cut.
 #[tokio::test(start_paused = true)]
 async fn the_cuts_of_many_hours_are_read_and_written_several_at_once() {
     let world = World::new();
@@ -277,7 +278,7 @@ async fn the_cuts_of_many_hours_are_read_and_written_several_at_once() {
         let begin = sns_redrive::replay::Wish::Begin(Box::new(wish(json!({ "ramp": [100] }))));
         let turn = world.replay().first_turn(&begin, 5, None, &Operator::default()).await.unwrap();
         assert_eq!(turn.replay.units, 240);
-        // One after the other they would take 2.4 s, and as long again to write.
+        // One after the other they would take 2.4 s to read, and as long to write.
         assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
         let written =
             world.calls("PutObject").iter().filter(|call| call.summary().contains("cuts.json")).count();

@@ -1,4 +1,4 @@
-//! A replay goes by the mode and the policy of the function that redrives, of which Lambda tells.
+//! Tests of the function that redrives: a replay goes by its mode and policy, which Lambda reports.
 
 use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
@@ -11,7 +11,7 @@ use super::*;
 
 const REDRIVER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive";
 
-/// Deploys the function that redrives, with these variables above the ones that it must have.
+/// Deploys the function that redrives, with these variables in addition to the required ones.
 fn deploy(world: &World, variables: &[(&str, &str)]) {
     let all = ACTIVE.iter().chain(variables);
     let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -22,7 +22,8 @@ fn configure(world: &World, settings: FunctionSettings) {
     world.aws.act("operator", |it, _| it.lambda.create("sns-redrive", settings, |_| Ran::ok("null")));
 }
 
-/// Three letters without a target by the built-in policy, and the replay function beside the one that redrives.
+/// Returns three letters without a target by the built-in policy, and the replay function beside the one that
+/// redrives.
 fn beside(variables: &[(&str, &str)]) -> (World, ReplayFunction) {
     let world = World::with_letters(3);
     deploy(&world, variables);
@@ -56,7 +57,7 @@ async fn letters_go_by_the_policy_that_the_function_has_when_the_replay_begins()
     assert_eq!((&sent["counts"], asked(&world)), (&json!({ "sent": 3 }), 2));
 }
 
-/// In the requeue they would wait for nobody.
+/// In the requeue no function would receive them.
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_while_the_function_observes() {
     let observe = [("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &*to_billing())];
@@ -72,11 +73,11 @@ async fn nothing_goes_while_the_function_observes() {
     let counted = invoke(&replayer, &world, 60, first_turn(&dry_run, 2)).await.unwrap();
     assert_eq!(counted["replay"]["counts"], json!({ "sent": 3 }));
     assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
-    // That it is at work again is heard at once.
+    // It is noticed at once that the function works again.
     deploy(&world, &observe[1..]);
     let turn = invoke(&replayer, &world, 60, first_turn(&go(), 2)).await.unwrap();
     assert_eq!(turn["next"], "send");
-    // A replay under way ends in an error, and goes on when it is at work again.
+    // A replay under way ends in an error, and continues when the function works again.
     deploy(&world, &observe);
     tokio::time::sleep(Duration::from_mins(1)).await;
     let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
@@ -84,7 +85,7 @@ async fn nothing_goes_while_the_function_observes() {
     for event in [next, resume.clone()] {
         assert_eq!(invoke(&replayer, &world, 60, event).await, Err(why.clone()));
     }
-    // Whoever stops it is heard, too.
+    // A stop is also noticed.
     world.replay().kept().stop(turn["id"].as_str().unwrap(), None).await.unwrap();
     let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
     let stopped = invoke(&replayer, &world, 60, next).await.unwrap();
@@ -150,7 +151,8 @@ async fn what_lambda_does_not_tell_is_named_with_the_function_and_what_it_takes(
     assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
 }
 
-/// As redrivectl does without a policy: what has no target is archived again, and judged by that.
+/// A replay without a policy behaves like redrivectl without one: letters without a target are archived
+/// again, and the step is judged by that.
 #[tokio::test(start_paused = true)]
 async fn a_policy_in_a_file_is_unknown_and_the_log_says_so() {
     let (world, replayer) = beside(&[("REDRIVE_POLICY_FILE", "policy.json")]);
@@ -169,7 +171,7 @@ async fn a_policy_in_a_file_is_unknown_and_the_log_says_so() {
     assert_eq!(line["detail"], why.as_str());
 }
 
-/// A thousand lanes begin at once, and Lambda answers 15 such questions a second.
+/// A thousand lanes begin at the same time, and Lambda answers 15 such calls a second.
 #[tokio::test(start_paused = true)]
 async fn lanes_are_told_the_policy_by_their_turn_and_ask_nobody() {
     for (variables, counts) in [

@@ -1,4 +1,4 @@
-//! A replay by a state machine: in rounds of lanes, each in a function of its own.
+//! Tests of replays by a state machine: in rounds of lanes, each in an invocation of its own.
 
 mod resumed;
 
@@ -7,29 +7,29 @@ use sns_redrive::replay::{Lane, Resumption, Turn, TurnKind, Wish};
 
 use super::*;
 
-/// What happens to a lane.
+/// The fate of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Works,
-    /// Its function dies at the so many-th write, after its effect.
+    /// The function dies at this write, after the write has its effect.
     Dies(usize),
 }
 
-/// A state machine of so many lanes at once.
+/// A state machine with so many lanes at the same time.
 pub(super) struct Machine<'w> {
     world: &'w World,
     workers: usize,
     rounds: AtomicUsize,
     lanes: AtomicUsize,
-    /// What happens to the lanes of the first rounds.
+    /// The fates of lanes in the first rounds.
     fates: Vec<Fate>,
     /// The time of a lane's invocation.
     time: Duration,
-    /// What was in the requeue before.
+    /// The number of letters in the requeue before.
     before: AtomicUsize,
 }
 
-/// Whoever runs a lane, which must stop after a time.
+/// The observer of a lane, which must stop after a time.
 struct Invocation(tokio::time::Instant);
 
 impl Control for Invocation {
@@ -42,7 +42,7 @@ impl Control for Invocation {
     fn left_out(&self, _: &At, _: &str) {}
 }
 
-/// Begins a replay as an execution with so many workers does.
+/// Begins a replay like an execution with so many workers.
 async fn first_turn(world: &World, workers: usize, request: Value) -> Turn {
     let begin = Wish::Begin(Box::new(wish(request)));
     world.replay().first_turn(&begin, workers, None, &Operator::default()).await.unwrap()
@@ -66,7 +66,7 @@ impl<'w> Machine<'w> {
         self.go_on(turn).await
     }
 
-    /// Goes on to the end.
+    /// Continues to the end.
     async fn go_on(&self, mut turn: Turn) -> Result<State, ReplayError> {
         loop {
             match turn.next {
@@ -79,7 +79,7 @@ impl<'w> Machine<'w> {
         }
     }
 
-    /// What holds after every turn.
+    /// Asserts the facts that hold after every turn.
     fn check(&self, state: &State) {
         if state.request.dry_run {
             return;
@@ -99,7 +99,7 @@ impl<'w> Machine<'w> {
         self.world.replay().next_turn(&of, self.workers, None, &Operator::default()).await
     }
 
-    /// Has every lane of a round worked on. Whether one fails, the state machine does not ask.
+    /// Runs every lane of a round. The state machine does not check whether one fails.
     async fn send(&self, turn: &Turn) {
         let fate =
             self.fates.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(Fate::Works);
@@ -136,7 +136,7 @@ impl<'w> Machine<'w> {
     }
 }
 
-/// Letters of so many hours, 100 each.
+/// Returns a world with letters of so many hours, 100 each.
 fn hours(count: usize) -> World {
     let world = World::new();
     for hour in 0..count {
@@ -159,10 +159,10 @@ async fn every_letter_goes_once_in_steps_and_lanes_share_the_rate() {
     assert_eq!((state.status, state.counts.sent), (Status::Done, 800));
     assert_eq!(world.numbers(), numbers(0..800));
     assert_eq!(machine.lanes.load(Ordering::Relaxed), 3);
-    // At once goes what may go in a second, once for each of two rounds.
+    // The letters of one second go at once, in each of two rounds.
     let took = began.elapsed().as_secs();
     assert!((150..=190).contains(&took), "{took} s");
-    // The same is kept, and another finds nothing left.
+    // The same state is stored, and another replay finds nothing left.
     assert_eq!(world.replay().kept().show(&state.id).await.unwrap(), state);
     let again = machine.begin(json!({ "ramp": [100] })).await.unwrap();
     assert_eq!((again.counts.sent, again.counts.already_replayed), (0, 800));
@@ -221,7 +221,7 @@ async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_
     }
 }
 
-/// A step of which a part was not sent tells too little of the next.
+/// A step that was only partly sent says too little about the next.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
     let world = hours(4);
@@ -289,7 +289,7 @@ async fn a_dry_run_is_one_turn_and_writes_nothing() {
     assert_eq!(world.objects(CONTROL), []);
 }
 
-/// An archive of two hours, the later one larger, in objects that hold 100 letters each.
+/// Returns an archive of two hours, the later one larger, in objects of 100 letters each.
 fn small_and_large(large: usize) -> World {
     let world = World::new();
     for object in 0..=large {
@@ -302,7 +302,7 @@ fn small_and_large(large: usize) -> World {
     world
 }
 
-/// Of the larger hour, which goes first, a round does not come to the end.
+/// A round does not reach the end of the larger hour, which goes first.
 #[tokio::test(start_paused = true)]
 async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it() {
     for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "orders-dlq" })] {
@@ -316,7 +316,7 @@ async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it()
     }
 }
 
-/// What others have sent, or is not selected, leaves no ledger of this replay behind.
+/// Letters that others have sent, or that are not selected, leave no ledger of this replay.
 #[tokio::test(start_paused = true)]
 async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     let world = World { workers: 1, ..small_and_large(50) };
@@ -324,7 +324,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
         world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
     assert_eq!(before.counts.sent, 5000);
     world.faults(|_| Fault::Pass.after(Duration::from_millis(200)));
-    // One unit a round.
+    // Each round finishes one unit.
     let machine = Machine { time: Duration::from_millis(2200), ..Machine::new(&world, 1) };
     let wish = Wish::Begin(Box::new(wish(json!({ "ramp": [98, 100], "rate": 100 }))));
     let mut turn = world.replay().first_turn(&wish, 1, None, &Operator::default()).await.unwrap();
@@ -355,7 +355,7 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
-/// Lambda throttles, and Step Functions tries a lane again for minutes.
+/// Lambda throttles, and Step Functions retries a lane for minutes.
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_begins_after_the_stop_sends_nothing() {
     let world = hours(2);
@@ -368,7 +368,7 @@ async fn a_lane_that_begins_after_the_stop_sends_nothing() {
     assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
 }
 
-/// What it has sent is on its way, and nobody has noted it.
+/// Its letters are on their way, but nobody has recorded them.
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_function_dies_is_not_taken_for_letters_that_wait_too_long() {
     for nth in 0..5 {
@@ -395,7 +395,7 @@ async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends
     assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
 }
 
-/// Whoever runs a lane, which must stop when so many letters were sent.
+/// The observer of a lane, which must stop after so many letters were sent.
 struct Until<'w>(&'w World, usize);
 
 impl Control for Until<'_> {
@@ -418,7 +418,8 @@ async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
     assert!(lane.letters < 1 << 53, "no number that JavaScript has not");
 }
 
-/// Part of it was replayed before. The last hours hold letters that cannot be replayed, and two that lie there twice.
+/// Part of the letters was replayed before. The last hours hold letters that cannot be replayed, and two that
+/// are archived twice.
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
     let world = World::new();
@@ -459,7 +460,7 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
     assert!((world.bodies().len(), ledgers()) == before, "a dry run sends and claims nothing");
 }
 
-/// What a lane has done, and which units are behind the replay, is not guessed from what an old version can read of it.
+/// The result of a lane, and the list of finished units, are not guessed from what an old version can read.
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
     let world = hours(3);
@@ -481,7 +482,7 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
             let newer = text.replace("\"version\":1", "\"version\":2");
             assert_ne!(text, newer, "{key}");
             let name = key.rsplit('/').next().unwrap().to_owned();
-            // Once it is collected, nobody reads again what a lane has done.
+            // Once the result of a lane is collected, nobody reads it again.
             let is_collected = latest_known(&turn).is_some_and(|known| latest.ends_with(&known));
             if is_collected && !name.starts_with("units-") {
                 continue;
@@ -500,7 +501,7 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
     assert_eq!(kinds.iter().collect::<Vec<_>>(), ["0000.json", "0001.json", "units"]);
 }
 
-/// The round whose lanes were collected the last time.
+/// Returns the round whose lanes were collected last.
 fn latest_known(turn: &Turn) -> Option<String> {
     Some(turn.replay.place.known.as_ref()?.rsplit('/').nth(1)?.to_owned())
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Letters come back to the archive as soon as they are sent.
+/// Makes these letters come back to the archive as soon as they are sent.
 fn coming_back(world: &World, letters: &[&'static str]) {
     let (aws, letters) = (world.aws.clone(), letters.to_vec());
     world.faults(move |call| {
@@ -47,7 +47,7 @@ async fn a_selection_of_none_and_of_one_are_done_at_once() {
     }
 }
 
-/// As with an event every night, when most is replayed already.
+/// An example is a nightly event, when most letters are replayed already.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_sends_nothing_takes_no_time() {
     let world = World::with_letters(250);
@@ -58,11 +58,11 @@ async fn a_step_that_sends_nothing_takes_no_time() {
     assert!(world.aws.clock().now().duration_since(began).as_secs() < 2);
 }
 
-/// By the keys of what is archived meanwhile: nothing of it is read.
+/// The keys of newly archived objects tell this, so none is read.
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archive() {
     for (back, step, sent, all, came) in [
-        // Steps of 10, 40 and 50 letters.
+        // The steps have 10, 40 and 50 letters.
         (&["0", "10", "11", "12", "13"][..], 0, 100, 0, 0),
         (&["0", "1"], 1, 10, 10, 2),
         (&["0", "10", "11", "12", "13", "14"], 2, 50, 40, 5),
@@ -108,7 +108,7 @@ async fn a_step_is_not_judged_by_what_cannot_be_read() {
     assert_eq!(world.bodies().len(), 10);
 }
 
-/// The letters that a pattern selects may lie all together, at the end of a long archive.
+/// The letters that a pattern selects may all be together, at the end of a long archive.
 #[tokio::test(start_paused = true)]
 async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selected() {
     for comes_back in [true, false] {
@@ -143,7 +143,7 @@ async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selecte
     }
 }
 
-/// Interrupted while it settles, as by the end of an invocation, it is judged all the same.
+/// If a replay is interrupted while a step settles, as at the end of an invocation, the step is still judged.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
     let world = World::with_letters(100);
@@ -163,12 +163,12 @@ async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
     let why = "of 10 letters of step 1: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
     assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
     assert_eq!(stopped.because.as_deref(), Some(why));
-    // Once it was judged, whoever goes on has decided.
+    // After the judgement the operator decides to continue.
     let done = world.resume(&settling.id).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
 }
 
-/// Somebody's wish to stop is not forgotten at the end of the settling, nor is the judgement.
+/// The request to stop is not forgotten at the end of the settling, nor is the judgement.
 #[tokio::test(start_paused = true)]
 async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_later() {
     let world = World::with_letters(100);
@@ -190,11 +190,11 @@ async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_l
     assert!(judged.because.unwrap().contains("5 back in the archive"));
 }
 
-/// The last step is four fifths of all by default: it is not sent blindly.
+/// The last step is four fifths of all letters by default, so it must be watched too.
 #[tokio::test(start_paused = true)]
 async fn the_last_step_goes_on_being_watched() {
     let world = World::with_letters(1000);
-    // Nothing of the first steps comes back, and everything from the 400th letter on.
+    // No letter of the first steps comes back, but all do from the 400th on.
     let ids: Vec<&'static str> = (400..1000).map(|id| &*id.to_string().leak()).collect();
     coming_back(&world, &ids);
     let stopped = world.run(json!({ "ramp": [1, 5, 20, 100] })).await.unwrap();
@@ -203,13 +203,13 @@ async fn the_last_step_goes_on_being_watched() {
     assert!(stopped.because.unwrap().contains("back in the archive"));
 }
 
-/// In the requeue, or back in the dead-letter queue that they came from: SNS puts a letter there at once that was
-/// republished to a topic and fails again.
+/// Letters wait in the requeue, or again in their dead-letter queue: SNS puts a letter there at once if it
+/// was republished to a topic and fails again.
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden_or_delayed() {
     for queue in ["orders-requeue", "orders-dlq"] {
         let world = World { stay: true, ..World::with_letters(1000) };
-        // What waits there before has nothing to do with the replay: 50 letters, and 7 in the other queue.
+        // The letters that wait there before do not belong to the replay: 50, and 7 in the other queue.
         let is_sent = AtomicBool::new(false);
         world.faults(move |call| {
             is_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
@@ -241,7 +241,8 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
     }
 }
 
-/// The function takes its time with what is sent, and nobody waits: that is no reason to stop, also not for whoever goes on.
+/// The function takes time for the letters, and nobody waits for it. That is no reason to stop, not even
+/// after the replay is continued.
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_sent_within_a_minute_may_wait_in_the_last_step() {
     let world = World { stay: true, ..World::with_letters(1000) };
@@ -254,10 +255,11 @@ async fn letters_that_were_sent_within_a_minute_may_wait_in_the_last_step() {
     assert_eq!((done.status, done.counts.sent, done.because), (Status::Done, 1000, None));
 }
 
-/// After a minute, or the time that a step is given where that is longer, the function should have taken them.
+/// After a minute, or the time to settle if it is longer, the function should have received them.
 #[tokio::test(start_paused = true)]
 async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
-    // Slices of 200 letters, each in 25 seconds. After the fourth those of the first wait since 75 seconds.
+    // The slices have 200 letters and take 25 seconds each. After the fourth, the letters of the first have
+    // waited for 75 seconds.
     for (settle, status, sent) in
         [(0, Status::Stopped, 800), (60, Status::Stopped, 800), (120, Status::Done, 1000)]
     {
@@ -271,11 +273,11 @@ async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
     }
 }
 
-/// Whoever goes on has seen what came back, and may know better than whoever began.
+/// Whoever continues a replay has seen what came back, and may know better than whoever began it.
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
     let world = World::with_letters(100);
-    // Of steps of 10, 40 and 50 letters.
+    // The steps have 10, 40 and 50 letters.
     coming_back(&world, &["0", "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
     let stopped = world.run(json!({ "ramp": [10, 50, 100], "settleSeconds": 30 })).await.unwrap();
     assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
@@ -308,12 +310,12 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
     let request = Request { rate: 10, threshold: 28, settle_seconds: 300, ..begun.request };
     assert_eq!(done.request, request, "they are kept");
-    // 90 letters in 8 seconds, the first ten at once, and one step to settle.
+    // 90 letters take 8 seconds, because the first ten go at once, and one step settles.
     let took = world.aws.clock().now().duration_since(began).as_secs();
     assert!((306..312).contains(&took), "{took} s");
 }
 
-/// Then nobody can say whether letters fall back into it, and the operator hears of that.
+/// Then it is unknown whether letters return to the queue, and the operator is told.
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     let world = World::with_letters(100);
@@ -328,7 +330,7 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
 }
 
-/// Else a replay that cannot see what came back would go on.
+/// Otherwise a replay that cannot see what came back would continue.
 #[tokio::test(start_paused = true)]
 async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement() {
     let world = World::with_letters(100);
@@ -349,7 +351,7 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
     assert_eq!(done.counts.sent, 100);
 }
 
-/// What settling or a slow archive cost is not made up for afterwards.
+/// The time that settling or a slow archive takes is not made up for afterwards.
 #[tokio::test(start_paused = true)]
 async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
     for workers in [1, 3] {
@@ -366,7 +368,7 @@ async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
             if call.operation == "SendMessageBatch" {
                 seen.lock().unwrap().push((clock.millis(), call.entries.len()));
             }
-            // Slower than the sending of what was read before.
+            // Reading takes longer than sending the letters that were read before.
             let is_letters = call.operation == "GetObject" && call.target.contains("date=");
             Fault::Pass.after(Duration::from_millis(if is_letters { 10_000 } else { 20 }))
         });
@@ -381,7 +383,7 @@ async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
             let letters: usize = within.map(|(_, letters)| letters).sum();
             assert!(letters <= 20, "{letters} within a second");
         }
-        // The step that settled, and with one worker the reading of what comes next.
+        // The pauses are the step that settled and, with one worker, the reading of the next letters.
         let pauses = moments.windows(2).filter(|two| two[1].0 - two[0].0 > 3000).count();
         assert_eq!(pauses, if workers == 1 { 5 } else { 1 });
     }

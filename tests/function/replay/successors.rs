@@ -1,4 +1,5 @@
-//! A subscription that was deleted and made again: its letters go to its successor, and to nobody else.
+//! Tests of successors: the letters of a subscription that was deleted and made again go only to its
+//! successor.
 
 use support::{Account, BILLING_SUBSCRIPTION, Entry, SUBSCRIPTION, World as Redriving};
 
@@ -12,7 +13,7 @@ fn request() -> Value {
     json!({ "select": {}, "subscriptions": { SUBSCRIPTION: SUCCESSOR }, "ramp": [100] })
 }
 
-/// Two letters of the subscription among letters that are none of its own.
+/// Returns two letters of the subscription, among letters of others.
 fn letters() -> Vec<Post> {
     vec![
         Post::envelope("its"),
@@ -23,7 +24,7 @@ fn letters() -> Vec<Post> {
     ]
 }
 
-/// What the requeue has: ids of letters, and where each goes.
+/// Returns the letters in the requeue by id, with their targets.
 fn targets(world: &World) -> BTreeMap<String, Option<String>> {
     let target = |payload: &Arc<Payload>| {
         let mark = mark_of(payload);
@@ -97,7 +98,7 @@ async fn of_records_that_are_given_only_its_letters_go_there_and_the_others_as_e
     assert_eq!(targets(&world), expected);
 }
 
-/// A replay of the same letters to their old subscription is another one.
+/// A replay of the same letters to their old subscription is a different one.
 #[tokio::test(start_paused = true)]
 async fn a_replay_to_a_successor_is_told_from_others() {
     let world = World::new();
@@ -113,7 +114,7 @@ async fn a_replay_to_a_successor_is_told_from_others() {
     assert_eq!(unfinished(json!({ "select": {} })).await, 0);
 }
 
-/// The function without the old subscription, at `START`.
+/// Returns the function without the old subscription, at `START`.
 fn function(policy: &Value) -> Redriving {
     let account = Account::new();
     account.unsubscribe(SUBSCRIPTION);
@@ -124,7 +125,7 @@ fn function(policy: &Value) -> Redriving {
     world
 }
 
-/// What the function receives of the letter that it could not redeliver: archived as refused, and replayed.
+/// Lets a letter be archived as refused and replayed. Returns the letter that the function then receives.
 async fn refused_and_replayed(function: &Redriving, post: &Post) -> Post {
     let ran = function.run([post]).await;
     assert_eq!(ran.outcomes(), [format!("{} archived refused", post.id)]);
@@ -187,7 +188,7 @@ async fn a_successor_is_checked_with_sns_like_any_subscription() {
     }
 }
 
-/// Anybody may send to a dead-letter queue, and only a replay names successors.
+/// Anybody may send to a dead-letter queue, but only a replay names successors.
 #[tokio::test(start_paused = true)]
 async fn the_same_mark_in_a_dead_letter_queue_names_no_successor() {
     let function = function(&json!({}));
@@ -197,7 +198,7 @@ async fn the_same_mark_in_a_dead_letter_queue_names_no_successor() {
     assert_eq!(function.cloud.calls("SendMessageBatch"), []);
 }
 
-/// A request names subscriptions of one topic; whoever may write to the requeue could write another mark.
+/// A request names subscriptions of one topic, but whoever may write to the requeue could write another mark.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_names_a_subscription_of_another_topic_is_refused_before_sns_is_asked() {
     let function = function(&json!({}));

@@ -33,7 +33,7 @@ async fn a_letter_that_sqs_had_moved_keeps_its_source() {
     assert_eq!(mark_of(&world.sent()[0])["source"], BILLING);
 }
 
-/// What is archived out of the requeue lay in another queue before, and its mark says in which.
+/// A letter that is archived from the requeue was in another queue before, which its mark names.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_not_where_it_was_sent() {
     let world = World::new();
@@ -79,7 +79,7 @@ async fn only_what_is_selected_and_not_what_is_archived_or_stored_after_the_cut_
     assert_eq!(done.cut_off, at(START - 5000));
 }
 
-/// Somebody named the dead-letter queue as the requeue. Nothing is ever sent there.
+/// Somebody named the dead-letter queue as the requeue. Letters are never sent there.
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
     let world = World { requeue: DLQ, ..World::with_letters(3) };
@@ -105,7 +105,7 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     for number in 0..10 {
         full = full.attribute(&format!("a{number}"), "String", "x");
     }
-    // It would fit without the mark.
+    // Without the mark it would fit.
     let large = Post::raw("large", &"x".repeat(1024 * 1024 - 50));
     let fifo = plain("fifo").queue(FIFO_DLQ).group("g");
     let lines = [full, large, fifo, plain("good")].iter().map(line).collect::<String>();
@@ -141,7 +141,7 @@ async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
     let policy = Policy::parse(&policy.to_string()).unwrap();
     for (to, sent, without_target) in [
         (Value::Null, &["billing", "kept", "sns"][..], 1),
-        // Only an SNS message has a topic. A rule that archives has the last word, but in the requeue.
+        // Only an SNS message has a topic. A rule that archives decides, except in the requeue.
         (json!("topic"), &["kept", "sns"], 2),
         (json!(WORKER), &["billing", "kept", "raw", "sns"], 0),
     ] {

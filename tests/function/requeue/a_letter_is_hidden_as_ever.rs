@@ -57,12 +57,12 @@ async fn where_the_requeue_would_not_keep_it_or_does_not_say_how_long_it_does() 
     assert_eq!(sent_to_requeue(&world), []);
 }
 
-/// In the requeue the retention counts from the first arrival, so what comes back old would be
-/// archived there as soon as it arrives.
+/// In the requeue the retention counts from the first arrival. An old letter would be archived as soon as it
+/// arrives there.
 #[tokio::test]
 async fn where_it_is_too_old_for_the_requeue() {
     let world = world("60000");
-    // Hidden for six hours, and an hour of margin.
+    // The letter would be hidden for six hours, and the margin is an hour.
     for (left, moves) in [(0, false), (7 * HOUR - 1, false), (7 * HOUR, true)] {
         let first = NOW - (14 * 24 * HOUR - left) * 1000;
         let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });

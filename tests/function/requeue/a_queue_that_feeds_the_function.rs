@@ -1,4 +1,4 @@
-//! Nothing that the function drains is a target or an archive: it would only go round.
+//! A queue that the function drains can be no target and no archive, because letters would circulate.
 
 use super::*;
 

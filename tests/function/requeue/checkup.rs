@@ -1,4 +1,4 @@
-//! What is wrong with a queue is said when its first batch comes, and once.
+//! Faults of a queue are reported with its first batch, and only once.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn found(ran: &Ran) -> Vec<String> {
     lines.map(|line| line["detail"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What is found with these attributes of the queue.
+/// Returns the findings for a queue with these attributes.
 async fn with(attributes: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<String> {
     let cloud = Account::new();
     let usual = [("MessageRetentionPeriod", TWO_WEEKS), ("VisibilityTimeout", "180")];

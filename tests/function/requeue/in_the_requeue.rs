@@ -1,6 +1,6 @@
 use super::*;
 
-/// A message as the function itself puts it there, with this mark.
+/// Returns a message as the function itself puts it there, with this mark.
 fn moved(post: Post, changes: &Value) -> Post {
     let mut mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
     mark.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -85,7 +85,7 @@ async fn rules_see_the_dead_letter_queue_that_it_came_from() {
     assert_eq!(archived(&world.cloud)[0]["queueArn"], REQUEUE);
 }
 
-/// Moving starts SQS's own clock anew; without this a letter could live for ever.
+/// A move restarts SQS's own clock. Without this check a letter could live for ever.
 #[tokio::test]
 async fn the_retention_counts_from_the_first_arrival() {
     let world = world("0");

@@ -1,4 +1,4 @@
-//! Letters that cannot wait in their own queue go to the requeue, and come back from it as what they were.
+//! Tests of the requeue: letters that cannot wait in their own queue go there, and come back unchanged.
 
 mod a_letter_is_hidden_as_ever;
 mod a_queue_that_feeds_the_function;
@@ -20,13 +20,13 @@ use support::{
 const TWO_WEEKS: &str = "1209600";
 const HOUR: i64 = 3600;
 
-/// Two retries after six hours each, the first at once.
+/// Returns a policy with one retry at once and two after six hours each.
 fn six_hours() -> Value {
     let schedule = json!({ "minDelayTarget": 21_600, "maxDelayTarget": 21_600, "numRetries": 3, "numNoDelayRetries": 1 });
     json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } })
 }
 
-/// A function whose subscriber is down and whose queues have so many letters in flight.
+/// Returns a function whose subscriber is down and whose queues have so many letters in flight.
 fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str, &str)]) -> World {
     let cloud = Account::new();
     for queue in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
@@ -48,7 +48,7 @@ fn world(in_flight: &str) -> World {
     world_with(&six_hours(), REQUEUE, in_flight, &[])
 }
 
-/// Subscribers answer no more; the requeue does.
+/// Makes subscribers fail, but not the requeue.
 fn down(world: &World) {
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
         ("SendMessageBatch", queue) if !queue.starts_with("orders-requeue") => {
@@ -62,7 +62,7 @@ fn up(world: &World) {
     world.cloud.script(|_| Fault::Pass);
 }
 
-/// What the requeue was sent.
+/// Returns the messages that were sent to the requeue.
 fn sent_to_requeue(world: &World) -> Vec<Entry> {
     let calls = world.cloud.calls("SendMessageBatch").into_iter();
     calls.filter(|call| call.target.starts_with("orders-requeue")).flat_map(|call| call.entries).collect()
@@ -72,7 +72,7 @@ fn mark_of(entry: &Entry) -> Value {
     serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
-/// A message that was sent to the requeue, as it is received from there.
+/// Returns a message that was sent to the requeue, as it is received from there.
 fn from_requeue(entry: &Entry, sent: i64) -> Post {
     let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(sent);
     for (name, it) in &entry.attributes {

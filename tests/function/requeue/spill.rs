@@ -47,14 +47,14 @@ async fn below_half_of_the_limit_it_is_hidden_and_the_requeue_is_not_even_asked(
     assert_eq!(warnings(&ran), [""; 0]);
 }
 
-/// What is hidden in this very batch fills the queue too, and other instances do the same.
+/// Letters that are hidden in this batch fill the queue too, and other instances do the same.
 #[tokio::test]
 async fn what_was_hidden_since_the_reading_counts_for_every_instance() {
     let settings = [("IN_FLIGHT_LIMIT", "40"), ("MAX_CONCURRENCY", "2")];
     let world = world_with(&six_hours(), REQUEUE, "10", &settings);
     let posts: Vec<_> = (0..10).map(|index| Post::envelope(&format!("l{index}"))).collect();
     let ran = world.run(&posts).await;
-    // Two mappings of two instances each: every letter that is hidden here stands for four.
+    // Two mappings with two instances each: every letter that is hidden here counts as four.
     assert_eq!(ran.kept.len(), 3);
     assert_eq!(sent_to_requeue(&world).len(), 7);
     assert_eq!(ran.metrics()["LettersInFlight"], 22);
@@ -77,7 +77,8 @@ async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_
     }
 }
 
-/// The whole way: moved every 15 minutes, no attempt between, and the retry at its time.
+/// Over its whole wait a letter is moved every 15 minutes, without an attempt in between, and is retried at
+/// its time.
 #[tokio::test]
 async fn moving_on_costs_no_attempt_and_shifts_no_point() {
     let world = world("119000");
@@ -143,11 +144,11 @@ async fn a_letter_that_its_rule_holds_moves_without_a_due_time_or_a_retry() {
     );
 }
 
-/// What its rule held was not tried, and what was tried before stays so.
+/// A letter that its rule held was not tried, and earlier tries still count.
 #[tokio::test]
 async fn a_held_letter_keeps_the_retries_that_it_has_behind_it_when_it_moves() {
     let world = world_with(&json!({ "default": { "action": "hold" } }), REQUEUE, "60000", &[]);
-    // Retries 1 to 4 of the built-in schedule lie behind it: at 0, 60, 120 and 180 s.
+    // Retries 1 to 4 of the built-in schedule, at 0, 60, 120 and 180 s, are behind it.
     let post = Post::envelope("a").sent(NOW - 200_000).received(5);
     world.run([&post]).await;
     assert_eq!(mark_of(&sent_to_requeue(&world)[0])["spent"], 3);
@@ -171,7 +172,7 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
         let ran = world.run([&from_requeue(entry, NOW)]).await;
         assert_eq!(ran.letter("moved")["rule"], "default");
     }
-    // It has been out and came back: that is an earlier pass, and stays one.
+    // The letter was sent before and came back. That is an earlier pass, and stays one.
     let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": NOW, "gen": 0 });
     policy["rules"][0]["action"] = json!("redrive");
     let world = world_with(&policy, REQUEUE, "60000", &[]);

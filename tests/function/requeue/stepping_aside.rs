@@ -1,6 +1,6 @@
 use super::*;
 
-/// Republishing makes letters that share one id; each is a letter of its own.
+/// Republishing makes letters that share one id, but each is a letter of its own.
 #[tokio::test]
 async fn letters_of_one_id_do_not_swallow_each_other() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
@@ -10,7 +10,7 @@ async fn letters_of_one_id_do_not_swallow_each_other() {
     assert_eq!(ran.outcomes(), ["a1 requeued failed", "a2 requeued failed"]);
     let ids: Vec<_> = sent_to_requeue(&world).into_iter().map(|entry| entry.deduplication).collect();
     assert_ne!(ids[0], ids[1]);
-    // The same message, moved once more after a crash, is the same.
+    // The same message, moved again after a crash, has the same id.
     world.cloud.forget();
     world.run([&post("a1", "a").mark(&mark).received(2)]).await;
     assert_eq!(sent_to_requeue(&world)[0].deduplication, ids[0]);
@@ -26,7 +26,7 @@ async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
         }
         _ => Fault::Pass,
     });
-    // The heads fail in the first round and in the second.
+    // The heads fail in the first and in the second round.
     let posts = [post("x", "a"), post("b1", "b"), post("y", "b").message("message of x")];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["x deferred failed", "b1 delivered", "y deferred failed"]);
@@ -45,7 +45,7 @@ fn post(id: &str, group: &str) -> Post {
     Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
 }
 
-/// A subscriber that refuses this one message.
+/// Makes a subscriber refuse this one message.
 fn poisoned_by(world: &World, id: &'static str) {
     world.cloud.script(move |call| match call.target.as_str() {
         "orders-worker.fifo" => {
@@ -70,7 +70,7 @@ async fn a_failing_head_moves_to_the_requeue_and_its_group_goes_on() {
         (&mark["spent"], &mark["due"], &mark["dlq"]),
         (&json!(1), &json!(NOW + 21_600_000), &json!(FIFO_DLQ))
     );
-    // Sent before its follower went out.
+    // The head was sent before the letter behind it.
     let order: Vec<_> = world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.target).collect();
     assert_eq!(order, ["orders-worker.fifo", "orders-requeue.fifo", "orders-worker.fifo"]);
 }

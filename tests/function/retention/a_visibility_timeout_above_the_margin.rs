@@ -1,6 +1,6 @@
 use super::*;
 
-/// 12 hours, as a queue that is there already may have.
+/// Twelve hours, as an existing queue may have.
 const TWELVE_HOURS: &str = "43200";
 
 fn hidings(world: &World) -> Vec<(String, i64)> {
@@ -9,7 +9,7 @@ fn hidings(world: &World) -> Vec<(String, i64)> {
     entries.map(|entry| (entry.handle.unwrap(), entry.visibility.unwrap())).collect()
 }
 
-/// If hiding it later fails, it would not show again in time.
+/// If hiding it later fails, it would not be shown again in time.
 #[tokio::test]
 async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
     let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, TWELVE_HOURS);
@@ -17,7 +17,7 @@ async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
     let ran = world.run([&Post::envelope("far").sent(NOW - 30_000), &near]).await;
     assert_eq!(ran.outcomes(), ["far deferred failed", "near deferred failed"]);
     let handle = |id: &str| format!("handle-{id}");
-    // The invocation has 30 s, and its answer a moment more.
+    // The invocation has 30 s, and its answer a little more.
     assert_eq!(hidings(&world), [(handle("near"), 40), (handle("far"), 30), (handle("near"), 30)]);
     let calls = operations(&world.cloud);
     assert_eq!(

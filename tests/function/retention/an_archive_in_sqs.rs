@@ -6,7 +6,7 @@ fn world(limit: &str) -> World {
     world
 }
 
-/// SQS refuses a whole request for one message that is too long.
+/// Makes SQS refuse a whole request if one message is too long.
 fn enforce(world: &World, limit: usize) {
     world.cloud.script(move |call| {
         if call.target == "graveyard" && call.entries.iter().any(|entry| entry.size() > limit) {
@@ -21,7 +21,7 @@ fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
     taken.map(|it| (it.body.len(), it.attributes.contains_key("sns-redrive-archive"))).collect()
 }
 
-/// It was refused for ever, and lost in the end.
+/// Such a letter used to be refused for ever, and lost in the end.
 #[tokio::test]
 async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own_limit() {
     let world = world("2048");
@@ -33,7 +33,7 @@ async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own
     assert_eq!(ran.metrics()["ArchiveRefusals"], 0);
 }
 
-/// The queue was made smaller since it was asked, or the role may not ask it.
+/// The queue's limit became smaller since it was read, or the role may not read it.
 #[tokio::test]
 async fn gets_the_letter_alone_where_it_refuses_letter_and_record() {
     let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
@@ -57,12 +57,12 @@ async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter
     let last = post.sent(NOW - (1_209_600 - 4) * 1000);
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2);
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2, "half of what is left");
-    // One that is only down refuses nothing.
+    // A queue that is only down refuses nothing.
     world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
     assert_eq!(world.run([&Post::raw("b", "x")]).await.metrics()["ArchiveRefusals"], 0);
 }
 
-/// A gap in the middle of a group would be filled by those behind it.
+/// A gap in the middle of a group would be filled by the letters behind it.
 #[tokio::test]
 async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
     let world =

@@ -12,7 +12,7 @@ fn attempts(world: &World) -> usize {
     world.cloud.entries("SendMessageBatch").len()
 }
 
-/// It was attempted again with every visibility timeout, some 240 times a day.
+/// Such a letter used to be attempted again with every visibility timeout, some 240 times a day.
 #[tokio::test]
 async fn is_not_attempted_again_until_the_archive_is_back() {
     let world = failing(&policy(30, 1, &json!({})), "orders-dlq", WEEKS, "30");
@@ -39,7 +39,7 @@ async fn is_not_attempted_again_until_the_archive_is_back() {
     let record = archived(&world.cloud).remove(0);
     assert_eq!(record["retry"], json!({ "number": 1, "of": 1 }));
     assert_eq!([&record["error"]["code"], &record["targetArn"]], ["ServiceUnavailable", WORKER]);
-    // The archive has it: if it came back all the same, it would be a letter like any other.
+    // The archive has the letter. If it came back nevertheless, it would be a letter like any other.
     world.run([&post.received(7)]).await;
     assert_eq!(attempts(&world), 2);
 }
@@ -68,7 +68,7 @@ async fn is_hidden_for_half_of_the_time_that_it_has_left() {
         world.run([&Post::envelope("a").sent(NOW - (1_209_600 - left) * 1000)]).await;
         world.cloud.hidden()["handle-a"]
     };
-    // Each time for twice as long, since most failures of an archive pass soon.
+    // Each time it is hidden for twice as long, because most failures of an archive pass soon.
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900] {
         assert_eq!(hidden(86_400).await, seconds);
     }
@@ -77,7 +77,7 @@ async fn is_hidden_for_half_of_the_time_that_it_has_left() {
     }
 }
 
-/// While the others were in flight they would block the head.
+/// If the others were in flight, they would block the head.
 #[tokio::test]
 async fn holds_its_group_and_is_the_only_one_of_it_that_is_hidden() {
     let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");

@@ -1,5 +1,5 @@
-//! P1 and P4: nothing is lost at the end of a queue's retention, whatever kept a letter from its attempt, and whatever
-//! the archive does.
+//! P1 and P4: no letter is lost at the end of a queue's retention, whatever kept it from its attempt, and
+//! whatever the archive does.
 
 mod a_visibility_timeout_above_the_margin;
 mod an_archive_in_sqs;
@@ -13,7 +13,7 @@ use support::*;
 
 const WEEKS: &str = "1209600";
 
-/// A policy whose letters wait `delay` seconds between so many retries.
+/// Returns a policy whose letters wait `delay` seconds between so many retries.
 fn policy(delay: u32, retries: u32, default: &Value) -> Value {
     let schedule = json!({ "minDelayTarget": delay, "maxDelayTarget": delay, "numRetries": retries });
     let mut policy = json!({
@@ -23,12 +23,12 @@ fn policy(delay: u32, retries: u32, default: &Value) -> Value {
     policy
 }
 
-/// A letter of a FIFO group.
+/// Returns a letter of a FIFO group.
 fn in_group(id: &str, group: &str) -> Post {
     Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
 }
 
-/// A world whose targets fail, with a queue of this retention.
+/// Returns a world whose targets fail, with a queue of this retention.
 fn failing(policy: &Value, queue: &str, retention: &str, timeout: &str) -> World {
     let world = World::with_policy(policy);
     world.cloud.queue(queue, &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
@@ -44,16 +44,17 @@ fn ids(records: &[Value]) -> Vec<&str> {
     records.iter().map(|record| record["message"]["messageId"].as_str().unwrap()).collect()
 }
 
-/// One FIFO group in SQS: in order, blocked while one of its messages is hidden, dropped at the end.
+/// A FIFO group in SQS: in order, blocked while one of its messages is hidden, and dropped at the end.
 struct Group {
     left: VecDeque<(Post, u32)>,
-    /// When the whole group can be received again, milliseconds.
+    /// The time at which the whole group can be received again, in milliseconds.
     visible: i64,
     dropped: usize,
 }
 
 impl Group {
-    /// Lets the world live with batches of ten until nothing is left; how long a call takes is given.
+    /// Runs the world with batches of ten until nothing is left. `call` is the time of a call, in
+    /// milliseconds.
     async fn live(&mut self, world: &World, retention: i64, timeout: i64, call: i64) -> BTreeSet<String> {
         let mut now = NOW;
         let mut archived = BTreeSet::new();
@@ -72,10 +73,12 @@ impl Group {
             let posts: Vec<_> = batch.map(|(post, receives)| post.clone().received(*receives)).collect();
             let ran = world.run(&posts).await;
             let hidden = world.cloud.hidden();
-            // A second at least: the names of objects in the archive go by seconds, and all invocations have one id here.
+            // This is at least a second, because names of objects in the archive have seconds, and all
+            // invocations have one id here.
             let took = (call * i64::try_from(world.cloud.journal().len()).unwrap()).max(1_000);
             let kept: BTreeSet<_> = ran.kept.into_iter().collect();
-            // In the order of the group: what is archived before one that stays leaves no other behind it.
+            // Letters are taken in the order of the group: none may leave the queue before an earlier one
+            // that stays.
             archived.extend(posts.iter().map(|post| post.id.clone()).filter(|id| !kept.contains(id)));
             let shows =
                 |post: &Post| hidden.get(&format!("handle-{}", post.id)).map_or(timeout, |s| s * 1000);
@@ -90,7 +93,7 @@ impl Group {
     }
 }
 
-/// One letter an invocation was saved: 390 of 600 were dropped.
+/// Only one letter an invocation used to be saved: 390 of 600 were dropped.
 #[tokio::test]
 async fn a_fifo_group_that_waits_behind_its_head_is_archived_before_its_end() {
     let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
@@ -117,7 +120,7 @@ async fn what_is_held_is_archived_with_its_head_in_order_and_in_one_request() {
     assert_eq!(world.cloud.entries("SendMessageBatch").len(), 2, "each head had its attempt");
 }
 
-/// They have longer to live, or come back with their head in time.
+/// Such letters have longer to live, or come back with their head in time.
 #[tokio::test]
 async fn what_is_held_and_has_time_left_stays() {
     let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
@@ -125,14 +128,15 @@ async fn what_is_held_and_has_time_left_stays() {
     let follower = in_group("a2", "a").sent(NOW - 1_600_000);
     let ran = world.run([&head, &follower]).await;
     assert_eq!(ran.outcomes(), ["a1 archived expiring", "a2 held"]);
-    // The head comes back in 30 s, and the follower with it: 95 s before its end, of which 75 are the margin.
+    // The head comes back in 30 s, and the follower with it: 95 s before its end, of which 75 s are the
+    // margin.
     let ran = world
         .run([&in_group("b1", "b").sent(NOW - 1_675_000), &in_group("b2", "b").sent(NOW - 1_675_000)])
         .await;
     assert_eq!(ran.outcomes(), ["b1 deferred failed", "b2 held"]);
 }
 
-/// A web server that is slow: four letters are begun, and there is no time for the others.
+/// Runs a batch at a slow web server: four letters are begun, and there is no time for the others.
 async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, Ran) {
     let server = Server::scripted(|_| Answer::Late(Duration::from_millis(900), 200));
     let policy = policy(30, 100, &json!({})).to_string();
@@ -164,8 +168,8 @@ async fn letters_that_were_not_begun_are_archived_within_the_margin_and_not_befo
     assert_eq!(world.cloud.calls("PutObject"), []);
 }
 
-/// A queue of a short retention can have a visibility timeout that is longer than the margin. A letter that had no time left
-/// does not wait for it.
+/// A queue with a short retention can have a visibility timeout longer than the margin. A letter without time
+/// left does not wait for it.
 #[tokio::test]
 async fn letters_that_were_not_begun_come_back_in_time() {
     for (age, outcome) in [(1_640, "l99 failed out_of_time"), (1_726, "l99 archived expiring")] {
@@ -176,7 +180,7 @@ async fn letters_that_were_not_begun_come_back_in_time() {
     }
 }
 
-/// Nobody hides them: SNS will not answer any sooner.
+/// They are not hidden, because SNS will not answer sooner.
 #[tokio::test]
 async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_late_are_archived() {
     for (age, outcome) in [(1_600, "a failed out_of_time"), (1_640, "a archived expiring")] {

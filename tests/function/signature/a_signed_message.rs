@@ -83,8 +83,8 @@ fn is_bound_to_its_version() {
     }
 }
 
-/// The signed text of a message with subject, and one of the same text without: what was the
-/// subject became a part of the id.
+/// A message with a subject and one without can have the same signed text: here the subject became part of
+/// the id.
 #[test]
 fn cannot_be_read_as_another_one_of_the_same_signed_text() {
     let mut shifted = envelope(SIGNED[3]);

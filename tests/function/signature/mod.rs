@@ -1,6 +1,7 @@
-//! `verifySignature` as an attacker meets who can write to the dead-letter queue, and as SNS meets it.
+//! Tests of `verifySignature` against an attacker who can write to the dead-letter queue, and with messages
+//! of SNS.
 //!
-//! `data/signature/make.sh` says how keys, certificates and signed messages were made.
+//! `data/signature/make.sh` shows how keys, certificates and signed messages were made.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use sns_redrive::signature::{
 };
 use tokio::time::Instant;
 
-/// A file of `data/signature`.
+/// Reads a file of `data/signature`.
 macro_rules! data {
     ($name:literal) => {
         include_str!(concat!("../../data/signature/", $name))
@@ -60,7 +61,7 @@ fn certificate(pem: &str) -> Certificate {
     Certificate::from_pem(pem).unwrap()
 }
 
-/// The whole check of a letter.
+/// Checks a letter completely.
 fn check_at(text: &str, pem: &str, now: Timestamp) -> Result<(), SignatureFault> {
     verify(&SignedMessage::read(text)?, &certificate(pem), now)
 }
@@ -73,7 +74,7 @@ fn envelope(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// An envelope with one field set, or removed where the value is absent.
+/// Returns an envelope with one field set, or removed if there is no value.
 fn with(text: &str, field: &str, value: Option<Value>) -> String {
     let mut envelope = envelope(text);
     let object = envelope.as_object_mut().unwrap();
@@ -84,7 +85,8 @@ fn with(text: &str, field: &str, value: Option<Value>) -> String {
     envelope.to_string()
 }
 
-/// The same message as the event that a function gets: other spellings, a subject in any case.
+/// Returns the same message as the event that a function gets: with other spellings, and always with a
+/// subject.
 fn event(text: &str) -> Value {
     let mut message = envelope(text);
     let object = message.as_object_mut().unwrap();
@@ -99,7 +101,7 @@ fn event(text: &str) -> Value {
         "EventSubscriptionArn": subscription, "Sns": message}]})
 }
 
-/// Bodies of `events/`, by file.
+/// Returns the bodies of a file in `events/`.
 fn bodies(event: &str) -> Vec<String> {
     let records = &envelope(event)["Records"];
     let body = |record: &Value| record["body"].as_str().unwrap().to_owned();

@@ -25,7 +25,7 @@ fn is_taken_in_the_region_of_the_topic() {
 fn is_refused_in_every_other_form() {
     let host = "sns.eu-central-1.amazonaws.com";
     let hosts = [
-        // Somebody else's.
+        // These hosts belong to somebody else.
         "example.org",
         "localhost",
         "169.254.169.254",
@@ -40,16 +40,16 @@ fn is_refused_in_every_other_form() {
         "sns.eu-central-1.amazonaws.com\\.example.org",
         "sns.eu-central-1.amazonaws.com%2eexample.org",
         "sns.eu-central-1.amazonaws.com%00.example.org",
-        // AWS's, with other people's files.
+        // These hosts are AWS's, with files of other people.
         "s3.eu-central-1.amazonaws.com",
         "sns.s3.eu-central-1.amazonaws.com",
         "sns.s3.amazonaws.com",
         "bucket.s3.amazonaws.com",
-        // SNS's, but not the topic's.
+        // These hosts are SNS's, but not the topic's.
         "sns.eu-west-1.amazonaws.com",
         "sns.us-east-1.amazonaws.com",
         "sns.amazonaws.com",
-        // The right one, in clothes that some parser takes off.
+        // This is the right host, in forms that some parser normalises.
         "SNS.eu-central-1.amazonaws.com",
         "sns.EU-CENTRAL-1.amazonaws.com",
         "sns.eu-central-1.amazonaws.com.",
@@ -113,7 +113,7 @@ fn is_refused_in_every_other_form() {
     }
 }
 
-/// The topic is the letter's word, too.
+/// The topic also comes from the letter.
 #[test]
 fn is_refused_where_the_topic_names_no_region() {
     for (partition, region) in [
@@ -147,7 +147,7 @@ fn is_refused_where_the_topic_names_no_region() {
                     assert_eq!(fault, SignatureFault::ForeignCertificateUrl, "{url}");
                     assert_eq!(CertificateUrl::of(&url, &topic), Err(fault), "{url}");
                 }
-                // Not even an ARN.
+                // This is not even an ARN.
                 Err(_) => assert_eq!(fault, SignatureFault::Malformed, "{url}"),
             }
         }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A clock and a host that counts.
+/// Certificates with a clock and a host that counts its requests.
 struct World {
     certificates: Certificates,
     asked: Arc<AtomicUsize>,

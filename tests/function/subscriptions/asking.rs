@@ -48,8 +48,7 @@ async fn that_a_subscription_does_not_exist_is_an_answer_too() {
     assert_eq!(asked(&world), 1);
 }
 
-/// A failed check is a failed attempt: the letter goes on along its schedule and is archived by
-/// nobody.
+/// A failed check is a failed attempt. The letter continues along its schedule and is not archived.
 #[tokio::test]
 async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
     for (reply, code, class) in [
@@ -91,7 +90,7 @@ async fn a_check_that_could_not_be_made_is_a_failed_attempt_and_no_refusal() {
     }
 }
 
-/// An answer that says nothing is a check that could not be made, not a refusal.
+/// An answer without content means that the check could not be made. It is not a refusal.
 #[tokio::test]
 async fn an_answer_without_attributes_is_a_failed_attempt_and_is_not_kept() {
     let world = World::new(&[]);
@@ -116,7 +115,7 @@ async fn one_failing_subscription_is_none_of_the_others() {
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
 }
 
-/// The quota of the call is small: a batch of many subscriptions asks for four at a time.
+/// The quota of the call is small, so a batch of many subscriptions asks for four at a time.
 #[tokio::test]
 async fn four_subscriptions_are_asked_about_at_a_time() {
     let world = World::new(&[]);

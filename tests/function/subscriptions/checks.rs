@@ -30,7 +30,7 @@ async fn a_subscription_of_another_topic_than_the_letter_is_refused() {
     let detail = "the subscription belongs to another topic";
     archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
 
-    // The same when it is the letter that names another topic.
+    // The same happens if the letter names another topic.
     let world = World::new(&[]);
     archived_unsent(&world, &Post::envelope("a").topic(OTHER_TOPIC), "refused", detail).await;
 }
@@ -61,7 +61,7 @@ async fn endpoints_that_only_sns_can_reach_are_undeliverable() {
         ("sms", "+491700000000"),
         ("application", "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1"),
         ("carrier-pigeon", "orders-worker"),
-        // Endpoints that are none of their protocol.
+        // These endpoints do not fit their protocol.
         ("sqs", "orders-worker"),
         ("sqs", TOPIC),
         ("lambda", WORKER),
@@ -102,7 +102,7 @@ async fn a_subscription_whose_endpoint_is_the_dead_letter_queue_itself_is_refuse
     archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
 }
 
-/// A raw letter names nothing: its rule does, and the subscription must still name this queue.
+/// A raw letter names no subscription. Its rule does, and that subscription must name this queue.
 #[tokio::test]
 async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check() {
     let policy = json!({ "default": { "subscription": SUBSCRIPTION } });
@@ -118,7 +118,7 @@ async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check(
     archived_unsent(&world, &post, "refused", detail).await;
 }
 
-/// The region of an ARN becomes a part of the host that is called.
+/// The region of an ARN becomes part of the host that is called.
 #[tokio::test]
 async fn a_letter_cannot_choose_the_host_that_is_asked() {
     for region in ["x.evil.example/", "x.evil.example#", "x@evil.example?", "x.evil.example", "EU%2f", ""] {

@@ -1,5 +1,5 @@
-//! P5: a letter goes to the endpoint of the subscription that failed, and only if the subscription
-//! itself points its dead letters at this queue.
+//! P5: a letter goes to the endpoint of the subscription that failed, and only if the subscription itself
+//! points its dead letters at this queue.
 
 mod asking;
 mod checks;
@@ -14,7 +14,7 @@ use support::*;
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 
-/// A world in which one attribute of the subscription differs from what the letter needs.
+/// Returns a world in which one attribute of the subscription differs from what the letter needs.
 fn world_with(attribute: &str, value: &str) -> World {
     let world = World::new(&[]);
     world.cloud.resubscribe(SUBSCRIPTION, attribute, value);
@@ -25,7 +25,7 @@ fn names(dlq: &str) -> String {
     json!({ "deadLetterTargetArn": dlq }).to_string()
 }
 
-/// The letter is archived with this reason and detail, and nothing was sent anywhere.
+/// Asserts that the letter is archived with this reason and detail, and that nothing was sent.
 async fn archived_unsent(world: &World, post: &Post, reason: &str, detail: &str) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);

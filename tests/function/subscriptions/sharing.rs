@@ -1,12 +1,13 @@
-//! A publisher of a raw subscription's topic writes the whole letter, an envelope of another subscription too. Only
-//! where the queue is shared does that reach anybody.
+//! A publisher of a raw subscription's topic writes the whole letter, which may be an envelope of another
+//! subscription. It only reaches somebody else if the queue is shared.
 
 use super::*;
 use serde_json::Value;
 
 const RAW: &str = OTHER_SUBSCRIPTION;
 
-/// A world with a raw subscription of another topic that shares the queue, and a rule for its letters.
+/// Returns a world with a raw subscription of another topic that shares the queue, and a rule for its
+/// letters.
 fn world_of(default: &Value, rule: &Value) -> World {
     let mut raw = json!({ "name": "raw", "match": { "origin": ["raw"] }, "subscription": RAW });
     raw.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
@@ -17,7 +18,7 @@ fn world_of(default: &Value, rule: &Value) -> World {
     world
 }
 
-/// Queue and detail of each warning.
+/// Returns the queue and detail of each warning.
 fn warned(ran: &Ran) -> Vec<[String; 2]> {
     let lines = ran.log.iter().filter(|line| line["message"] == "a raw subscription shares the queue");
     lines
@@ -67,7 +68,7 @@ async fn is_not_told_of_subscriptions_of_one_kind_or_of_several_queues() {
     let world = world_of(&json!({}), &json!({}));
     world.cloud.resubscribe(RAW, "RedrivePolicy", &names(OTHER_DLQ));
     assert_eq!(warned(&world.run(&all).await), [[""; 2]; 0]);
-    // One that moved to a queue of its own before the others were seen.
+    // This raw subscription moved to a queue of its own before the others were seen.
     let world = world_of(&json!({}), &json!({}));
     assert_eq!(warned(&world.run([&Post::raw("r", "plain")]).await), [[""; 2]; 0]);
     world.cloud.resubscribe(RAW, "RedrivePolicy", &names(OTHER_DLQ));
@@ -76,7 +77,8 @@ async fn is_not_told_of_subscriptions_of_one_kind_or_of_several_queues() {
     assert_eq!(warned(&world.run(&all).await), [[""; 2]; 0]);
 }
 
-/// Two raw ones: their letters name nothing, but an envelope of either can be written by the other's publishers.
+/// Here both are raw. Their letters name no subscription, but the publishers of one can write an envelope of
+/// the other.
 #[tokio::test]
 async fn is_told_of_raw_ones_only_too() {
     let world = world_of(&json!({}), &json!({}));
@@ -85,12 +87,12 @@ async fn is_told_of_raw_ones_only_too() {
     assert_eq!(warned(&ran), expected());
 }
 
-/// Where envelopes must be signed nothing is left to tell.
+/// If envelopes must be signed, there is nothing to warn about.
 #[tokio::test]
 async fn is_not_told_where_the_letters_of_the_others_must_be_signed() {
     let unsigned = json!({ "verifySignature": false });
     let world = world_of(&json!({ "verifySignature": true }), &unsigned);
-    // The signature is checked before the subscription, so only a search sees it.
+    // The signature is checked before the subscription, so only a search sees the subscription.
     let posts = [Post::raw("r", "plain"), Post::envelope("a"), Post::raw("s", "plain")];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["r delivered", "a archived refused", "s delivered"]);
@@ -101,7 +103,7 @@ async fn is_not_told_where_the_letters_of_the_others_must_be_signed() {
     assert_eq!(warned(&world.run(&posts).await), [[""; 2]; 0]);
 }
 
-/// A search sees all at once, before any letter of the others has come, and sees other queues too.
+/// A search sees all subscriptions, before any letter of the others has come. It also sees other queues.
 #[tokio::test]
 async fn is_told_of_a_queue_of_this_function_when_a_search_shows_it() {
     let world = world_of(&json!({}), &json!({ "subscription": "discover" }));
@@ -115,7 +117,7 @@ async fn is_told_of_a_queue_of_this_function_when_a_search_shows_it() {
     assert_eq!(warned(&ran), expected());
 }
 
-/// Messages of FIFO topics carry no signature.
+/// Messages of FIFO topics have no signature.
 #[tokio::test]
 async fn of_a_fifo_queue_the_only_remedy_is_a_queue_of_its_own() {
     let world = world_of(&json!({}), &json!({}));
@@ -127,7 +129,7 @@ async fn of_a_fifo_queue_the_only_remedy_is_a_queue_of_its_own() {
     assert!(detail.ends_with("of the others. Give the raw one a dead-letter queue of its own"), "{detail}");
 }
 
-/// In the requeue the mark tells which queue it is about.
+/// In the requeue the mark names the queue in question.
 #[tokio::test]
 async fn of_letters_in_the_requeue_it_is_told_of_the_queue_they_came_from() {
     let world = World::on(

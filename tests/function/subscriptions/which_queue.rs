@@ -7,7 +7,7 @@ fn marked(dlq: &str) -> Post {
 
 const NOT_THIS: &str = "the subscription does not name this queue as its dead-letter target";
 
-/// Whoever can write to the queue can write a mark: the event source decides.
+/// Whoever can write to the queue can write a mark, so the event source decides.
 #[tokio::test]
 async fn a_mark_that_names_another_queue_is_not_believed_in_a_dead_letter_queue() {
     for settings in [vec![], vec![("REQUEUE_ARN", REQUEUE)]] {
@@ -28,11 +28,11 @@ async fn in_the_requeue_the_mark_says_which_queue_the_letter_came_from() {
     let world = World::new(&[("REQUEUE_ARN", REQUEUE)]);
     archived_unsent(&world, &marked(OTHER_DLQ).queue(REQUEUE), "refused", NOT_THIS).await;
 
-    // Without a mark it came from the requeue, which no subscription names.
+    // Without a mark the letter came from the requeue, which no subscription names.
     let world = World::new(&[("REQUEUE_ARN", REQUEUE)]);
     archived_unsent(&world, &Post::envelope("a").queue(REQUEUE), "refused", NOT_THIS).await;
 
-    // A queue that is not the requeue by the settings is none.
+    // A queue that the settings do not name as the requeue is none.
     let world = World::new(&[]);
     archived_unsent(&world, &marked(DLQ).queue(REQUEUE), "refused", NOT_THIS).await;
 }

@@ -145,7 +145,7 @@ fn in_a_group(id: &str) -> Post {
     Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
 }
 
-/// The line of a letter in a group that was not attempted.
+/// Returns the line of a letter in a group that was not attempted.
 fn of_a_group(id: &str, level: &str, outcome: &str) -> Value {
     json!({
         "level": level,
@@ -179,7 +179,7 @@ async fn of_a_letter_that_time_ran_out_for_and_of_one_behind_it() {
     let mut late = of_a_group("a", "ERROR", "failed");
     late["reason"] = json!("out_of_time");
     assert_eq!(untimed(ran.letter("a")), late);
-    // It would be hidden as long as its head, and there may be no time for that either.
+    // The letter would be hidden as long as its head, and there may be no time for that either.
     let held = of_a_group("b", "INFO", "held");
     let mut not_hidden = held.clone();
     not_hidden["undone.code"] = json!("DeadlineExceeded");
@@ -289,7 +289,7 @@ async fn each_origin_has_its_name() {
     assert_eq!(origins[..7], expected.map(Value::from));
 }
 
-/// `AWS_LAMBDA_LOG_LEVEL=WARN` silences what went well, and no metric.
+/// `AWS_LAMBDA_LOG_LEVEL=WARN` silences successes, but no metric.
 #[tokio::test]
 async fn a_higher_level_leaves_lines_out_and_metrics_in() {
     let world = World::new(&[]).log_level(LevelFilter::WARN);

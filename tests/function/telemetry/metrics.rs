@@ -46,7 +46,7 @@ fn units() -> Value {
     Value::Array(metrics)
 }
 
-/// What every object has, zeros and all; `changes` are what differs.
+/// Returns the fields of every object, including zeros. `changes` are the differences.
 fn object(namespace: &str, queue: &str, changes: &Value) -> Value {
     let mut object = json!({
         "_aws": {
@@ -87,13 +87,13 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
                 "LettersArchived": 4,
                 "ArchivedExhausted": 1,
                 "ArchivedUnrecognised": 3,
-                // Sums for alarms, which are no metrics of the queue.
+                // These are sums for alarms, not metrics of the queue.
                 "LettersUndelivered": 1,
                 "LettersNowhereToGo": 3,
-                // All ten are in flight while they are handled, and the one that stays counts once more.
+                // All ten are in flight while they are handled, and the one that stays counts again.
                 "LettersInFlight": 11,
                 "HighestRetry": 2,
-                // The one that stays is ten seconds old, of 14 days.
+                // The letter that stays is ten seconds old, of 14 days.
                 "SecondsToExpiry": 1_209_600 - 10,
             })
         )
@@ -153,7 +153,7 @@ async fn a_letter_arrives_once() {
     assert_eq!(arrived(Post::envelope("a")).await, 1);
     assert_eq!(arrived(Post::envelope("a").received(2)).await, 0);
     assert_eq!(arrived(Post::envelope("a").mark(&mark(1, "x", NOW))).await, 0);
-    // SQS keeps the count: three receives were those of the source queue.
+    // SQS keeps the count: three receives were in the source queue.
     assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(4)).await, 1);
     assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(5)).await, 0);
 }
@@ -182,7 +182,8 @@ async fn what_has_left_its_queue_does_not_expire() {
     assert_eq!(ran.metrics().get("SecondsToExpiry"), None);
 }
 
-/// Nobody knows how often it was received before SQS moved it: rather an arrival too many.
+/// It is unknown how often the letter was received before SQS moved it. Counting one arrival too many is
+/// better.
 #[tokio::test]
 async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival() {
     let world = World::new(&[]);
@@ -191,7 +192,7 @@ async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival()
     assert_eq!(ran.metrics()["LettersArrived"], 1);
 }
 
-/// The second directive of an object: what alarms watch.
+/// Returns the second directive of an object, which has the metrics that alarms watch.
 async fn watched(world: &World, posts: &[Post]) -> Value {
     let metrics = world.run(posts).await.metrics();
     assert_eq!(metrics["FunctionName"], "sns-redrive");
@@ -287,7 +288,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
             | ArchiveReason::UndeliverableProtocol
             | ArchiveReason::Returned => &["LettersNowhereToGo"],
             ArchiveReason::Expiring => &["ArchivedExpiring"],
-            // Asked for.
+            // These archivings were requested.
             ArchiveReason::Rule | ArchiveReason::Ordered => &[],
         };
         assert_eq!(called, expected, "{reason:?}");

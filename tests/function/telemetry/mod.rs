@@ -1,4 +1,4 @@
-//! P8: what is told, and what never is.
+//! P8: the content of logs and metrics, and what must never be in them.
 
 mod lines;
 mod metrics;
@@ -11,7 +11,7 @@ use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::*;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The line without its time, which is the machine's.
+/// Returns the line without its time, which is the machine's.
 fn untimed(line: &Value) -> Value {
     let mut line = line.clone();
     let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
@@ -23,7 +23,7 @@ fn untimed(line: &Value) -> Value {
     line
 }
 
-/// The line of the only letter.
+/// Returns the line of the only letter.
 async fn line(world: &World, post: &Post) -> Value {
     let ran = world.run([post]).await;
     untimed(ran.letter(&post.id))

@@ -1,8 +1,8 @@
-//! Not in a log, not in a metric, at no level, whatever fails.
+//! Secrets are in no log and in no metric, at no level, whatever fails.
 
 use super::*;
 
-/// Stands in bodies, values, receipt handles and links.
+/// The secret text in bodies, values, receipt handles and links.
 const SECRET: &str = "S3CR3T";
 
 fn mixed() -> Vec<Post> {
@@ -57,7 +57,7 @@ fn mixed() -> Vec<Post> {
     posts
 }
 
-/// The event, with the secret in every receipt handle.
+/// Returns the event with the secret in every receipt handle.
 fn secret_event(posts: &[Post]) -> Value {
     let mut event = event(posts);
     for record in event["Records"].as_array_mut().unwrap() {
@@ -105,7 +105,7 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
         each("SomethingNew"),
     ] {
         for policy in &policies {
-            // Queues and subscriptions answer, or nothing would be sent that could fail.
+            // Queues and subscriptions answer; otherwise nothing would be sent that could fail.
             let settings = [("REDRIVE_POLICY", policy.as_str())];
             assert_quiet(&run(&settings, |op| !op.starts_with("Get"), &reply).await, "sending");
         }
@@ -117,7 +117,7 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
     }
 }
 
-/// A run in which these operations get this reply.
+/// Runs the function with this reply for these operations.
 async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &Fault) -> Ran {
     let world = World::new(settings).log_level(LevelFilter::TRACE);
     let reply = reply.clone();
@@ -155,7 +155,7 @@ async fn are_in_no_line_about_an_event_that_is_refused() {
     }
 }
 
-/// What may end in a panic message or in a line of somebody else's.
+/// Such text may end up in a panic message or in a log line of another crate.
 #[test]
 fn are_not_in_what_debug_shows_of_a_letter() {
     for letter in letters_of(&secret_event(&mixed())) {

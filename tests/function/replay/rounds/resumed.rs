@@ -1,4 +1,4 @@
-//! Replays by a state machine that end, or meet another, and are gone on with.
+//! Tests of replays by a state machine that end, or meet another, and are continued.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn it_is_stopped_by_an_order_and_gone_on_with_by_another_execution_or_by_t
     }
 }
 
-/// An execution that was ended leaves functions at work, and the replay as if it were under way.
+/// An execution that was ended leaves functions at work, and the replay looks as if it were under way.
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_twice() {
     let world = hours(4);
@@ -47,12 +47,12 @@ async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_
     let (_, done) = tokio::join!(old, new);
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 400, 0));
     assert_eq!(world.numbers(), numbers(0..400));
-    // The turn of the old one, and its lanes, are over.
+    // The turns and lanes of the old execution are over.
     assert_eq!(machine.next(&turn).await, Err(ReplayError::TakenUp(turn.id.clone())));
     assert_eq!(world.replay().lane(&lanes[0], None, &Operator::default()).await, Ok(None));
 }
 
-/// Step Functions tries a turn again whose answer it has not heard, and the first one may be at work still.
+/// Step Functions retries a turn if its answer was lost, and the first try may still be at work.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
     for (late, steps) in [(0, json!([100])), (30, json!([100])), (130, json!([100])), (250, json!([50, 100]))]
@@ -79,7 +79,7 @@ async fn a_turn_that_is_tried_again_while_the_first_is_at_work_goes_on() {
     }
 }
 
-/// Nobody else writes how the replay stands, so somebody should look into it.
+/// The replay's state has no other writer, so an operator should look into it.
 #[tokio::test(start_paused = true)]
 async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
     let world = hours(2);
@@ -95,7 +95,7 @@ async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
     assert!(matches!(met, Err(ReplayError::Failed { .. })), "{met:?}");
 }
 
-/// A turn that is slow finds that it is over only when it writes how the replay stands.
+/// A slow turn finds out that it is over only when it writes the replay's state.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
     let world = hours(6);
@@ -132,7 +132,7 @@ async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
     assert_eq!(world.numbers(), numbers(0..600));
 }
 
-/// Whoever goes on has mended something.
+/// Whoever continues the replay has fixed something.
 #[tokio::test(start_paused = true)]
 async fn executions_that_ended_before_their_lanes_began_do_not_count() {
     let world = hours(2);
@@ -147,7 +147,7 @@ async fn executions_that_ended_before_their_lanes_began_do_not_count() {
     assert_eq!((done.status, done.counts.sent), (Status::Done, 200));
 }
 
-/// S3 tells whole seconds, and whoever wins must be one.
+/// S3's times are whole seconds, but exactly one of the two must win.
 #[tokio::test(start_paused = true)]
 async fn of_two_who_go_on_within_a_second_one_has_it() {
     let world = hours(4);
@@ -164,13 +164,13 @@ async fn of_two_who_go_on_within_a_second_one_has_it() {
     }
     let ours = ended.iter().filter(|turn| turn.is_ok()).count();
     assert_eq!(ours, 1, "{ended:?}");
-    // One after the other within the second: the first has lost it.
+    // If they come one after the other within the second, the first has lost the replay.
     let (first, second) = (go_on().await.unwrap(), go_on().await.unwrap());
     assert_eq!(machine.next(&first).await, Err(ReplayError::TakenUp(turn.id.clone())));
     assert!(machine.next(&second).await.is_ok());
 }
 
-/// What it sent just before is still on its way.
+/// The letters that it sent just before are still on their way.
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let world = World { stay: true, ..hours(12) };
@@ -178,12 +178,12 @@ async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let machine = Machine::new(&world, 2);
     let turn = first_turn(&world, 2, json!({ "ramp": [100], "settleSeconds": 600 })).await;
     machine.send(&turn).await;
-    // The execution is ended here.
+    // The execution ends here.
     let done = machine.run(&Wish::Resume(resume(&turn.id))).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1200), "{done:?}");
 }
 
-/// The tool has hours behind it that lie after the one in whose middle it was stopped.
+/// The tool has finished hours that come after the one in which it was stopped.
 #[tokio::test(start_paused = true)]
 async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() {
     let world = small_and_large(30);
@@ -198,7 +198,7 @@ async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() 
     assert_eq!(world.numbers(), numbers(0..3100));
 }
 
-/// Nobody has collected the round, and its letters are on their way.
+/// The round was not collected, and its letters are on their way.
 #[tokio::test(start_paused = true)]
 async fn the_tool_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let world = World { stay: true, ..hours(12) };
