@@ -1,5 +1,6 @@
-//! What a function on the same SDK costs that does nothing but send: every body of the event goes to one queue or
-//! topic, as many a request as the service takes, all requests at once. It decides nothing and loses what is not taken.
+//! A function on the same SDK that only sends, to measure the costs of sending alone: every body of the event
+//! goes to one queue or topic, as many a request as the service takes, with all requests at the same time. It
+//! decides nothing and loses letters that the service does not take.
 
 #![allow(clippy::unwrap_used, reason = "a measure, not a function for use")]
 
@@ -14,7 +15,8 @@ use sns_redrive::arn::Arn;
 use sns_redrive::batch::{MAX_ENTRIES, runs};
 use sns_redrive::clients::Clients;
 
-/// Bytes of all messages of a request.
+/// The most bytes of all messages of a request.
+///
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>,
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const TOPIC_BYTES: usize = 256 * 1024;

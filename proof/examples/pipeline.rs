@@ -1,4 +1,5 @@
-//! The pure part, on one core: a message of the queue becomes a letter, and the policy decides about it.
+//! A benchmark of the part without I/O, on one core: a message of the queue becomes a letter, and the policy
+//! decides about it.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 use aws_lambda_events::sqs::SqsEvent;
@@ -9,7 +10,7 @@ use serde_json::json;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::{Facts, Policy};
 
-/// The function's.
+/// The function's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -19,7 +20,7 @@ fn main() {
     divan::main();
 }
 
-/// The default alone; and twenty rules before it, none of which matches.
+/// Returns two policies: the default alone, and the default after twenty rules that do not match.
 fn policies() -> [(&'static str, Policy); 2] {
     let rules: Vec<_> = (0..20)
         .map(|number| {
@@ -34,7 +35,7 @@ fn policies() -> [(&'static str, Policy); 2] {
     [("built-in", Policy::parse("{}").unwrap()), ("20 rules", Policy::parse(&many.to_string()).unwrap())]
 }
 
-/// Letters whose bodies, SNS's envelopes, have this size.
+/// Returns an event of letters whose bodies, the envelopes of SNS, have this size.
 fn event(size: usize) -> SqsEvent {
     let envelope = |message: &str| {
         json!({

@@ -1,5 +1,6 @@
-//! How fast the workers of a replay read and send letters, how much memory and processor time they take, and how long a dry
-//! run of a large archive takes, against an account where every call takes 10 ms.
+//! A benchmark of replays, against an account where every call takes 10 ms: how fast the workers read and
+//! send letters, how much memory and processor time they take, and how long a dry run of a large archive
+//! takes.
 //!
 //! `replay --function FILE [--write PAGE]`, where FILE is the replay function.
 #![allow(
@@ -34,23 +35,24 @@ use sns_redrive::replay::{
 };
 use sns_redrive::replay_function::LANE_WORKERS;
 
-/// The function's.
+/// The function's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Letters that are sent, and the bytes of a body.
+/// The letters that are sent, and the bytes of a body.
 const LETTERS: usize = 40_000;
 const BYTES: usize = 2_048;
 
-/// The same where calls alone take time, and the hours over which they reach: a worker has one at a time.
+/// The letters, and the hours over which they reach, where only calls take time: a worker makes one call at a
+/// time.
 const MANY: usize = 240_000;
 const HOURS: usize = 120;
 
-/// Letters and objects of the archive that is only counted.
+/// The letters and objects of the archive that is only counted.
 const COUNTED: usize = 10_000_000;
 const OBJECTS: usize = 100_000;
 
-/// The same of the archive that is only planned, a thousand letters a unit.
+/// The letters and objects of the archive that is only planned, with a thousand letters a unit.
 const PLANNED: usize = 50_000_000;
 const PLANNED_OBJECTS: usize = 500_000;
 
@@ -59,13 +61,13 @@ const BUCKET: &str = "graveyard";
 const QUEUE: &str = "orders-dlq";
 const REQUEUE: &str = "orders-requeue";
 
-/// When the account begins where calls alone take time.
+/// The start of the account's clock where only calls take time.
 const START: &str = "2026-11-20T12:00:00Z";
 
-/// The time of an invocation, of which a worker keeps 20 s.
+/// The time of an invocation, of which a worker reserves 20 s.
 const TIME: Duration = Duration::from_mins(15);
 
-/// Whoever runs a replay, and lets it.
+/// An operator that never stops a replay.
 struct Nobody;
 
 impl Control for Nobody {
@@ -117,7 +119,7 @@ fn main() {
     }
 }
 
-/// A process of the replay function, in an account.
+/// Starts a process of the replay function in an account.
 fn start(function: &Path, url: &str) -> Sandbox {
     let variables = [
         ("AWS_ENDPOINT_URL", url.to_owned()),
@@ -132,7 +134,7 @@ fn start(function: &Path, url: &str) -> Sandbox {
     Sandbox::start(function, &variables, Stdio::null())
 }
 
-/// Returns what an invocation of it answers.
+/// Returns the answer to an invocation of the process.
 fn call(sandbox: &mut Sandbox, event: &Value) -> Value {
     match sandbox.invoke(event.to_string(), TIME) {
         Ended::Answer(text, _) => serde_json::from_str(&text).unwrap(),
@@ -140,7 +142,7 @@ fn call(sandbox: &mut Sandbox, event: &Value) -> Value {
     }
 }
 
-/// The lanes of a turn.
+/// Returns the lanes of a turn.
 fn lanes(aws: &Aws, key: &str) -> Vec<Value> {
     aws.act("bench", |it, _| {
         let text = String::from_utf8(it.s3.objects(BUCKET).unwrap()[key].bytes.clone()).unwrap();
@@ -148,7 +150,8 @@ fn lanes(aws: &Aws, key: &str) -> Vec<Value> {
     })
 }
 
-/// How long the first turn of a large replay takes, and what that and a lane of it hold in memory.
+/// Measures how long the first turn of a large replay takes, and how much memory that turn and one of its
+/// lanes take.
 fn plan(function: &Path) -> String {
     let aws = account(Clock::real(), PLANNED, PLANNED / PLANNED_OBJECTS, 24, 0);
     let door = aws.listen(&Caller::new("worker")).unwrap();
@@ -197,7 +200,7 @@ fn fill(aws: &Aws, id: &str) {
             key.contains("/date=") && of_hour.into_iter().any(|unit| is_of(unit, name))
         };
         let keys: Vec<_> = objects.keys().filter(is_of_step).cloned().collect();
-        // Before the replay's cut-off.
+        // This is before the replay's cut-off.
         let at = Timestamp::from_millisecond(cx.now - 86_400_000).unwrap();
         let an_object = PLANNED / PLANNED_OBJECTS;
         for (object, key) in keys.iter().enumerate() {
@@ -208,7 +211,7 @@ fn fill(aws: &Aws, id: &str) {
     });
 }
 
-/// A replay by a state machine, each of whose lanes has a process of the replay function.
+/// Measures a replay by a state machine that has a process of the replay function for each lane.
 fn processes(function: &Path, an_object: usize, workers: usize) -> String {
     let aws = account(Clock::real(), LETTERS, an_object, 8, BYTES);
     let door = aws.listen(&Caller::new("worker")).unwrap();
@@ -245,7 +248,8 @@ fn processes(function: &Path, an_object: usize, workers: usize) -> String {
     )
 }
 
-/// How long a replay by lanes takes in this process, and its rounds alone, on a clock that moves for calls alone.
+/// Measures how long a replay by lanes takes in this process, and its rounds alone, on a clock that only
+/// calls advance.
 fn calls_alone(workers: usize) -> (Duration, Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {
@@ -270,7 +274,7 @@ fn calls_alone(workers: usize) -> (Duration, Duration) {
     })
 }
 
-/// How long a dry run takes, and its requests.
+/// Returns the seconds and the requests of a dry run.
 fn dry_run() -> (f64, usize) {
     let aws = account(Clock::real(), COUNTED, COUNTED / OBJECTS, 24, 0);
     let door = aws.listen(&Caller::new("worker")).unwrap();
@@ -308,7 +312,7 @@ fn replay(aws: &Aws, clients: Clients, workers: usize) -> Replay {
     })
 }
 
-/// Clients without a socket.
+/// Creates clients without a socket.
 fn connected(aws: &Aws) -> Clients {
     let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "bench");
     let config = aws_types::SdkConfig::builder()
@@ -325,7 +329,8 @@ fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// An account with an archive over so many hours; letters without bytes are only counted, and need no lines.
+/// Creates an account whose archive has letters over so many hours. Letters without bytes are only counted
+/// and have no lines.
 fn account(clock: Clock, letters: usize, an_object: usize, hours: usize, bytes: usize) -> Aws {
     let aws = Aws::new(clock, 1);
     aws.set_faults(Faults::new(|_| Fault::Pass.after(LATENCY)));
@@ -352,7 +357,7 @@ fn account(clock: Clock, letters: usize, an_object: usize, hours: usize, bytes: 
     aws
 }
 
-/// A letter, as it is archived.
+/// Returns a letter as a line of the archive.
 fn line(number: usize, at: Timestamp, bytes: usize) -> String {
     let envelope = |message: &str| {
         json!({

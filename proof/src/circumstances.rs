@@ -1,9 +1,9 @@
-//! Figures in their page, and where they come from: machine, versions, date.
+//! The circumstances of figures (machine, versions, date), and their place in a page.
 
 use std::fs;
 use std::process::Command;
 
-/// The page with a text in the place of that name.
+/// Returns the page with the text in the place of this name.
 #[must_use]
 pub fn put(page: &str, name: &str, text: &str) -> String {
     let (begin, end) = (format!("<!-- measured: {name} -->\n"), "<!-- end -->");
@@ -12,7 +12,7 @@ pub fn put(page: &str, name: &str, text: &str) -> String {
     format!("{}{text}{}", &page[..from], &page[until..])
 }
 
-/// In one line.
+/// Returns the circumstances in one line.
 #[must_use]
 pub fn circumstances() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,8 @@
-//! What measures the function and tries to break it.
+//! Measurements of the function, and attempts to break it.
 //!
-//! The release binary runs as Lambda runs it: [`Sandbox`] starts the process and is its runtime API, and what it calls is an
-//! account of `sim`, with settable latency and faults. All of it is on loopback.
+//! The release binary runs as Lambda runs it: [`Sandbox`] starts the process and serves its runtime API. An
+//! account of `sim`, with adjustable latency and faults, answers the process's calls. All of it is on
+//! loopback.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -17,8 +18,8 @@ mod sandbox;
 pub use circumstances::{circumstances, put};
 pub use sandbox::{Ended, Killer, Sandbox, TRACE};
 
-/// From now on a panic of any thread ends the process with code 101: a server or a poller that is not there any
-/// more would look like a fault that the function survives.
+/// Makes a panic of any thread end the process with code 101 from now on. Without this, a dead server or
+/// poller would look like a fault that the function survives.
 pub fn panics_are_failures() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

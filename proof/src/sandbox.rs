@@ -1,4 +1,4 @@
-//! One process of the function with the runtime API that it asks for work.
+//! One process of the function, with the runtime API that gives it work.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
 use std::fs::read_to_string;
@@ -17,10 +17,10 @@ const API: &str = "runtime";
 const NEXT: &str = "/2018-06-01/runtime/invocation/next";
 const INVOCATION: &str = "/2018-06-01/runtime/invocation/";
 
-/// The trace of every invocation, which nothing that the function sends may carry.
+/// The trace of every invocation. No request of the function may carry it.
 pub const TRACE: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:fc3b4ff1:15";
 
-/// Invocations so far.
+/// The number of invocations so far.
 static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of SIGABRT.
@@ -29,10 +29,10 @@ const ABORT: i32 = 6;
 /// The longest that an abort may take; after that the process is killed.
 const ABORTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often the end of a process is looked for.
+/// The interval between looks for the end of a process.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// One process of the function. It is killed when this is dropped.
+/// One process of the function. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Sandbox {
     process: Killer,
@@ -43,23 +43,23 @@ pub struct Sandbox {
     _server: Server,
 }
 
-/// Ends the process of a sandbox, from any thread.
+/// A handle that ends the process of a sandbox, from any thread.
 #[derive(Debug, Clone)]
 pub struct Killer {
     process: Arc<Mutex<Child>>,
     aborts: bool,
 }
 
-/// How an invocation ended.
+/// The end of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// With this answer, so long after the event was handed over.
+    /// The function answered so, this long after the event was handed over.
     Answer(String, Duration),
-    /// With this error.
+    /// The function reported this error.
     Error(String),
     /// The process ended.
     Died,
-    /// Not in time.
+    /// The function did not answer in time.
     TimedOut,
 }
 
@@ -71,15 +71,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the function first asked for work.
+    /// The time when the function first asked for work.
     ready: Option<Instant>,
     waiting: Option<Event>,
-    /// No two invocations have the same number, not even in different sandboxes: archives name objects
-    /// by the request id.
+    /// The number of the invocation. It is unique across all sandboxes, because archives name objects by the
+    /// request id.
     invocation: usize,
     began: Option<Instant>,
     ended: Option<Ended>,
-    /// What the function reported before it could work.
+    /// The error that the function reported before it could work.
     broken: Option<String>,
     closed: bool,
 }
@@ -120,7 +120,7 @@ impl Sandbox {
         Self { process, id, started, shared, network, _server: server }
     }
 
-    /// The time from the start of the process until it asked for work.
+    /// Returns the time from the start of the process until it asked for work.
     pub fn start_time(&mut self, within: Duration) -> Option<Duration> {
         let started = self.started;
         self.wait(within, |state| state.ready).map(|ready| ready.duration_since(started))
@@ -128,7 +128,7 @@ impl Sandbox {
 
     /// Hands an event over and waits for the answer.
     pub fn invoke(&mut self, event: String, time: Duration) -> Ended {
-        // Nobody reads what was said before.
+        // The journal of earlier calls is not needed.
         let _ = self.network.take_journal();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         {
@@ -146,19 +146,20 @@ impl Sandbox {
         }
     }
 
-    /// What the function reported before it could work.
+    /// Returns the error that the function reported before it could work.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         self.shared.lock().broken.clone()
     }
 
-    /// The process id.
+    /// Returns the process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// A figure of `/proc/<id>/status`, in bytes: `VmHWM` is the most memory so far, `VmRSS` the memory now.
+    /// Returns a figure of `/proc/<id>/status`, in bytes: `VmHWM` is the most memory so far, `VmRSS` the
+    /// memory now.
     #[must_use]
     pub fn memory(&self, figure: &str) -> Option<u64> {
         let status = read_to_string(format!("/proc/{}/status", self.id())).ok()?;
@@ -166,27 +167,28 @@ impl Sandbox {
         line.trim().strip_suffix(" kB")?.parse().ok().map(|kib: u64| kib * 1024)
     }
 
-    /// The processor time that the process has taken.
+    /// Returns the processor time that the process has used.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let stat = read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
-        // After the name, which may contain anything: user and system time are fields 14 and 15, in hundredths.
+        // The name may contain anything. After it, user and system time are fields 14 and 15, in hundredths
+        // of a second.
         let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
-    /// The log, where it is a pipe.
+    /// Returns the log if it is a pipe.
     pub fn take_log(&mut self) -> Option<ChildStdout> {
         self.process.child().stdout.take()
     }
 
-    /// Whether the process has ended.
+    /// Reports whether the process has ended.
     pub fn is_dead(&mut self) -> bool {
         self.process.child().try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Whether an abort has ended the process.
+    /// Reports whether an abort has ended the process.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.process.child().try_wait().ok().flatten().and_then(|status| status.signal()) == Some(ABORT)
@@ -202,7 +204,7 @@ impl Sandbox {
         self.signal("-STOP");
     }
 
-    /// Lets the process go on.
+    /// Resumes the process.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -211,13 +213,13 @@ impl Sandbox {
         send(signal, self.id);
     }
 
-    /// What can end the process while it works.
+    /// Returns a handle that can end the process while it works.
     #[must_use]
     pub fn killer(&self) -> Killer {
         self.process.clone()
     }
 
-    /// Waits until there is something, the process ends or the time is over.
+    /// Waits until `something` returns a value, the process ends, or the time is over.
     fn wait<T>(&mut self, time: Duration, something: impl Fn(&mut State) -> Option<T>) -> Option<T> {
         let end = Instant::now() + time;
         loop {
@@ -236,24 +238,24 @@ impl Sandbox {
 }
 
 impl Killer {
-    /// Returns what can end a process.
+    /// Creates the handle of a process.
     #[must_use]
     pub(crate) fn of(process: Child) -> Self {
         Self { process: Arc::new(Mutex::new(process)), aborts: false }
     }
 
-    /// Returns how the process ended, if it has.
+    /// Returns the exit status of the process, if it has ended.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         self.child().try_wait().ok().flatten()
     }
 
-    /// Ends the process by SIGABRT from now on: a panic does so where the profile says `panic = "abort"`.
+    /// Makes the handle end the process by SIGABRT, as a panic does in a profile with `panic = "abort"`.
     #[must_use]
     pub fn by_abort(self) -> Self {
         Self { aborts: true, ..self }
     }
 
-    /// Ends the process at once, by SIGKILL where nothing else was said, and answers when it is gone.
+    /// Ends the process at once, by SIGKILL unless set otherwise, and returns when it is gone.
     pub fn kill(&self) {
         let mut child = self.child();
         let is_there = child.try_wait().is_ok_and(|status| status.is_none());
@@ -301,7 +303,7 @@ impl Shared {
         let mut state = self.lock();
         let of = path.strip_prefix(INVOCATION).and_then(|rest| rest.split_once('/'));
         match of {
-            // The answer to an invocation that has timed out means nothing any more.
+            // The answer to an invocation that has timed out has no effect.
             Some((id, _)) if id != request_id(state.invocation) => {}
             Some((_, "response")) => {
                 let took = state.began.map_or(Duration::ZERO, |began| began.elapsed());

@@ -1,4 +1,4 @@
-//! The ledger finds what it is there to find: worlds that are wrong on purpose.
+//! Tests that the ledger finds what it must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use proof::loss::ledger::{
     Cause, Effect, End, Ending, Ledger, Message, Place, Plan, Run, Told, Verdict, What, Who,
 };
 
-/// A letter's life, told in short.
+/// The life of letters, in short.
 struct Story {
     ledger: Ledger,
     queued: BTreeSet<Message>,
@@ -18,7 +18,7 @@ impl Story {
         Self { ledger: Ledger::default(), queued: BTreeSet::new() }
     }
 
-    /// A letter, as the message of the same number.
+    /// Adds a letter, whose message has the same number.
     fn letter(&mut self, end: End, group: Option<&str>) -> Who {
         self.planned(Plan {
             group: group.map(str::to_owned),
@@ -31,7 +31,7 @@ impl Story {
         })
     }
 
-    /// A letter whose last retry is due so many milliseconds after it came.
+    /// Adds a letter whose last retry is due so many milliseconds after it came.
     fn letter_due(&mut self, end: End, last_due: u64) -> Who {
         self.planned(Plan {
             group: None,
@@ -71,7 +71,7 @@ impl Story {
         self.sent(who, run, Place::Target, Effect::None, Told::Refused { for_good: false });
     }
 
-    /// So many invocations, each with an attempt that fails.
+    /// Adds so many invocations, each with an attempt that fails.
     fn refused_often(&mut self, who: Who, times: usize) {
         for _ in 0..times {
             let run = self.run(who);
@@ -80,7 +80,7 @@ impl Story {
         }
     }
 
-    /// Archived as exhausted, and deleted.
+    /// Archives the letter as exhausted, and deletes it.
     fn exhausted(&mut self, who: Who) {
         let run = self.run(who);
         self.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
@@ -99,13 +99,13 @@ impl Story {
         self.ledger.judge(&self.queued)
     }
 
-    /// What is wrong, one line a violation.
+    /// Returns the violations, as text.
     fn wrong(&self) -> Vec<String> {
         self.verdict().violations.into_iter().map(|violation| violation.what).collect()
     }
 }
 
-/// One letter, delivered and deleted.
+/// Returns the story of one letter, delivered and deleted.
 fn good() -> Story {
     let mut story = Story::new();
     let who = story.letter(End::Delivered, None);
@@ -174,7 +174,7 @@ fn what_arrives_changed_is_lost() {
     assert!(story.wrong().contains(&"what arrived is not the letter: body: \"a\", not \"b\"".to_owned()));
 }
 
-/// Delivered in two invocations, of which the first ended like this.
+/// Returns the story of a letter that is delivered in two invocations, of which the first ended like this.
 fn twice(told: Told, ending: Ending, not_deleted: bool) -> Story {
     let mut story = Story::new();
     let who = story.letter(End::Delivered, None);
@@ -265,7 +265,7 @@ fn nothing_is_archived_without_a_reason() {
     assert_eq!(archived(false, End::Archived("exhausted")), unfounded);
 }
 
-/// Three refusals are all retries, but not before the last can have been due.
+/// Three refusals use up all retries, but not before the last can be due.
 #[test]
 fn nothing_is_exhausted_too_early() {
     let mut story = Story::new();
@@ -309,7 +309,7 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
     assert_eq!(with(Ending::Killed), Vec::<String>::new());
     assert_eq!(with(Ending::Heard), ["exhausted after 2 of 3 retries"]);
 
-    // Behind the head of its group, which goes first.
+    // The letter lies behind the head of its group, which goes first.
     let held = |together: bool| {
         let mut story = Story::new();
         let (head, next) = (story.letter(End::Delivered, Some("g")), story.letter(End::Delivered, Some("g")));
@@ -333,7 +333,7 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
     assert_eq!(held(false)[0], "exhausted after 1 of 3 retries");
 }
 
-/// Both the archive and the requeue go by that number.
+/// The archive and the requeue both use that number.
 #[test]
 fn a_mark_counts_no_retry_that_was_not_made() {
     let moved = |spent: usize| {
@@ -352,7 +352,7 @@ fn a_mark_counts_no_retry_that_was_not_made() {
     assert_eq!(moved(3), ["moved with 3 retries behind it, of which 1 can have been made"]);
 }
 
-/// It has arrived before, but the function cannot know that.
+/// The letter has arrived before, but the function cannot know that.
 #[test]
 fn a_letter_is_not_let_go_by_an_invocation_that_was_told_of_nobody_who_has_it() {
     for what in [What::Deleted, What::NotDeleted] {
@@ -395,7 +395,7 @@ fn more_attempts_than_retries_need_an_excuse() {
     assert_eq!(attempts(Ending::Killed), Vec::<String>::new());
 }
 
-/// Three letters of a group, first delivered in this order.
+/// Returns the story of three letters of a group, first delivered in this order.
 fn group(order: [Who; 3]) -> Story {
     let mut story = Story::new();
     for _ in order {
@@ -417,7 +417,8 @@ fn letters_of_a_group_arrive_in_their_order() {
     assert!(verdict.violations[0].history.contains("letter 1, queue, group customer-17"));
 }
 
-/// The head's first attempt fails. Then the follower is archived or attempted, and at last the head ends.
+/// Returns the violations of a story of two letters of a group, the follower before the head or after it.
+/// Each has three failed attempts, and is then delivered or archived as exhausted.
 fn overtaken(archived: bool, delivered: bool, follower_first: bool) -> Vec<String> {
     let mut story = Story::new();
     let end = if archived { End::Archived("exhausted") } else { End::Delivered };

@@ -1,15 +1,15 @@
-//! What the release's profile says of panics.
+//! Tests of the profiles' settings for panics.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-/// The lines of a section of the workspace's manifest.
+/// Returns the lines of a section of the workspace's manifest.
 fn section(name: &str) -> Vec<&'static str> {
     let manifest = include_str!("../../Cargo.toml");
     let lines = manifest.lines().skip_while(|line| *line != format!("[profile.{name}]")).skip(1);
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#')).collect()
 }
 
-/// Nothing in the function can be made to panic from outside, so the matrix aborts it at the places where it might. A
-/// panic is no more than that only if it ends the process: Lambda then returns the whole batch.
+/// A panic of the release ends the process, so that Lambda returns the whole batch. The matrix cannot make
+/// the function panic from outside, so it aborts it where a panic might occur.
 #[test]
 fn a_panic_ends_the_process_of_the_release_and_of_what_the_matrices_run() {
     assert!(section("release").contains(&r#"panic = "abort""#));

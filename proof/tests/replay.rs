@@ -1,4 +1,4 @@
-//! The books of a replay find what they are there to find: worlds that are wrong on purpose.
+//! Tests that the record of a replay finds what it must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proof::loss::replay::{Books, Objects, SELECTED, Verdict};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 const REPLAYS: &str = "graveyard/dead-letters-control/replays";
 
-/// A replay, told in short. Each letter has a ledger of its own.
+/// A replay, in short. Each letter has a ledger of its own.
 struct Story {
     books: Books,
     bucket: Objects,
@@ -22,7 +22,7 @@ fn ledger(who: usize) -> String {
 }
 
 impl Story {
-    /// A replay in which all went well but for these letters, which nothing happened to yet.
+    /// Returns a replay in which all letters were sent, except these, which are untouched so far.
     fn without(left_out: &[usize]) -> Self {
         let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
         let mut story = Self { books: Books::new(ids, SELECTED), bucket: Objects::new() };
@@ -163,9 +163,10 @@ fn a_replay_that_does_not_end_as_done_is_found() {
     assert_eq!(story.violations(), [format!("{REPLAYS}/r/replay.json ends as \"settling\"")]);
 }
 
-/// Returns what is wrong with a replay of two steps, of 6 and 24 letters: `second` says which letters came before it
-/// was written that the first step is over, how many are behind the replay then, and at which second somebody looked
-/// what waits and it was written.
+/// Returns the violations of a replay of two steps, of 6 and 24 letters. `second` is a letter of the second
+/// step that comes before the first step is written as over. `behind` is the number of letters behind the
+/// replay at that time. `looked` is the second at which a process looked what waits, and `kept` the second at
+/// which the end of the step was written.
 fn wrong_in_ramp(second: Option<usize>, behind: usize, looked: i64, kept: i64) -> Vec<String> {
     let key = format!("{REPLAYS}/r/replay.json");
     let state = |stage: usize, sent: usize| {

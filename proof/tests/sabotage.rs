@@ -1,4 +1,4 @@
-//! The patches of `make sabotage` still apply, and each says what it breaks and what must notice.
+//! Tests that the patches of `make sabotage` apply, and that each says what it breaks and what must notice.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};

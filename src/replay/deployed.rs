@@ -13,7 +13,7 @@ const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
 pub struct Deployed {
     /// The settings as the function reads them, but for a policy in a file of its package, which is out of reach.
     pub settings: Result<Settings, BadSettings>,
-    /// Whether its policy is in such a file.
+    /// True if its policy is in such a file.
     pub has_policy_file: bool,
     /// The policy as JSON; none where it is the built-in one.
     pub policy: Option<String>,

@@ -41,7 +41,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns an account with the queues, topics, subscriptions, functions and streams of `events/README.md`.
+    /// Returns an account with the queues, topics, subscriptions, functions, streams of `events/README.md`.
     pub fn new() -> Self {
         Self::with_clock(Clock::manual(at(NOW)))
     }

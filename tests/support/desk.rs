@@ -28,12 +28,12 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether it is of this service: the first part of its host's name.
+    /// Reports whether it is of this service: the first part of its host's name.
     pub fn is_of(&self, service: &str) -> bool {
         self.uri.starts_with(&format!("https://{service}."))
     }
 
-    /// The value of a field of its form, as it was sent.
+    /// Returns the value of a field of its form, as it was sent.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.body.split('&').filter_map(|pair| pair.split_once('=')).find(|it| it.0 == name).map(|it| it.1)
     }
@@ -53,7 +53,7 @@ struct Connector {
     account: SharedHttpConnector,
 }
 
-/// The configuration of an account with a desk before it. What the desk does not answer goes to the account.
+/// Returns the configuration of an account with a desk before it. What the desk does not answer goes to the account.
 pub fn before<B: Into<SdkBody>>(
     cloud: &Account,
     answers: impl Fn(&Asked<'_>) -> Option<(u16, B)> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Tries to make the function lose a letter, and says whether it did: see `proof::loss`.
+//! A tool that tries to make the function lose a letter, and reports whether it did: see `proof::loss`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool")]
 
 use std::path::PathBuf;
@@ -18,19 +18,19 @@ const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100
 --log: what the function logs goes there
 --write: the figures go into their place in this page, if nothing was wrong";
 
-/// What can run alone.
+/// The parts that can run alone.
 const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
-/// Runs a part; its tables, and whether every promise was kept.
+/// A function that runs a part; returns its tables, and whether every promise was kept.
 type Part = fn(&Arguments) -> (String, bool);
 
-/// Of so many letters one is replayed in each soak of a replay.
+/// The share of letters that each soak of a replay replays: one in so many.
 const REPLAYED_SHARE: usize = 10;
 
-/// Letters that are replayed in a soak at most: a FIFO queue has them archived in many invocations.
+/// The most letters that a soak replays, because a FIFO queue needs many invocations to archive them.
 const MOST_REPLAYED: usize = 2000;
 
-/// Violations that are told of the soak.
+/// The most violations of the soak that are printed.
 const MOST_TOLD: usize = 10;
 
 struct Arguments {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let wanted = |part: &str| arguments.alone.as_deref().is_none_or(|alone| alone == part);
     let mut page = format!("{}\n", circumstances());
     let mut good = true;
-    // All at the same time: most of it waits.
+    // All parts run at the same time, because most of their time is waiting.
     let arguments = &arguments;
     std::thread::scope(|scope| {
         let parts: [(&str, Part); 3] = [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
@@ -168,7 +168,7 @@ fn run_soak(arguments: &Arguments) -> (String, bool) {
 }
 
 impl Arguments {
-    /// Without a seed the time is one.
+    /// Reads the arguments. The default seed is the time.
     fn read(mut given: impl Iterator<Item = String>) -> Option<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = Self {

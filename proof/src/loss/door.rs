@@ -1,4 +1,4 @@
-//! The door of a process to the account, by which the account can kill it.
+//! The server through which a process calls the account, and through which the account can kill the process.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::Killer;
 /// The door of one process.
 #[derive(Debug)]
 pub(super) struct Door {
-    /// The process, as the account knows it.
+    /// The process as the account's caller.
     pub(super) caller: Caller,
-    /// What ends the process, once it is there.
+    /// The handle that ends the process, once it runs.
     pub(super) killer: Arc<OnceLock<Killer>>,
-    /// Whoever hangs up closes the connections.
+    /// The server; dropping it closes the connections.
     pub(super) server: Server,
 }
 
@@ -35,7 +35,7 @@ impl Door {
     }
 }
 
-/// Where a process logs to: a file, to which it is added, or nowhere.
+/// Returns the destination of a process's log: a file, to which it is appended, or nothing.
 pub(super) fn log_to(path: Option<&Path>) -> Stdio {
     let file = path.and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
     file.map_or_else(Stdio::null, Stdio::from)

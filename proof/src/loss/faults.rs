@@ -1,4 +1,4 @@
-//! What goes wrong, where, and how often.
+//! The faults: their kind, their place, and their frequency.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::weighed;
 /// A call of the function, or of Lambda on its behalf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Site {
-    /// `GetQueueAttributes` of the queue that the batch is from, or of a source queue.
+    /// `GetQueueAttributes` of the batch's own queue, or of a source queue.
     QueueAttributes,
     /// `GetQueueAttributes` of the requeue.
     RequeueAttributes,
@@ -27,9 +27,9 @@ pub enum Site {
     Bury,
     /// `PublishBatch`.
     Publish,
-    /// `Invoke` of a function that is not waited for.
+    /// `Invoke` of a function, without waiting for its result.
     Invoke,
-    /// `Invoke` of a function that is waited for.
+    /// `Invoke` of a function, with waiting for its result.
     InvokeAndWait,
     /// A POST to a web server.
     Post,
@@ -51,41 +51,41 @@ pub enum Site {
     Delete,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// Too many requests.
+    /// The service throttles the call.
     Throttle,
     /// The service answers 503.
     Unavailable,
-    /// Access denied.
+    /// The service denies access.
     Denied,
-    /// The service will never take it.
+    /// The service refuses the call for good.
     Permanent,
-    /// No effect, and no answer.
+    /// The call has no effect and gets no answer.
     Silent,
-    /// The effect, and no answer.
+    /// The call has its effect and gets no answer.
     Mute,
     /// The connection breaks before the effect.
     BreakBefore,
     /// The connection breaks between effect and answer.
     BreakAfter,
-    /// Every other entry fails, by the service's fault; of a function that is waited for, its code.
+    /// Every other entry fails through the service's fault. Where `Invoke` waits, the function's code fails.
     Partial,
-    /// Every other entry fails, by the sender's fault.
+    /// Every other entry fails through the sender's fault.
     PartialSender,
-    /// kill -9 of the function, before the effect.
+    /// SIGKILL ends the function before the effect.
     KillBefore,
-    /// kill -9 of the function, between effect and answer.
+    /// SIGKILL ends the function between effect and answer.
     KillAfter,
-    /// The function panics, between effect and answer: it aborts, as the release does then.
+    /// The function panics between effect and answer: it aborts, as the release binary does then.
     Panic,
-    /// The process is frozen after its answer, its connections are closed, and it is thawed for the next event.
+    /// The process freezes after its answer, its connections are closed, and it thaws for the next event.
     Freeze,
 }
 
 impl Outages {
-    /// Every other outage is one of the queues, which most letters are for.
+    /// Reports whether a site is down. Every other outage is one of the queues, which most letters go to.
     fn is_down(self, site: Site, since: Duration) -> bool {
         let (every, since) = (self.every.as_millis().max(1), since.as_millis());
         let number = usize::try_from(since / every).unwrap_or(0);
@@ -118,7 +118,7 @@ impl Site {
         Self::Delete,
     ];
 
-    /// As the figures name it.
+    /// Returns the name of the site in the figures.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -144,7 +144,7 @@ impl Site {
         }
     }
 
-    /// Why a fault makes no sense here; `None` where it does.
+    /// Returns the reason why a fault makes no sense here, or `None` if it does make sense.
     #[must_use]
     pub fn nonsense(self, fault: Fault, fifo: bool) -> Option<&'static str> {
         use Fault::{
@@ -210,7 +210,7 @@ impl Fault {
         Self::Freeze,
     ];
 
-    /// As the figures name it.
+    /// Returns the name of the fault in the figures.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -231,7 +231,7 @@ impl Fault {
         }
     }
 
-    /// Returns the course that a call with so many entries takes.
+    /// Returns the course of a call with so many entries.
     #[must_use]
     pub fn course(self, site: Site, entries: usize) -> Course {
         let every_other = |fault: EntryFault| {
@@ -245,7 +245,7 @@ impl Fault {
                 let (code, message) = permanent(site);
                 Course::refuse(400, code, message)
             }
-            // A process is frozen between its calls.
+            // The process freezes between its calls.
             Self::Freeze => Course::Pass,
             Self::Silent => Course::HangBefore,
             Self::Mute => Course::HangAfter,
@@ -268,7 +268,7 @@ impl Fault {
     }
 }
 
-/// Returns code and message of a service that will never take a call.
+/// Returns code and message of a service that refuses a call for good.
 fn permanent(site: Site) -> (&'static str, &'static str) {
     match site {
         Site::Publish | Site::Subscription | Site::Subscriptions | Site::Notice => {
@@ -286,41 +286,41 @@ fn permanent(site: Site) -> (&'static str, &'static str) {
 /// One fault for some calls of a site.
 #[derive(Debug, Clone)]
 pub struct Injection {
-    /// Where.
+    /// The site of the calls.
     pub site: Site,
-    /// What.
+    /// The fault.
     pub fault: Fault,
     /// The first call that it hits, from 0.
     pub from: usize,
-    /// How many it hits.
+    /// The number of calls that it hits.
     pub calls: usize,
 }
 
-/// Faults by chance.
+/// Random faults.
 #[derive(Debug, Clone)]
 pub struct Weather {
-    /// One call in so many is hit.
+    /// The number of calls of which one is hit on average.
     pub once_in: usize,
     /// The faults with their weights.
     pub weights: Vec<(Fault, usize)>,
-    /// One of the targets is down for a while, each time so long after the last.
+    /// The outages: one target at a time is down for a while.
     pub outages: Outages,
 }
 
 /// Outages of targets.
 #[derive(Debug, Clone, Copy)]
 pub struct Outages {
-    /// From the beginning of one to that of the next.
+    /// The time from the beginning of one outage to that of the next.
     pub every: Duration,
-    /// How long one lasts.
+    /// The duration of an outage.
     pub last: Duration,
 }
 
-/// What can be down.
+/// The sites that can be down.
 const TARGETS: [Site; 6] =
     [Site::Send, Site::Publish, Site::Invoke, Site::InvokeAndWait, Site::Post, Site::Stream];
 
-/// Decides about each call, and counts what it did.
+/// The plan of faults: decides about each call, and counts the faults it made.
 #[derive(Debug)]
 pub struct Plan {
     injections: Vec<Injection>,
@@ -334,7 +334,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// These faults at these calls.
+    /// Creates a plan with these faults at these calls.
     #[must_use]
     pub fn of(injections: Vec<Injection>, fifo: bool) -> Self {
         Self {
@@ -349,14 +349,14 @@ impl Plan {
         }
     }
 
-    /// Faults by chance.
+    /// Creates a plan with random faults.
     #[must_use]
     pub fn random(weather: Weather, seed: u64, fifo: bool) -> Self {
         let rng = Rng::with_seed(seed);
         Self { weather: Some(weather), rng, ..Self::of(Vec::new(), fifo) }
     }
 
-    /// What goes wrong with the next call of a site. The first injection that fits counts.
+    /// Returns the fault of the next call of a site, if it has one. The first injection that fits counts.
     pub fn next(&mut self, site: Site) -> Option<Fault> {
         let call = self.calls.entry(site).or_default();
         let number = *call;
@@ -375,10 +375,10 @@ impl Plan {
             }
             (Some(weather), None) if self.rng.usize(..weather.once_in) == 0 => {
                 let fault = weighed(&mut self.rng, &weather.weights);
-                // A subscription that SNS calls impossible is believed to be for five minutes: its letters
-                // would go to the archive for the rest of the time.
+                // The function believes for five minutes that a subscription is impossible if SNS says so:
+                // its letters would go to the archive for the rest of the time.
                 let lasting = (Site::Subscription, Fault::Permanent);
-                // A process that could not read the orders yet puts its letters back for a minute.
+                // A process that has not read the orders yet puts its letters back for a minute.
                 let lasts = |it: Fault| (site, it) == lasting || site == Site::Orders;
                 fault.filter(|it| site.nonsense(*it, self.fifo).is_none() && !lasts(*it))
             }
@@ -388,18 +388,18 @@ impl Plan {
         Some(fault)
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults from now on.
     pub fn end(&mut self) {
         self.over = true;
     }
 
-    /// The faults that were made.
+    /// Returns the number of faults that were made, by site and fault.
     #[must_use]
     pub fn made(&self) -> &BTreeMap<(Site, Fault), usize> {
         &self.made
     }
 
-    /// The calls of each site.
+    /// Returns the number of calls of each site.
     #[must_use]
     pub fn calls(&self) -> &BTreeMap<Site, usize> {
         &self.calls

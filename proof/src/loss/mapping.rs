@@ -1,4 +1,4 @@
-//! The runs of the function: the mappings' batches, and the processes that they are handed to.
+//! The invocations of the function: the batches of the mappings, and the processes that get them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::faults::Fault;
 use super::world::World;
 use crate::{Ended, Killer, Sandbox};
 
-/// How often an empty queue is looked at.
+/// The interval between looks at an empty queue.
 const POLL: Duration = Duration::from_millis(50);
 
 /// One process of the function, with its own door to the account.
@@ -21,14 +21,14 @@ const POLL: Duration = Duration::from_millis(50);
 pub(super) struct Process {
     pub(super) sandbox: Sandbox,
     pub(super) caller: Caller,
-    /// Ends the process in the middle of its work, as the world wants it.
+    /// The handle that ends the process in the middle of its work, as the world wants it.
     killer: Killer,
     door: Server,
 }
 
 impl Process {
-    /// Starts one of this name; `variables` are its settings, by the account's URL. What ends it is an abort, where it is
-    /// to panic.
+    /// Starts a process of this name; `variables` returns its settings for the account's URL. Its killer
+    /// aborts it if it is to panic.
     pub(super) fn start(
         aws: &Aws,
         name: &str,
@@ -51,7 +51,7 @@ impl Process {
         Self::start(&world.aws, &world.process(), &terms.binary, log, terms.panics, variables)
     }
 
-    /// Freezes the process; meanwhile the servers hang up, which the process cannot see before it is thawed.
+    /// Freezes the process. Meanwhile the servers hang up, which the process cannot see before it is thawed.
     fn freeze(&self, world: &World) {
         self.sandbox.freeze();
         self.door.hang_up();
@@ -61,7 +61,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ends the process as well, and nothing that it still asks for has an effect.
+        // This ends the process as well; its open requests have no effect.
         self.caller.cut();
     }
 }
@@ -124,7 +124,8 @@ fn poll(world: &World, mapping: &Mapping) {
             frozen = true;
         }
         if gone {
-            // Lambda takes a new process after that; what this one still asks for comes before the end.
+            // Lambda starts a new process after that. The requests of this one come before the end of the
+            // invocation.
             process = None;
         }
         world.settle(mapping, &batch, run, &ended, fault != Some(Fault::BreakAfter));

@@ -1,7 +1,7 @@
 //! The fault matrix: every call that redrives, every fault, standard and FIFO.
 //!
-//! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then
-//! nothing goes wrong any more, the queues drain, and the ledger is read.
+//! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then no
+//! more faults occur, the queues drain, and the ledger judges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -18,22 +18,23 @@ use super::letters::Kind;
 use super::mapping;
 use super::world::{Terms, World};
 
-/// Longest time that a scenario may take to drain.
+/// The longest time that a scenario may take to drain.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The delays of letters that are to be listed, seconds: they are hidden until somebody wakes them.
+/// The delay, in seconds, of letters that are to be listed: they stay hidden until they are woken.
 const LONG: u64 = 180;
 
-/// When an order lets the listed letters go, and somebody wakes them: the list is written by then, and meets its fault.
+/// The time after which an order releases the listed letters and they are woken. By then the list is written,
+/// and has met its fault.
 const WAKES_AFTER: Duration = Duration::from_secs(4);
 
-/// The longest that an invocation may take that waits a second for a list or a notice.
+/// The longest time of an invocation that waits a second for a list or a notice.
 const LONGEST: Duration = Duration::from_millis(2_500);
 
-/// Violations that are told of a scenario.
+/// The most violations of a scenario that are printed.
 const MOST_TOLD: usize = 3;
 
-/// Groups of a FIFO queue.
+/// The number of groups of a FIFO queue.
 const GROUPS: usize = 4;
 
 /// One cell of the matrix.
@@ -41,31 +42,31 @@ const GROUPS: usize = 4;
 pub struct Scenario {
     /// The call that goes wrong.
     pub site: Site,
-    /// How.
+    /// The fault.
     pub fault: Fault,
-    /// Whether the queues are FIFO.
+    /// `true` if the queues are FIFO.
     pub fifo: bool,
-    /// Whether the function has 30 s, so that the SDK's own time-out ends a call, not the invocation's
-    /// deadline.
+    /// `true` if the function has 30 s, so that the SDK's own timeout ends a call before the invocation's
+    /// deadline does.
     pub patient: bool,
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub struct Run {
     /// The scenario.
     pub scenario: Scenario,
-    /// What became of its letters.
+    /// The verdict on its letters.
     pub verdict: Verdict,
-    /// How often its fault was made.
+    /// The number of times that its fault was made.
     pub faults: usize,
-    /// What is wrong besides.
+    /// A problem that the verdict does not include.
     pub fault: Option<String>,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
 }
 
-/// Every cell that makes sense.
+/// Returns every cell that makes sense.
 #[must_use]
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
@@ -75,10 +76,11 @@ pub fn scenarios() -> Vec<Scenario> {
                 if site.nonsense(fault, fifo).is_some() {
                     continue;
                 }
-                // A process that is thawed has the time to find that its connections are gone.
+                // The process needs time after its thaw to find that its connections are gone.
                 let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
                 all.push(scenario);
-                // A function is waited for as long as there is time, a server for 15 s, and the orders for one.
+                // These calls have limits of their own: a synchronous invocation may take all the time that
+                // is left, a POST 15 s, and the orders one second.
                 let own_timeout = !matches!(
                     site,
                     Site::InvokeAndWait
@@ -94,12 +96,12 @@ pub fn scenarios() -> Vec<Scenario> {
             }
         }
     }
-    // Those that take long begin first.
+    // The scenarios that take long begin first.
     all.sort_by_key(|it| !(it.patient || it.site == Site::Orders));
     all
 }
 
-/// The cells that make no sense, by the reason.
+/// Returns the cells that make no sense, by the reason.
 #[must_use]
 pub fn nonsense() -> String {
     let mut reasons: BTreeMap<&str, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
@@ -127,7 +129,7 @@ pub fn nonsense() -> String {
     text
 }
 
-/// The matrix: duplicates, standard and FIFO.
+/// Returns the matrix: duplicates, standard and FIFO.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
     let row = |site: Site| {
@@ -151,7 +153,7 @@ pub fn table(runs: &[Run]) -> String {
     by_fault(Site::ALL.map(|site| (site.name(), row(site))))
 }
 
-/// A table with a row for each call and a column for each fault.
+/// Returns a table with a row for each call and a column for each fault.
 pub(super) fn by_fault<const FAULTS: usize>(
     rows: impl IntoIterator<Item = (&'static str, [String; FAULTS])>,
 ) -> String {
@@ -163,7 +165,7 @@ pub(super) fn by_fault<const FAULTS: usize>(
     text
 }
 
-/// Runs scenarios, so many at once, and tells of each.
+/// Runs scenarios, so many at the same time, and passes each result to `tell`.
 pub fn run_all<S: Sync, R: Send>(
     scenarios: &[S],
     at_once: usize,
@@ -186,7 +188,7 @@ pub fn run_all<S: Sync, R: Send>(
     runs.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A line that tells of a scenario, and all that is wrong with it.
+/// Writes a line about the scenario, and everything that is wrong with it.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { letters, delivered, archived, lost, duplicates, .. } = &self.verdict;
@@ -207,7 +209,7 @@ impl fmt::Display for Run {
 }
 
 impl Run {
-    /// Whether every promise was kept, and the fault was made.
+    /// Reports whether every promise was kept, and the fault was made.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict.is_good() && self.fault.is_none()
@@ -215,7 +217,7 @@ impl Run {
 }
 
 impl Scenario {
-    /// As it is told.
+    /// Returns the name of the scenario.
     #[must_use]
     pub fn name(&self) -> String {
         let kind = if self.fifo { "FIFO" } else { "standard" };
@@ -223,7 +225,7 @@ impl Scenario {
         format!("{} x {} ({kind}{time})", self.site.name(), self.fault.name())
     }
 
-    /// Lives through it.
+    /// Runs the scenario.
     #[must_use]
     pub fn run(&self, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
@@ -240,13 +242,14 @@ impl Scenario {
         let pollers = mapping::start(&world);
         if self.site == Site::Waiting {
             std::thread::sleep(WAKES_AFTER);
-            // A process may have been killed before it had hidden its letters: they show by themselves.
+            // A process may have been killed before it had hidden its letters. Those become visible by
+            // themselves.
             world.wake();
         }
         while world.waiting() > 0 && began.elapsed() < PATIENCE && !world.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
-        // The delete that emptied the queue is written down by now, the end of its invocation maybe not.
+        // The delete that emptied the queue is recorded by now, but possibly not the end of its invocation.
         world.end();
         for poller in pollers {
             let _ = poller.join();
@@ -293,10 +296,10 @@ impl Scenario {
         World::new(terms, Plan::of(self.injections(), self.fifo), 1)
     }
 
-    /// The fault, and what must go wrong besides so that its call is made at all.
+    /// Returns the fault, and the other faults without which its call would not be made.
     fn injections(self) -> Vec<Injection> {
         let calls = match self.fault {
-            // Each time that they cannot be read costs a minute.
+            // Each failed read of the orders costs a minute.
             Fault::Throttle | Fault::Unavailable | Fault::BreakBefore if self.site == Site::Orders => 2,
             _ if self.site == Site::Orders => 1,
             // The SDK tries three times.
@@ -309,28 +312,28 @@ impl Scenario {
             | Fault::KillAfter
             | Fault::Panic
             | Fault::Freeze => 3,
-            // A target that hangs is tried again ten times as long after.
+            // The function tries a target that hangs again after ten times as long.
             Fault::Silent | Fault::Mute => 1,
         };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from: 0, calls }];
         if self.exhausts() || matches!(self.site, Site::Requeue | Site::RequeueAttributes | Site::Hide) {
-            // Three calls are an attempt. After it the target is left alone for up to 40 s.
+            // Three calls are an attempt. After it the function does not try the target for up to 40 s.
             all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
         }
         if self.fault == Fault::Freeze {
-            // Letters come back, so that a wasted attempt shows in the number of the next.
+            // The letters come back, so that a wasted attempt shows in the number of the next.
             all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
         }
         all
     }
 
-    /// Heads of groups use up their schedule, and then their archive fails: they come back, and must not be
-    /// overtaken meanwhile.
+    /// Reports whether heads of groups use up their schedule before their archive fails. They come back then,
+    /// and other letters must not overtake them meanwhile.
     fn exhausts(self) -> bool {
         self.site == Site::Store && self.fifo
     }
 
-    /// Letters that make the call.
+    /// Returns letters that make the call.
     fn letters(self) -> Vec<(Kind, usize)> {
         let aside = if self.fifo { Kind::Aside } else { Kind::Queue };
         match self.site {

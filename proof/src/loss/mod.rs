@@ -1,16 +1,17 @@
-//! Shows that nothing is lost, whatever fails: the function in an account with faults, and the ledger that is kept of
-//! every letter. The account is `sim`'s, behind its loopback socket.
+//! Tests that no letter is lost, whatever fails. The function runs in an account with faults, and a ledger
+//! records every letter. The account is `sim`'s, behind its loopback socket.
 //!
-//! | module | what it holds |
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`letters`] | letters of every kind, where they must go, how they must arrive |
-//! | [`faults`] | what goes wrong, where, and how often |
+//! | [`letters`] | letters of every kind, with checks of their arrival |
+//! | [`faults`] | the faults: their kind, their place, and their frequency |
 //! | [`world`] | one function in an account |
 //! | [`mapping`] | Lambda: event source mappings and their sandboxes |
-//! | [`ledger`] | what happened to every letter, and whether it was right |
+//! | [`ledger`] | a record of every letter's life, and its judgement |
 //! | [`matrix`] | every call that redrives times every fault |
 //! | [`replay`] | every call of a replay times every fault |
-//! | [`soak`] | many letters under faults by chance |
+//! | [`soak`] | many letters under random faults |
 
 mod door;
 pub mod faults;
@@ -24,7 +25,7 @@ pub mod world;
 
 use fastrand::Rng;
 
-/// Returns one of a list, each as often as its weight says.
+/// Returns a random element of a list, with these weights.
 fn weighed<T: Copy>(rng: &mut Rng, all: &[(T, usize)]) -> Option<T> {
     let mut rest = rng.usize(..all.iter().map(|(_, weight)| weight).sum::<usize>().max(1));
     let hit = |weight: usize| {

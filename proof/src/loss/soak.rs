@@ -1,5 +1,5 @@
-//! The soak: many letters of all kinds through a standard and a FIFO dead-letter queue, each with a
-//! requeue, under faults by chance.
+//! The soak: many letters of all kinds pass through a standard and a FIFO dead-letter queue, each with a
+//! requeue, under random faults.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,36 +18,36 @@ use super::mapping;
 use super::weighed;
 use super::world::{Terms, World};
 
-/// Messages in flight that a queue allows and the function knows of: few, so that letters move, and no more
-/// than this.
+/// The most messages in flight that a queue allows, which the function knows. They are so few that letters
+/// must move to the requeue.
 const IN_FLIGHT: usize = 1_200;
 
-/// Letters that wait in the queues at most while more come.
+/// The most letters that wait in the queues while more come.
 const CROWD: usize = 6_000;
 
-/// Letters that come at once.
+/// The number of letters that come at the same time.
 const WAVE: usize = 500;
 
-/// How long the queues may take to drain once nothing goes wrong any more.
+/// The longest time that the queues may take to drain without faults.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A function that does nothing at all must not keep it for ever.
+/// The longest time of a soak, so that a function that does nothing does not prolong it for ever.
 const LONGEST: Duration = Duration::from_mins(40);
 
-/// How often it is told how far it is.
+/// The interval between reports of progress.
 const TELL: Duration = Duration::from_secs(30);
 
-/// Of five letters one is in the FIFO queue.
+/// The share of letters in the FIFO queue: one in so many.
 const FIFO_SHARE: usize = 5;
 
 const RETRIES: usize = 10;
 
-/// What is soaked.
+/// The settings of a soak.
 #[derive(Debug, Clone)]
 pub struct Soak {
     /// The function.
     pub binary: PathBuf,
-    /// Letters.
+    /// The number of letters.
     pub letters: usize,
     /// The seed of letters and faults.
     pub seed: u64,
@@ -55,26 +55,26 @@ pub struct Soak {
     pub log: Option<PathBuf>,
 }
 
-/// What came of it.
+/// The result of a soak.
 #[derive(Debug)]
 pub struct Soaked {
-    /// What became of the letters of the standard queue, and of the FIFO queue.
+    /// The verdicts on the letters of the standard queue, and of the FIFO queue.
     pub verdicts: [Verdict; 2],
-    /// Calls by name.
+    /// The number of calls by name.
     pub calls: BTreeMap<String, usize>,
-    /// Faults by kind.
+    /// The number of faults by kind.
     pub faults: BTreeMap<Fault, usize>,
-    /// Faults by call.
+    /// The number of faults by call.
     pub sites: BTreeMap<Site, usize>,
-    /// Invocations.
+    /// The number of invocations.
     pub runs: usize,
-    /// Letters that came back to the queues again and again until the end.
+    /// The number of letters that were still in the queues at the end.
     pub left: usize,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
 }
 
-/// The kinds of letter with their weights.
+/// Returns the kinds of letter with their weights.
 fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
     let mut all = vec![
         (Kind::Queue, 40),
@@ -97,7 +97,8 @@ fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
     all
 }
 
-/// What goes wrong. A call that hangs costs ten seconds, a kill the visibility timeout of a whole batch.
+/// Returns the faults. A call that hangs costs ten seconds, and a kill costs the visibility timeout of a
+/// whole batch.
 fn weather() -> Weather {
     let weights = vec![
         (Fault::Throttle, 20),
@@ -118,7 +119,8 @@ fn weather() -> Weather {
 }
 
 impl Soak {
-    /// Runs it, and tells now and then how many letters are still to come and how many wait.
+    /// Runs the soak. Now and then it calls `tell` with the time, the number of letters still to come, and
+    /// the number that wait.
     pub fn run(&self, tell: impl Fn(Duration, usize, usize)) -> Soaked {
         let began = Instant::now();
         let mut told = began;
@@ -143,7 +145,8 @@ impl Soak {
                 told = Instant::now();
                 tell(began.elapsed(), rest, waiting);
             }
-            // The last letters come home under a clear sky: those of targets that fail now and then wait for long.
+            // The last letters arrive without faults: those of targets that fail now and then would wait for
+            // long.
             if rest == 0 && calm_since.is_none() && waiting < (self.letters / 8).max(10) {
                 for world in &worlds {
                     world.calm();
@@ -209,7 +212,7 @@ impl Soak {
     }
 }
 
-/// Writes letters of all kinds.
+/// A writer of letters of all kinds.
 struct Writer {
     rng: Rng,
     kinds: Vec<(Kind, usize)>,
@@ -232,20 +235,20 @@ impl Writer {
 }
 
 impl Soaked {
-    /// Both queues together.
+    /// Returns the verdict on both queues together.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let [standard, fifo] = self.verdicts.clone();
         standard.and(fifo)
     }
 
-    /// Whether every promise was kept.
+    /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.left == 0 && self.verdicts.iter().all(Verdict::is_good)
     }
 
-    /// The tables, in Markdown.
+    /// Returns the tables, in Markdown.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! How many calls a thousand letters take, and what they cost.
+//! The calls of a thousand letters, and their costs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,31 +12,34 @@ use crate::run::{Count, Run};
 
 const LETTERS: usize = 1_000;
 
-/// Bytes of a letter, and of SNS's message in it at least.
+/// The bytes of a letter, and the least bytes of SNS's message in it.
 const SIZE: usize = 1_500;
 const MESSAGE: usize = 500;
 
-/// One way that letters go.
+/// One route of letters.
 struct Case {
     name: &'static str,
     policy: Value,
     topics: usize,
     batch: usize,
-    /// The operation that counts, its calls, and whether the letters stay in the queue.
+    /// The operation that counts, and its calls.
     expected: (&'static str, usize),
     stay: bool,
 }
 
-/// Prices in USD, us-east-1, November 2026: a million requests of SQS and of SNS, a thousand PUTs of S3, a million
-/// invocations, a GB of log. <https://aws.amazon.com/sqs/pricing/>, <https://aws.amazon.com/sns/pricing/>,
-/// <https://aws.amazon.com/s3/pricing/>, <https://aws.amazon.com/lambda/pricing/>, <https://aws.amazon.com/cloudwatch/pricing/>
+/// Prices in USD, us-east-1, November 2026: a request of SQS and of SNS, a PUT of S3, an invocation, a byte
+/// of log.
+///
+/// <https://aws.amazon.com/sqs/pricing/>, <https://aws.amazon.com/sns/pricing/>,
+/// <https://aws.amazon.com/s3/pricing/>, <https://aws.amazon.com/lambda/pricing/>,
+/// <https://aws.amazon.com/cloudwatch/pricing/>
 const SQS: f64 = 0.40e-6;
 const SNS: f64 = 0.50e-6;
 const S3_PUT: f64 = 0.005e-3;
 const INVOCATION: f64 = 0.20e-6;
 const LOG_BYTE: f64 = 0.50e-9;
 
-/// Messages that SQS hands over, or deletes, in one request.
+/// The messages that SQS hands over, or deletes, in one request.
 const SQS_BATCH: usize = 10;
 
 fn cases() -> Vec<Case> {
@@ -47,7 +50,7 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for batch in [10, 100, 1_000] {
         let full = LETTERS / 10;
-        // Letters of ten topics, mixed: of ten letters each goes elsewhere.
+        // The letters are of ten topics in turn: ten letters in a row have ten different targets.
         let mixed = LETTERS / batch * (batch / 10).div_ceil(10).max(1) * 10;
         let case = |name, policy: &Value, topics, expected, stay| Case {
             name,
@@ -67,7 +70,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The table, or what is not as it must be.
+/// Returns the table, or a list of what is not as it must be.
 pub(crate) fn table(binary: &Path) -> Result<Table, Vec<String>> {
     let mut table = Table::new(
         "cost",
@@ -99,7 +102,7 @@ pub(crate) fn table(binary: &Path) -> Result<Table, Vec<String>> {
     if faults.is_empty() { Ok(table) } else { Err(faults) }
 }
 
-/// The row, the calls that count, and what is not as it must be.
+/// Measures a case; returns the row, the calls that count, and a message if something is not as it must be.
 fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     let mut run = Run::of_function(binary, &case.policy, Duration::ZERO, case.topics);
     let invocations = LETTERS / case.batch;
@@ -109,13 +112,13 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
         run.place(&event);
         kept += run.invoke(event).1;
     }
-    // What was logged is read by a thread of its own.
+    // Another thread reads the log.
     std::thread::sleep(Duration::from_millis(50));
     let ((logged, lines), counts) = (run.take_logged(), run.take_counts());
     let (operation, expected) = case.expected;
     let of = |operation: &str| counts.get(operation).copied().unwrap_or_default();
-    // One look at the queue, and one at each subscription that letters go to; the queue is looked at again after a
-    // minute, which no case takes.
+    // The function looks at the queue once, and at each subscription that letters go to once. It would look
+    // at the queue again after a minute, but no case takes that long.
     let lookups =
         1 + if case.policy["default"]["target"] == "origin" || case.policy["default"]["target"] == "topic" {
             case.topics
@@ -125,10 +128,11 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     let others: usize = total(&counts) - of(operation).calls;
     let entries = if operation == "PutObject" { LETTERS } else { of(operation).entries };
     let expected_kept = if case.stay { LETTERS } else { 0 };
-    // What is sent is the letter and little else; a hiding sends its receipt handle alone, of about 300 bytes.
+    // A send carries the letter and little else. A hiding carries only the receipt handle, of about 300
+    // bytes.
     let bytes = of(operation).bytes / LETTERS;
     let fitting = if operation == "ChangeMessageVisibilityBatch" { 300..500 } else { MESSAGE..2 * SIZE };
-    // A line for each letter, and one with the metrics of each invocation.
+    // The log has a line for each letter, and one with the metrics of each invocation.
     let told = lines >= LETTERS + invocations;
     let found = (of(operation).calls, entries, others, kept, fitting.contains(&bytes), told);
     let wanted = (expected, LETTERS, lookups, expected_kept, true, true);
@@ -138,14 +142,14 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
             case.name, case.batch
         )
     });
-    // The mapping receives and, unless letters stay, deletes.
+    // The mapping receives the letters and, unless they stay, deletes them.
     let mapping = LETTERS / SQS_BATCH * if case.stay { 1 } else { 2 };
     let price = match operation {
         "PublishBatch" => SNS,
         "PutObject" => S3_PUT,
         _ => SQS,
     };
-    // Look-ups are made once a minute or less, however many letters there are.
+    // Look-ups are left out: the function makes them once a minute or less, however many letters there are.
     let thousand = float(of(operation).calls) * price
         + float(mapping) * SQS
         + float(invocations) * INVOCATION

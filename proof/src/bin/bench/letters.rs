@@ -1,4 +1,4 @@
-//! Events as the event source mapping makes them.
+//! Events of the form that the event source mapping sends.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,33 +7,34 @@ use serde_json::{Value, json};
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
 pub(crate) const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
-/// A Lambda event is at most 6 MB large.
+/// The most bytes of a Lambda event, 6 MB.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 pub(crate) const LARGEST_EVENT: usize = 6 * 1024 * 1024;
 
 /// The last part of each subscription's ARN.
 pub(crate) const SUBSCRIPTION: &str = "43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
 
-/// The name of the topic of this number.
+/// Returns the name of the topic of this number.
 pub(crate) fn topic_name(number: usize) -> String {
     format!("orders-{number}")
 }
 
-/// The ARN of the topic of this number.
+/// Returns the ARN of the topic of this number.
 pub(crate) fn topic(number: usize) -> String {
     sim::arn("sns", &topic_name(number))
 }
 
-/// What of a letter has the size that was asked for.
+/// The part of a letter that has the requested size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sized {
-    /// The whole body in the queue: it goes back to a queue as it is.
+    /// The whole body in the queue, which goes to a queue unchanged.
     Body,
-    /// SNS's message in it: that alone goes to a topic.
+    /// SNS's message in the body: it goes to a topic alone.
     Message,
 }
 
-/// An event with so many letters of SNS, of topics in turn, received for the first time just now.
+/// Returns an event with so many letters of SNS, of these topics in turn, received for the first time just
+/// now.
 pub(crate) fn event(count: usize, size: usize, sized: Sized, topics: usize) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().to_string();
     let records: Vec<_> =
@@ -41,7 +42,7 @@ pub(crate) fn event(count: usize, size: usize, sized: Sized, topics: usize) -> S
     json!({ "Records": records }).to_string()
 }
 
-/// An event whose bodies are no envelopes.
+/// Returns an event whose bodies are no envelopes.
 pub(crate) fn raw_event(count: usize, size: usize) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().to_string();
     let records: Vec<_> = (0..count).map(|index| record(index, &filling(index, size), &now)).collect();

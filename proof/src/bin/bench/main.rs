@@ -1,9 +1,10 @@
-//! Measures the function as Lambda runs it: its calls, its speed, its memory, its start.
+//! A tool that measures the function as Lambda runs it: its calls, its speed, its memory, its start.
 //!
 //! `bench [--function FILE] [--bare FILE | --alone] [--pipeline FILE] [--write PAGE] [cost|speed|memory|start ...]`
 //!
-//! `bench [--function FILE] --alone limit` checks that the largest batches fit into the least memory, and measures nothing.
-//! `bench [--redrivectl FILE] --alone wake [--write PAGE]` measures how long 100,000 waiting letters take to wake.
+//! `bench [--function FILE] --alone limit` only checks that the largest batches fit into the least memory.
+//! `bench [--redrivectl FILE] --alone wake [--write PAGE]` measures how long 100,000 waiting letters take to
+//! wake.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -34,7 +35,7 @@ const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 /// The check of the largest batches, which runs only when it is asked for.
 const LIMIT: &str = "limit";
 
-/// The measurement of waking, which runs only when it is asked for: it takes minutes by its nature.
+/// The measurement of waking, which runs only when it is asked for, because it takes minutes.
 const WAKE: &str = "wake";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Memory of the process, idle and with batches up to the largest.
+//! The memory of the process, idle and with batches up to the largest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::stat::{line, mebibytes, range};
 
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// Memory is as the first batches leave it; later ones find it freed.
+/// The batches of a measurement. The memory is that after the first ones; later ones reuse what they freed.
 const BATCHES: usize = 5;
 
 const SIZES: [(usize, &str); 3] = [(2_048, "2 KB"), (65_536, "64 KB"), (1_000_000, "1 MB")];
 
-/// All figures are mebibytes.
+/// Results, all in mebibytes.
 struct Measured {
     event: f64,
     idle: f64,
     most: f64,
 }
 
-/// Batches by their size, and what each byte more of them takes.
+/// Returns two tables: the memory of batches by their size, and the memory that each additional byte takes.
 pub(crate) fn tables(binary: &Path) -> [Table; 2] {
     let mut table = Table::new(
         "memory",
@@ -81,8 +81,8 @@ pub(crate) fn tables(binary: &Path) -> [Table; 2] {
 /// The smallest memory that Lambda gives a function, MB.
 const SMALLEST: f64 = 128.0;
 
-/// Checks that the largest batches fit into the least memory; faults are those that do not. A process that needs more is
-/// killed by Lambda, and its batch comes back to be too large again.
+/// Checks that the largest batches fit into the least memory; returns those that do not. Lambda kills a
+/// process that needs more, and the batch comes back, still too large.
 pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
     let mut faults = Vec::new();
     let ways = [
@@ -90,7 +90,8 @@ pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
         ("to a topic", json!({ "default": { "target": "topic" } })),
         ("archived", json!({ "default": { "action": "archive" } })),
     ];
-    // 10,000 small letters are more bytes than an event may have, so this is more than Lambda hands over.
+    // These 10,000 small letters have more bytes than an event may have, so Lambda never hands over that
+    // many.
     let events = [SIZES[0], SIZES[2]].map(|(size, name)| {
         let letters = LARGEST_EVENT / event(1, size, Sized::Body, 1).len();
         (format!("{letters} letters of {name}"), event(letters, size, Sized::Body, 1))

@@ -1,16 +1,16 @@
-//! The page of figures: tables put into their places.
+//! The page of figures, with tables put into their places.
 
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A table of the page, by the name that its place there has.
+/// A table of the page, with the name of its place there.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) head: &'static str,
     pub(crate) rows: Vec<String>,
-    /// What its figures should be: rows of the table of aims.
+    /// The comparison of its figures with the aims: rows of the table of aims.
     pub(crate) aims: Vec<String>,
 }
 
@@ -19,12 +19,12 @@ impl Table {
         Self { name, head, rows: Vec::new(), aims: Vec::new() }
     }
 
-    /// An aim with the figure, and whether it is met.
+    /// Adds an aim with the figure, and whether it is met.
     pub(crate) fn aim(&mut self, aim: &str, figure: impl Display, met: bool) {
         self.aims.push(format!("| {aim} | {figure} | {} |", if met { "yes" } else { "no" }));
     }
 
-    /// In Markdown, every column but the first to the right.
+    /// Returns the table in Markdown; every column but the first is aligned to the right.
     pub(crate) fn text(&self) -> String {
         let columns = self.head.matches('|').count() - 1;
         let rules: String = (0..columns).map(|column| if column < 1 { "---|" } else { "---:|" }).collect();
@@ -32,7 +32,7 @@ impl Table {
     }
 }
 
-/// A whole number with commas.
+/// Formats a whole number with commas.
 pub(crate) fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let comma = |(index, digit)| {
@@ -42,7 +42,7 @@ pub(crate) fn thousands(number: f64) -> String {
     digits.chars().enumerate().flat_map(comma).collect()
 }
 
-/// The size of a file, and in a zip, bytes.
+/// Returns the size of a file, alone and in a zip, in bytes.
 pub(crate) fn sizes(file: &Path) -> (usize, usize) {
     let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let zipped = Command::new("gzip").args(["-9", "-c"]).arg(file).output().expect("gzip");

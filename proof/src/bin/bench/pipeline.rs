@@ -1,4 +1,4 @@
-//! What `examples/pipeline.rs` has said.
+//! The output of `examples/pipeline.rs`.
 
 use crate::page::{Table, thousands};
 
@@ -9,7 +9,7 @@ const TWENTY_RULES: &str = "twenty_rules";
 /// The sizes of letters, bytes.
 const SIZES: [(u32, &str); 3] = [(2_048, "2 KB"), (16_384, "16 KB"), (65_536, "64 KB")];
 
-/// The median rate of each size under each policy.
+/// Returns the median rate of each size under each policy.
 pub(crate) fn table(told: &str) -> Table {
     let head = "| letters of | a second, built-in policy | a second, twenty rules |";
     let mut table = Table::new("pipeline", head);
@@ -21,7 +21,7 @@ pub(crate) fn table(told: &str) -> Table {
     table
 }
 
-/// Parsing and deciding, by the median of 2 KB letters.
+/// Adds the aim for parsing and deciding, with the median of 2 KB letters.
 pub(crate) fn aim(aims: &mut Table, told: &str) {
     let rate = rate(told, BUILT_IN, 2_048).expect("the median of built_in_policy for letters of 2048 bytes");
     aims.aim(
@@ -31,7 +31,7 @@ pub(crate) fn aim(aims: &mut Table, told: &str) {
     );
 }
 
-/// The rates stand below the times: fastest, slowest, median, mean.
+/// Returns the median rate. The rates stand below the times, as fastest, slowest, median, mean.
 fn rate(told: &str, policy: &str, size: u32) -> Option<f64> {
     let (_, lines) = told.split_once(policy)?;
     let (lines, _) = lines.split_once(TWENTY_RULES).unwrap_or((lines, ""));

@@ -1,4 +1,4 @@
-//! A function in an account, ready for events.
+//! A function with its account, ready for events.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,13 +16,13 @@ use sim::{Aws, Caller, Clock, Event, Fault, Faults, Payload, Server};
 
 use crate::letters::{QUEUE, SUBSCRIPTION, topic_name};
 
-/// Lambda's longest run; no invocation here takes a hundredth of it.
+/// The longest time of a start or an invocation; no invocation here takes a hundredth of it.
 const TIME: Duration = Duration::from_mins(5);
 
-/// The caller's name of the function.
+/// The name of the function as a caller.
 const FUNCTION: &str = "function";
 
-/// The queues, emptied after each invocation: nobody receives there.
+/// The queues, emptied after each invocation because nothing receives from them.
 const QUEUES: [&str; 2] = ["orders-dlq", "orders-worker"];
 
 /// The binaries under test.
@@ -45,18 +45,18 @@ pub(crate) struct Run {
 /// The requests of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Requests.
+    /// The number of requests.
     pub(crate) calls: usize,
-    /// Entries of batch requests.
+    /// The number of entries of batch requests.
     pub(crate) entries: usize,
-    /// Bytes of the requests' bodies.
+    /// The number of bytes of the requests' bodies.
     pub(crate) bytes: usize,
-    /// Requests that the service refused.
+    /// The number of requests that the service refused.
     pub(crate) refused: usize,
 }
 
 impl Run {
-    /// The function with a policy.
+    /// Starts the function with a policy.
     pub(crate) fn of_function(binary: &Path, policy: &Value, latency: Duration, topics: usize) -> Self {
         let variables = [
             ("REDRIVE_POLICY", policy.to_string()),
@@ -66,7 +66,7 @@ impl Run {
         Self::start(binary, &variables, latency, topics)
     }
 
-    /// The bare function, sending to a queue's URL or publishing to a topic.
+    /// Starts the bare function, which sends to a queue's URL or publishes to a topic.
     pub(crate) fn of_bare(binary: &Path, target: &str, latency: Duration) -> Self {
         Self::start(binary, &[("TARGET_ARN", target.to_owned())], latency, 1)
     }
@@ -77,7 +77,7 @@ impl Run {
         Self::on(binary, variables, aws, door, "http")
     }
 
-    /// A function with TLS; chain and key are PEM.
+    /// Starts a function with TLS; chain and key are PEM.
     pub(crate) fn with_tls(binary: &Path, variables: &[(&str, String)], chain: &str, key: &str) -> Self {
         let aws = account(Duration::ZERO, 1);
         let door = aws.listen_tls(&Caller::new(FUNCTION), chain, key).expect("a port of loopback is free");
@@ -91,7 +91,7 @@ impl Run {
         variables.push(("AWS_ENDPOINT_URL".to_owned(), format!("{scheme}://{host}")));
         let mut sandbox = Sandbox::start(binary, &variables, Stdio::piped());
         let logged = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        // As in Lambda, somebody reads the log.
+        // A thread reads the log, as Lambda does.
         let mut log = sandbox.take_log().expect("the log is a pipe");
         let counting = Arc::clone(&logged);
         std::thread::spawn(move || {
@@ -107,7 +107,7 @@ impl Run {
         Self { sandbox, aws, _door: door, counts: BTreeMap::new(), logged }
     }
 
-    /// One invocation: how long it took, and how many letters were kept in the queue.
+    /// Runs one invocation; returns how long it took, and how many letters stayed in the queue.
     pub(crate) fn invoke(&mut self, event: String) -> (Duration, usize) {
         let ended = self.sandbox.invoke(event, TIME);
         self.count();
@@ -121,13 +121,13 @@ impl Run {
         }
     }
 
-    /// The bytes and lines that were logged since the last time this was asked.
+    /// Returns the bytes and lines that were logged since the last call.
     pub(crate) fn take_logged(&self) -> (usize, usize) {
         let [bytes, lines] = self.logged.as_ref();
         (bytes.swap(0, Ordering::Relaxed), lines.swap(0, Ordering::Relaxed))
     }
 
-    /// Puts the messages of an event into their queue, as it is while the function works.
+    /// Puts the messages of an event into their queue, in flight as they are while the function works.
     pub(crate) fn place(&self, event: &str) {
         let event: Value = serde_json::from_str(event).expect("an event in JSON");
         let now = self.aws.clock().millis();
@@ -154,7 +154,7 @@ impl Run {
         self.aws.act("bench", |it, _| it.sns.create(&topic_name(0), settings));
     }
 
-    /// Returns the requests since the last time this was asked, by operation.
+    /// Returns the requests since the last call, by operation.
     pub(crate) fn take_counts(&mut self) -> BTreeMap<String, Count> {
         std::mem::take(&mut self.counts)
     }
@@ -179,7 +179,7 @@ impl Run {
     }
 }
 
-/// An account with so many topics, to each of which a queue is subscribed, and a latency.
+/// Creates an account with a latency and so many topics, each with a queue subscribed.
 fn account(latency: Duration, topics: usize) -> Aws {
     let aws = Aws::new(Clock::real(), 1);
     aws.set_faults(Faults::new(

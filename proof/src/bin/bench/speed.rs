@@ -1,4 +1,4 @@
-//! Letters a second of one instance, and of a function that only sends.
+//! The letters a second of one instance, and of a function that only sends.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use crate::page::{Table, thousands};
 use crate::run::{Binaries, Run};
 use crate::stat::{median, per_second, range};
 
-/// What a call of AWS takes.
+/// The time that a call of AWS takes.
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// How long a process works before it is measured.
+/// The time that a process works before it is measured.
 const WARM: Duration = Duration::from_millis(500);
 
-/// A machine is faster and slower by the second, so both processes take turns that are shorter than that, and not
-/// so short that each begins with the other's caches.
+/// The time of a turn, and the number of turns. A machine's speed varies by the second, so both processes
+/// take turns shorter than that, but long enough not to begin with the other's caches.
 const TURN: Duration = Duration::from_millis(200);
 const TURNS: usize = 15;
 
-/// A batch that is larger than an event may be ends with it, or is left out.
+/// The sizes of batches. A batch larger than an event may be is cut to fit, or left out.
 const BATCHES: [usize; 3] = [10, 100, 1_000];
 const SIZES: [(usize, &str); 2] = [(1_024, "1 KB"), (65_536, "64 KB")];
 
@@ -43,7 +43,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
                 let function = Run::of_function(&binaries.function, &policy, LATENCY, 1);
                 let mut sides = vec![Side::new(function, event(records, size, sized, 1))];
                 if let Some(bare) = &binaries.bare {
-                    // What is published is SNS's message alone.
+                    // A topic gets SNS's message alone.
                     let (to, event) = match sized {
                         Sized::Body => (QUEUE.to_owned(), event(records, size, sized, 1)),
                         Sized::Message => (topic(0), raw_event(records, size)),
@@ -91,12 +91,12 @@ struct Side {
     run: Run,
     event: String,
     times: Vec<Duration>,
-    /// Its processor time before the first turn.
+    /// The processor time of the process before the first turn.
     before: Duration,
 }
 
 impl Side {
-    /// Warm, and ready for its first turn.
+    /// Creates a side that is warm and ready for its first turn.
     fn new(run: Run, event: String) -> Self {
         let mut side = Self { run, event, times: Vec::new(), before: Duration::ZERO };
         side.turn(WARM);

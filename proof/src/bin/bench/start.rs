@@ -1,4 +1,4 @@
-//! Size of the artifact, start of the process, first batch.
+//! The size of the artifact, the start of the process, and the first batch.
 
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ const STARTS: usize = 41;
 const CHAIN: &str = include_str!("../../../../tests/data/https/localhost.pem");
 const KEY: &str = include_str!("../../../../tests/data/https/localhost.key");
 const AUTHORITY: &str = include_str!("../../../../tests/data/https/authority.pem");
-/// What a system trusts: reading it is a part of the first batch.
+/// The certificates that a system trusts, if it has one of these files. Reading them is a part of the first
+/// batch.
 const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
 pub(crate) fn table(binary: &Path) -> Table {
@@ -50,7 +51,7 @@ pub(crate) fn table(binary: &Path) -> Table {
     table
 }
 
-/// The function with endpoints behind TLS, whose authority is one more among those of the system.
+/// Starts the function with endpoints behind TLS; their authority is added to those of the system.
 fn tls(binary: &Path) -> Run {
     let system = SYSTEM.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let trusted = trusted();

@@ -1,8 +1,8 @@
-//! Middle values.
+//! Statistics of measured values.
 
 use std::time::Duration;
 
-/// The middle one.
+/// Returns the middle value.
 pub(crate) fn median<T: Ord + Copy>(values: &mut [T]) -> T {
     values.sort_unstable();
     values[values.len() / 2]
@@ -20,7 +20,7 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     f64::from(u32::try_from(bytes / 1024).expect("fewer than terabytes")) / 1024.0
 }
 
-/// The least and the most.
+/// Returns the least and the most.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut values = values.peekable();
     assert!(values.peek().is_some(), "something was measured");
@@ -28,7 +28,7 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
 }
 
-/// The line with the least squares: its slope, and its value at zero.
+/// Returns the slope of the least-squares line, and its value at zero.
 pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let sum = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
     let count = sum(|_| 1.0);

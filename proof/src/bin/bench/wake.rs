@@ -1,4 +1,4 @@
-//! How long 100,000 waiting letters take to wake, by the operator's tool as a process of its own.
+//! The time that 100,000 waiting letters take to wake, by the operator's tool as a process of its own.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::page::{Table, thousands};
 
 const LETTERS: usize = 100_000;
 
-/// Letters of an object of the list: those of the smallest batches, so there are many objects.
+/// The letters of an object of the list: as many as the smallest batch has, so there are many objects.
 const BATCH: usize = 10;
 
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// The time in which all of them must be asked at the tool's own rate.
+/// The time in which the tool must ask for all of them at its own rate.
 const AIM: Duration = Duration::from_mins(5);
 
-/// The caller's name of the tool.
+/// The name of the tool as a caller.
 const OPERATOR: &str = "operator";
 const BUCKET: &str = "graveyard";
 const QUEUE: &str = "orders-dlq";
 
-/// The hiding of a letter that waits for its longest.
+/// The visibility timeout of a letter that waits as long as possible.
 const HIDDEN: Duration = Duration::from_hours(12);
 
 pub(crate) fn table(tool: &Path) -> Table {
@@ -49,12 +49,12 @@ pub(crate) fn table(tool: &Path) -> Table {
     table
 }
 
-/// The course of one command.
+/// The measurements of one command.
 struct Told {
     /// The time until the order was written.
     preview: Duration,
     whole: Duration,
-    /// Letters a second while they were asked.
+    /// The letters asked to wake a second, from the first request to the last.
     a_second: f64,
     wakes: usize,
     reads: usize,
@@ -102,7 +102,7 @@ fn run(tool: &Path, rate: Option<&str>) -> Told {
     }
 }
 
-/// An account with a queue of hidden letters, and the list of them.
+/// Creates an account with a queue of hidden letters, and the list of them.
 fn account() -> Aws {
     let aws = Aws::new(Clock::real(), 1);
     aws.set_faults(Faults::new(|_| Fault::Pass.after(LATENCY)));
@@ -116,7 +116,7 @@ fn account() -> Aws {
         for object in 0..LETTERS / BATCH {
             let mut lines = String::new();
             for index in object * BATCH..(object + 1) * BATCH {
-                // As long as those of SQS.
+                // The handle is as long as those of SQS.
                 let handle = format!("AQEB{index:0>340}");
                 let line = json!({
                     "letterId": format!("{index:032x}/{}", sim::arn("sns", "orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6")),

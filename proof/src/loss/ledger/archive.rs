@@ -1,13 +1,13 @@
-//! The archive: nothing is archived without a reason.
+//! The judgement of the archive: every archived letter needs a reason.
 
 use super::Ledger;
 use super::facts::{Effect, End, Fact, Place, Told, What, Who};
 
-/// By so much a retry may be early, in milliseconds.
+/// The milliseconds that a retry may be early.
 const A_SECOND: u64 = 1_000;
 
 impl Ledger {
-    /// Judges whether the archive had a reason to take it.
+    /// Judges whether the archive of a letter had a reason.
     pub(super) fn judge_archive(&self, who: Who, delivered: bool, faults: &mut Vec<String>) {
         let facts = &self.facts[who];
         if let End::Archived(reason) = self.plans[who].end
@@ -30,7 +30,7 @@ impl Ledger {
             else {
                 continue;
             };
-            // An archive queue gets the letter alone where it has refused letter and record for good.
+            // An archive queue gets the letter without the record if it has refused both together for good.
             let with_record = || {
                 facts.iter().rev().filter(|it| it.order < fact.order && it.run == fact.run).find_map(|it| {
                     match &it.what {
@@ -49,7 +49,7 @@ impl Ledger {
                 continue;
             };
             let before = |good: bool| facts.iter().any(|it| it.order < fact.order && refused(it, good));
-            // A subscription that SNS calls impossible is as good as none.
+            // A subscription that SNS calls impossible counts as none.
             let unknown = || {
                 let what = What::Unchecked { told: Told::Refused { for_good: true } };
                 facts.iter().any(|it| it.order < fact.order && it.what == what)

@@ -1,4 +1,4 @@
-//! The attempts: not more than the schedule has, and counted as they were made.
+//! The judgement of the attempts: their number stays within the schedule, and marks count them correctly.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,9 @@ use super::Ledger;
 use super::facts::{Ending, Fact, Message, Place, Run, Told, What, Who};
 
 impl Ledger {
-    /// Judges the number of attempts: each invocation is one at most. One more than the schedule has is allowed for each receive
-    /// after which the letter could not be hidden, archived or deleted as the function wanted.
+    /// Judges the number of attempts: each invocation makes one at most. One more than the schedule has is
+    /// allowed for each receive after which the letter could not be hidden, archived or deleted as the
+    /// function wanted.
     pub(super) fn judge_attempts(
         &self,
         who: Who,
@@ -49,9 +50,10 @@ impl Ledger {
         }
     }
 
-    /// Returns the retries that a message may have behind it at a fact: those by its mark, and one for each receive that made
-    /// an attempt, or that may have had to make none: its invocation ended badly, it was held behind another of its group, it
-    /// was not begun in time, its target is down, or the orders could not be read.
+    /// Returns the most retries that a message may have behind it at a fact: those by its mark, and one for
+    /// each receive that made an attempt or had a reason to make none. Such reasons are: its invocation ended
+    /// badly, the letter was held behind another of its group, it was not begun in time, its target is down,
+    /// or the orders could not be read.
     pub(super) fn may_have_spent(&self, who: Who, at: &Fact) -> usize {
         let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts[who].iter().filter(before).collect();
@@ -65,7 +67,8 @@ impl Ledger {
             };
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
-        // A letter that was not begun in time, whose target is down, or whose orders could not be read.
+        // These are letters that were not begun in time, whose target is down, or whose orders could not be
+        // read.
         let excused = |run: Run, received: &Fact| {
             let badly = !matches!(self.runs[run].ending, Ending::Heard | Ending::Open);
             let stays = |fact: &Fact| matches!(fact.what, What::Kept | What::NotDeleted);
@@ -83,7 +86,7 @@ impl Ledger {
             + receives.filter(|(run, fact)| attempted(*run) || excused(*run, fact)).count()
     }
 
-    /// Returns whether a letter was handed over behind another of its FIFO group.
+    /// Reports whether a letter was handed over behind another of its FIFO group.
     fn is_behind(&self, who: Who, received: &Fact) -> bool {
         let Some(group) = &self.plans[who].group else { return false };
         let ahead = |fact: &Fact| {
@@ -96,7 +99,7 @@ impl Ledger {
             .any(|(_, facts)| facts.iter().any(ahead))
     }
 
-    /// Judges the marks: they count no retries that were not made.
+    /// Judges that the marks count no retries that were not made.
     pub(super) fn judge_marks(&self, who: Who, faults: &mut Vec<String>) {
         let facts = &self.facts[who];
         for fact in facts {
@@ -111,7 +114,7 @@ impl Ledger {
             if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
                 (&queued.what, &moved.what)
             {
-                // Where its target is down it is moved without an attempt, which takes a number as well.
+                // A letter whose target is down is moved without an attempt, and that takes a number as well.
                 let attempted = facts.iter().any(|fact| {
                     let sent = matches!(fact.what, What::Sent { place: Place::Target, .. });
                     sent && fact.run == moved.run && fact.message == moved.message

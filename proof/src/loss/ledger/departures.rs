@@ -1,4 +1,4 @@
-//! How letters ended, and how their messages left the queues.
+//! The judgement of the ends of letters, and of how their messages left the queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,13 +98,14 @@ impl Ledger {
         self.judge_attempts(who, message, facts, faults);
     }
 
-    /// Returns why the letter could not be deleted after this effect, if it could not. Of several causes it is the one
-    /// that came first; a kill is why its calls were not answered.
+    /// Returns the cause why the letter could not be deleted after this effect, if it could not. The first of
+    /// several causes counts: a kill comes before the unanswered calls that it leads to.
     fn cause(&self, effect: &Fact, facts: &[&Fact]) -> Option<Cause> {
         let What::Sent { told, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.runs[run];
-        // The archive gets half of the time, so that what it does not take can be hidden afterwards.
+        // The archive gets half of the time, so that the function can still hide the letters that it does not
+        // take.
         let whole = invocation.last_delivery - invocation.began;
         let last = invocation.began + if *place == Place::Archive { whole / 2 } else { whole };
         let not_deleted =

@@ -1,4 +1,4 @@
-//! The facts of a letter's life, and what is expected of it.
+//! The facts of a letter's life, and its expectations.
 
 /// A letter by its number, from 0.
 pub type Who = usize;
@@ -12,7 +12,7 @@ pub type Run = usize;
 pub struct Plan {
     /// Its FIFO group.
     pub group: Option<String>,
-    /// Says whether the order of its group is promised.
+    /// `true` if the order of its group is promised.
     pub ordered: bool,
     /// The place where it must end if no fault prevents it.
     pub end: End,
@@ -20,7 +20,7 @@ pub struct Plan {
     pub retries: usize,
     /// Milliseconds from its arrival until its last retry can be due.
     pub last_due: u64,
-    /// How often it was received before SQS moved it here.
+    /// The number of times it was received before SQS moved it here.
     pub receives_before: usize,
     /// The kind of letter, for histories.
     pub kind: &'static str,
@@ -29,13 +29,13 @@ pub struct Plan {
 /// The place where a letter must end if no fault prevents it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// At its target.
+    /// The letter ends at its target.
     Delivered,
-    /// In the archive, for this reason.
+    /// The letter ends in the archive, for this reason.
     Archived(&'static str),
 }
 
-/// The place where a letter was sent.
+/// The place to which a letter was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Its target.
@@ -49,52 +49,52 @@ pub enum Place {
 /// The effect of a call on a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is there.
+    /// The place has the letter.
     Taken,
-    /// It was there already: a FIFO place took the repetition for what it is.
+    /// The place had the letter already: a FIFO place recognised the repetition.
     Swallowed,
-    /// Nothing.
+    /// The call had no effect.
     None,
 }
 
 /// The answer as the function got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
-    /// It is done.
+    /// The answer says that it is done.
     Done,
-    /// It is not done.
+    /// The answer says that it is not done.
     Refused {
-        /// Says whether it is one for good.
+        /// `true` if the refusal is for good.
         for_good: bool,
     },
-    /// The function got none, or not before it was dead.
+    /// The function got no answer, or only after its death.
     Nothing,
 }
 
 /// A fact of a letter's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// It lies in a queue now.
+    /// The letter lies in a queue from now on.
     Queued {
         /// The queue's name.
         queue: String,
         /// The retries behind it by its mark.
         spent: usize,
     },
-    /// Handed over, for the so manieth time.
+    /// The letter was handed over.
     Received {
         /// The receive count.
         count: u32,
     },
-    /// Handed to a process that could not ask how often the queue that it is from lets a message be received: the process
-    /// counts those receives as if they were here.
+    /// The letter was handed to a process that could not ask for its source queue's maximum receive count.
+    /// The process counts the receives there as if they were here.
     Uncounted,
-    /// Asked about (its subscription) without an answer: an attempt that failed.
+    /// The function asked about the letter's subscription and got no answer: an attempt that failed.
     Unchecked {
         /// The answer.
         told: Told,
     },
-    /// Sent.
+    /// The letter was sent.
     Sent {
         /// The place.
         place: Place,
@@ -104,25 +104,25 @@ pub enum What {
         told: Told,
         /// The difference between the letter and what arrived.
         wrong: Option<String>,
-        /// The retry's number by its mark, where it has one.
+        /// The retry's number by its mark, if it has one.
         spent: Option<usize>,
         /// The archive's reason.
         reason: Option<String>,
     },
-    /// Hidden, or shown at once.
+    /// The letter was hidden, or shown at once.
     Hidden {
-        /// The seconds.
+        /// The seconds of the hiding.
         seconds: i64,
-        /// Says whether it happened.
+        /// `true` if it happened.
         done: bool,
         /// The answer.
         told: Told,
     },
-    /// Deleted, as the function's answer allowed.
+    /// The message was deleted, as the function's answer allowed.
     Deleted,
     /// The delete failed.
     NotDeleted,
-    /// The answer keeps it.
+    /// The function's answer keeps the message in the queue.
     Kept,
 }
 
@@ -137,7 +137,7 @@ pub struct Fact {
     pub message: Message,
     /// The invocation.
     pub run: Option<Run>,
-    /// The event.
+    /// The event itself.
     pub what: What,
 }
 
@@ -148,7 +148,7 @@ pub enum Ending {
     Open,
     /// Its answer was heard, and followed.
     Heard,
-    /// It answered, but nobody heard.
+    /// It answered, but its answer was lost.
     Unheard,
     /// The process was killed.
     Killed,
@@ -167,32 +167,32 @@ pub enum Cause {
     Unanswered,
     /// The call that took it was answered with an error.
     Refused,
-    /// The answer to that call came when the function waited for it no more.
+    /// The call that took it was answered after the function had stopped waiting.
     Late,
     /// The invocation did not end in time.
     TimedOut,
     /// The invocation ended with an error, or not at all.
     Failed,
-    /// Nobody heard the function's answer.
+    /// The function's answer was lost.
     Unheard,
     /// Lambda could not delete it.
     NotDeleted,
 }
 
 impl Fact {
-    /// Returns whether the letter is safe elsewhere from here on.
+    /// Reports whether the letter is safe elsewhere from here on.
     pub(super) fn is_safe(&self) -> bool {
         matches!(self.what, What::Sent { effect: Effect::Taken | Effect::Swallowed, .. })
     }
 
-    /// Returns whether the function knows that it is.
+    /// Reports whether the letter is safe elsewhere and the function knows it.
     pub(super) fn is_known_safe(&self) -> bool {
         self.is_safe() && matches!(self.what, What::Sent { told: Told::Done, .. })
     }
 }
 
 impl Cause {
-    /// Returns the cause in words.
+    /// Returns the cause as text.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,20 +1,20 @@
-//! The ledger: what happened to every letter, and whether it was right.
+//! The ledger: a record of every letter's life, and its judgement.
 //!
-//! The world writes down facts as they happen: a letter was put into a queue, received, sent somewhere
-//! with or without an effect, hidden, deleted. [`Ledger::judge`] reads them afterwards. It knows nothing
-//! of faults: that a fault was made shows only in what the function was told, in how its invocation
-//! ended, and in deletes that failed.
+//! The world records facts as they happen: a letter was put into a queue, received, sent somewhere with or
+//! without an effect, hidden, deleted. [`Ledger::judge`] reads them afterwards. It does not know the faults;
+//! it sees only what the function was told, how its invocation ended, and which deletes failed.
+//!
 //!
 //! | rule | broken when |
 //! |---|---|
 //! | nothing is lost | a letter is neither delivered nor archived, whole, nor in one of the queues |
-//! | safe before deleted | a message was let go, and its invocation had not been told that anybody has it |
-//! | whole | what arrived is not the letter, byte for byte, at its place |
+//! | safe before deleted | a message might be deleted before its invocation knew that another place has it |
+//! | whole | a place got something that is not the letter, byte for byte |
 //! | one way out | a message has left twice, and nothing explains the first time |
-//! | no reason, no archive | a letter was archived whose retries did not fail, or before the last can have been due |
-//! | attempts are honest | more attempts than retries, or fewer before `exhausted` than the receives allow |
+//! | reasons to archive | a letter was archived whose retries did not fail, or before the last can be due |
+//! | honest attempts | more attempts than retries, or fewer before `exhausted` than the receives allow |
 //! | order | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
-//! | no batch fails | the function answered with an error, or with ids that are not its batch's |
+//! | batches do not fail | the function answered with an error, or with ids that are not its batch's |
 
 mod archive;
 mod attempts;
@@ -33,13 +33,13 @@ pub use verdict::{Verdict, Violation};
 #[derive(Debug, Clone)]
 struct Invocation {
     began: u64,
-    /// From here on a delivery that is under way may be cut off.
+    /// The time from which a delivery under way may be cut off.
     last_delivery: u64,
     ending: Ending,
     why: Option<String>,
 }
 
-/// What was written down.
+/// The record of all letters.
 #[derive(Debug)]
 pub struct Ledger {
     began: Instant,
@@ -85,14 +85,14 @@ impl Ledger {
         self.runs[run].why = why;
     }
 
-    /// Writes a fact down.
+    /// Records a fact.
     pub fn fact(&mut self, who: Who, message: Message, run: Option<Run>, what: What) {
         self.order += 1;
         let fact = Fact { order: self.order, at: self.now(), message, run, what };
         self.facts[who].push(fact);
     }
 
-    /// Writes down that something is wrong that concerns no letter.
+    /// Records a fault that concerns no letter.
     pub fn stranger(&mut self, what: String) {
         self.strangers.push(what);
     }
@@ -113,7 +113,7 @@ impl Ledger {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Judges. `queued` are the messages that lie in the function's queues.
+    /// Judges all letters. `queued` are the messages that still lie in the function's queues.
     #[must_use]
     pub fn judge(&self, queued: &BTreeSet<Message>) -> Verdict {
         let mut verdict = Verdict { letters: self.plans.len(), ..Verdict::default() };
@@ -135,7 +135,7 @@ impl Ledger {
         verdict
     }
 
-    /// Returns everything that happened to a letter.
+    /// Returns the history of a letter as text.
     #[must_use]
     pub fn history(&self, who: Who) -> String {
         let plan = &self.plans[who];

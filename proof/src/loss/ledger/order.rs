@@ -7,10 +7,11 @@ use super::facts::{Effect, Place, What, Who};
 use super::verdict::{Verdict, Violation};
 
 impl Ledger {
-    /// Judges the order: within a queue no letter of a group is attempted or archived while an earlier one of the group lies there, which
-    /// was neither delivered nor archived nor moved. Wherever each of them ends, their order is that of the group.
+    /// Judges the order. Within a queue, a letter of a group is neither attempted nor archived while an
+    /// earlier one of the group lies there that was not delivered, archived or moved. This holds wherever
+    /// each of them ends.
     pub(super) fn judge_order(&self, verdict: &mut Verdict) {
-        // The messages of a group in a queue, in its order: when each was safe first, and where its facts are.
+        // The messages of a group in a queue, in its order.
         let mut groups: BTreeMap<(&str, &str), Vec<_>> = BTreeMap::new();
         for (who, plan) in self.plans.iter().enumerate() {
             let Some(group) = plan.group.as_ref().filter(|_| plan.ordered) else { continue };
@@ -22,7 +23,7 @@ impl Ledger {
         }
         for ((queue, group), mut messages) in groups {
             messages.sort_unstable();
-            // The earlier message that was the last to be safe.
+            // The earlier message that was safe last, and the order of the fact that made it safe.
             let mut ahead: Option<(usize, Who)> = None;
             for (_, who, message) in messages {
                 let facts = || self.facts[who].iter().filter(|fact| fact.message == message);

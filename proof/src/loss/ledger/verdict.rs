@@ -19,27 +19,27 @@ pub struct Violation {
 /// The verdict on all letters.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// Letters.
+    /// The number of letters.
     pub letters: usize,
-    /// Letters that were delivered.
+    /// The letters that were delivered.
     pub delivered: usize,
-    /// Letters that were archived, and not delivered.
+    /// The letters that were archived and not delivered.
     pub archived: usize,
-    /// Letters that are neither, and still in a queue.
+    /// The letters that are neither, and still in a queue.
     pub queued: usize,
-    /// Letters that are nowhere.
+    /// The letters that are nowhere.
     pub lost: usize,
-    /// Letters that came out of the requeue at least once.
+    /// The letters that were moved to the requeue at least once.
     pub moved: usize,
-    /// The times that a message left once more.
+    /// The number of times that a message left once more.
     pub duplicates: usize,
-    /// Duplicates that nothing explains.
+    /// The duplicates that nothing explains.
     pub unexplained: usize,
-    /// The other duplicates, by what explains them.
+    /// The other duplicates, by their cause.
     pub causes: BTreeMap<Cause, usize>,
-    /// Repetitions that FIFO places swallowed.
+    /// The repetitions that FIFO places dropped.
     pub swallowed: usize,
-    /// Letters that overtook another of their group.
+    /// The letters that overtook another of their group.
     pub disorders: usize,
     /// The broken rules.
     pub violations: Vec<Violation>,
@@ -52,7 +52,7 @@ impl fmt::Display for Violation {
 }
 
 impl Verdict {
-    /// Returns whether every promise was kept.
+    /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.violations.is_empty()

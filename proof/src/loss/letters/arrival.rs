@@ -1,4 +1,4 @@
-//! The checks that what arrives anywhere is the letter, whole.
+//! Checks that a letter arrives whole, wherever it goes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,16 +8,16 @@ use sim::{Attribute, Attributes, Call, Data, Entry};
 use super::writing::enveloped;
 use super::{Kind, Letter, MARK, subscription};
 
-/// The attribute of an archived message that says why it is archived.
+/// The attribute with the reason why a message is archived.
 const ARCHIVE_CONTEXT: &str = "sns-redrive-archive";
 
 impl Letter {
-    /// Checks that an entry of a call is this letter, whole and at its target; returns the number of the retry by its mark,
-    /// where it has one.
+    /// Checks that an entry of a call is this letter, whole and at its target; returns the number of the
+    /// retry by its mark, if it has one.
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error says what is wrong.
     pub fn arrives(&self, op: &str, to: &str, entry: &Entry) -> Result<Option<usize>, String> {
         let target = self.kind.target(self.fifo);
         if target.as_ref().map(|(op, to)| (*op, to.as_str())) != Some((op, to)) {
@@ -51,7 +51,7 @@ impl Letter {
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error says what is wrong.
     pub fn moves(&self, entry: &Entry) -> Result<Option<usize>, String> {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group, &self.group)?;
@@ -59,11 +59,12 @@ impl Letter {
         unmarked(&entry.attributes, &self.attributes)
     }
 
-    /// Checks that a message for an archive queue is this letter; returns the reason, where the record came along.
+    /// Checks that a message for an archive queue is this letter; returns the reason if the message has the
+    /// record.
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error says what is wrong.
     pub fn rests(&self, entry: &Entry) -> Result<Option<String>, String> {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group, &self.group)?;
@@ -81,7 +82,7 @@ impl Letter {
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error says what is wrong.
     pub fn is_recorded(&self, record: &Value) -> Result<(), String> {
         let message = &record["message"];
         same("body", &message["body"].as_str().unwrap_or_default(), &self.body.as_str())?;
@@ -101,7 +102,7 @@ impl Letter {
             })
             .collect();
         let came_back = attributes.remove(MARK).is_some();
-        // SQS names the source in the first queue only; in the requeue the mark does.
+        // SQS names the source in the first queue only; in the requeue the mark names it.
         let source = system["DeadLetterQueueSourceArn"].as_str();
         if !came_back || source.is_some() {
             same("source", &source, &self.source.as_deref())?;
@@ -113,7 +114,7 @@ impl Letter {
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error says what is wrong.
     pub fn is_posted(&self, post: &Call) -> Result<(), String> {
         same("body", &post.body.as_slice(), &self.body.as_bytes())?;
         let id = self.sns.as_ref().map(|sns| sns.id.as_str());

@@ -1,4 +1,4 @@
-//! The kinds of letter: where each goes, and the account and the policy by which it does.
+//! The kinds of letter: their ends, and the account and the policy that lead each there.
 
 use serde_json::{Value, json};
 use sim::arn;
@@ -7,14 +7,14 @@ use sim::sns::{Protocol, Subscription};
 use super::named;
 use crate::loss::ledger::End;
 
-/// The kinds of letter.
+/// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// An envelope of SNS for a queue.
     Queue,
     /// An envelope that its rule sends to the topic.
     Topic,
-    /// An envelope for a function; out of a FIFO queue by a rule's target.
+    /// An envelope for a function. In a FIFO queue, a rule's target names the function.
     Function,
     /// An envelope for a web server.
     Web,
@@ -24,23 +24,23 @@ pub enum Kind {
     Raw,
     /// A raw delivery, whose subscription is searched for.
     Discovered,
-    /// Moved by SQS from a consumer's queue.
+    /// An envelope that SQS moved from a consumer's queue.
     Moved,
-    /// A plain event for a function, which is waited for.
+    /// A plain event for a function, whose result the call waits for.
     Plain,
-    /// Of a function's on-failure destination.
+    /// A message from a function's on-failure destination.
     Destination,
-    /// Nothing that anybody could deliver.
+    /// A text that cannot be delivered.
     Garbage,
-    /// Its subscription does not exist.
+    /// An envelope whose subscription does not exist.
     Stranger,
-    /// Its rule archives it.
+    /// An envelope that its rule archives.
     Buried,
-    /// Its queue takes nothing, ever.
+    /// An envelope whose queue never takes anything.
     Broken,
-    /// Its queue says that it will never take it.
+    /// An envelope whose queue refuses it for good.
     Picky,
-    /// Of a FIFO group whose heads make way when they fail.
+    /// An envelope of a FIFO group whose heads make way when they fail.
     Aside,
 }
 
@@ -91,7 +91,7 @@ fn subscription_id(kind: Kind) -> String {
     format!("00000000-0000-4000-8000-00000000000{digit}")
 }
 
-/// Returns the redrive policy under which each kind goes where it must.
+/// Returns the redrive policy that leads each kind to its end.
 #[must_use]
 pub fn policy(fifo: bool, schedule: &Value) -> Value {
     let way = |way: &str| json!({ "messageAttributes": { "way": [way] } });
@@ -115,7 +115,7 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
 }
 
 impl Kind {
-    /// Returns where it must end.
+    /// Returns the place where a letter of this kind must end.
     #[must_use]
     pub fn end(self) -> End {
         match self {
@@ -128,7 +128,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind in a word.
+    /// Returns the kind as text.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -151,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// Returns the value of the attribute `way`, by which rules tell the kinds apart.
+    /// Returns the value of the attribute `way`, by which rules distinguish the kinds.
     pub(super) fn way(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// Returns the operation that delivers it, and its target's name there.
+    /// Returns the operation that delivers a letter of this kind, and its target's name there.
     pub(super) fn target(self, fifo: bool) -> Option<(&'static str, String)> {
         let queue = |name: &str| Some(("SendMessageBatch", named(name, fifo)));
         match self {

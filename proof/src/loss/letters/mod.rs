@@ -1,4 +1,4 @@
-//! Letters of every kind, where they must go, and how they must arrive.
+//! Letters of every kind, with checks of their arrival.
 
 mod arrival;
 mod kind;
@@ -20,7 +20,7 @@ pub struct Letter {
     pub who: Who,
     /// Its kind.
     pub kind: Kind,
-    /// Whether it lies in a FIFO queue.
+    /// `true` if it lies in a FIFO queue.
     pub fifo: bool,
     /// The body.
     pub body: String,
@@ -35,7 +35,7 @@ pub struct Letter {
     sns: Option<Sns>,
 }
 
-/// The message of SNS in it.
+/// The message of SNS in a letter.
 #[derive(Debug, Clone)]
 struct Sns {
     id: String,
@@ -44,13 +44,13 @@ struct Sns {
     attributes: Attributes,
 }
 
-/// Returns a name with the ending of FIFO queues and topics, where it is one.
+/// Returns a name, with the ending of FIFO queues and topics if it is of one.
 #[must_use]
 pub fn named(name: &str, fifo: bool) -> String {
     if fifo { format!("{name}.fifo") } else { name.to_owned() }
 }
 
-/// Returns the letter whose token is in a text.
+/// Returns the number of the letter whose token is in a text.
 #[must_use]
 pub fn token(text: &str) -> Option<Who> {
     let after = text.find(TOKEN)? + TOKEN.len();

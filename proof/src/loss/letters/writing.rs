@@ -1,4 +1,4 @@
-//! The letters as SNS, SQS and Lambda would have put them into a dead-letter queue.
+//! Letters as SNS, SQS and Lambda would put them into a dead-letter queue.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -95,7 +95,7 @@ fn envelope(sns: &Sns, kind: Kind, fifo: bool) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let through = subscription(kind, fifo);
     let url = format!("https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={through}");
-    // As SNS writes it.
+    // The format is that of SNS.
     format!(
         "{{\n  \"Type\" : \"Notification\",\n  \"MessageId\" : {},\n  \"TopicArn\" : {},\n  \"Subject\" : {},\n  \
          \"Message\" : {},\n  \"Timestamp\" : \"2026-11-01T11:59:58.351Z\",\n  \"UnsubscribeURL\" : {},\n  \

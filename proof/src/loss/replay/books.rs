@@ -1,4 +1,4 @@
-//! What happened to the letters of a replay, and whether it was right.
+//! The record of a replay's letters, and its judgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,61 +15,61 @@ use crate::loss::ledger::{Run as Invocation, Who};
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
 
-/// What happened to the letters of a replay.
+/// The record of a replay's letters.
 #[derive(Debug, Clone, Default)]
 pub struct Books {
     /// The letters by their identities in ledgers.
     ids: BTreeMap<String, Who>,
-    /// Letters before this one are selected.
+    /// The number of letters that are selected: those before this one.
     selected: Who,
     /// The group of each letter whose order counts, and the last letter of each group that came.
     groups: BTreeMap<Who, String>,
     last: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
-    /// Invocations that were killed.
+    /// The invocations that were killed.
     killed: BTreeSet<Invocation>,
-    /// Those that could not write a ledger.
+    /// The invocations that could not write a ledger.
     unwritten: BTreeSet<Invocation>,
     ramp: Ramp,
     violations: Vec<String>,
 }
 
-/// A letter came to the requeue.
+/// An arrival of a letter at the requeue.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     who: Who,
     run: Invocation,
-    /// Whether the function was told so.
+    /// `true` if the function was told so.
     heard: bool,
 }
 
-/// What became of the letters.
+/// The verdict on the letters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Selected letters that are in the requeue.
+    /// The selected letters that are in the requeue.
     pub arrived: usize,
-    /// Selected letters that are not.
+    /// The selected letters that are not.
     pub lost: usize,
-    /// Arrivals after a letter's first, each of which has its cause.
+    /// The arrivals after a letter's first, each of which needs a cause.
     pub duplicates: usize,
-    /// Promises that were broken.
+    /// The broken promises.
     pub violations: Vec<String>,
 }
 
 impl Books {
-    /// Returns books about letters of these identities, of which those before one are selected.
+    /// Creates the record of letters with these identities; those before `selected` are selected.
     #[must_use]
     pub fn new(ids: BTreeMap<String, Who>, selected: Who) -> Self {
         Self { ids, selected, ..Self::default() }
     }
 
-    /// Holds letters to their order: those of a group come in the order of their numbers.
+    /// Requires that the letters of a group come in the order of their numbers.
     #[must_use]
     pub fn in_order(self, groups: BTreeMap<Who, String>) -> Self {
         Self { groups, ..self }
     }
 
-    /// Notes that a letter came to the requeue; `objects` is the bucket at this time.
+    /// Records that a letter came to the requeue; `objects` is the bucket at this time.
     pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, at: Millis, objects: &Objects) {
         if let Some(wrong) = latest(objects).and_then(|state| self.ramp.arrived(who, at, &state)) {
             self.broken(wrong);
@@ -83,7 +83,7 @@ impl Books {
         self.arrivals.push(Arrival { who, run, heard });
     }
 
-    /// Notes that a letter came, in the order of its group. One that comes again has no place in it any more.
+    /// Checks that a letter comes in the order of its group. Only its first arrival counts.
     fn keep_order(&mut self, who: Who) {
         let Some(group) = self.groups.get(&who) else { return };
         if self.arrivals.iter().any(|arrival| arrival.who == who) {
@@ -95,12 +95,12 @@ impl Books {
         }
     }
 
-    /// Notes that somebody was told how many letters wait in the requeue.
+    /// Records that a process was told how many letters wait in the requeue.
     pub fn looked(&mut self, at: Millis) {
         self.ramp.looked(at);
     }
 
-    /// Notes that it is written how a replay stands, in the place of how it stood before.
+    /// Records that the state of a replay was written in the place of the previous state.
     pub fn kept(&mut self, before: &str, after: &str, at: Millis) {
         let read = |text| serde_json::from_str(text).unwrap_or_default();
         if let Some(wrong) = self.ramp.kept(&read(before), &read(after), at) {
@@ -108,22 +108,22 @@ impl Books {
         }
     }
 
-    /// Notes that an invocation was killed.
+    /// Records that an invocation was killed.
     pub fn killed(&mut self, run: Invocation) {
         self.killed.insert(run);
     }
 
-    /// Notes that a ledger was not written, or the function was not told that it was.
+    /// Records that a ledger was not written, or that the function was not told of it.
     pub fn unwritten(&mut self, run: Invocation) {
         self.unwritten.insert(run);
     }
 
-    /// Notes that a promise was broken.
+    /// Records that a promise was broken.
     pub fn broken(&mut self, what: String) {
         self.violations.push(what);
     }
 
-    /// Judges what became of the letters, when the function has called the replay done.
+    /// Judges the letters, once the function has called the replay done.
     #[must_use]
     pub fn judge(&self, objects: &Objects) -> Verdict {
         let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
@@ -137,11 +137,11 @@ impl Books {
                 continue;
             }
             verdict.arrived += 1;
-            // The last arrival is the one that counts; each before it must have a cause for another.
+            // The last arrival is the one that counts; each before it needs a cause why another followed.
             for two in arrivals.windows(2) {
                 let Arrival { run, heard, .. } = two[0];
                 verdict.duplicates += 1;
-                // Of what the SDK repeats by itself the function is not told.
+                // The function does not know the repetitions that the SDK makes by itself.
                 to_count += u64::from(two[1].run != *run);
                 if *heard && !self.killed.contains(run) && !self.unwritten.contains(run) {
                     verdict.violations.push(format!("letter {who} is sent again without a cause"));
@@ -195,7 +195,7 @@ impl Books {
     }
 }
 
-/// Returns what names a letter in ledgers: a digest of its queue's ARN and its message's id.
+/// Returns the identity of a letter in ledgers: a digest of its queue's ARN and its message's id.
 pub(super) fn identity(queue: &str, message: &str) -> String {
     let hash =
         Sha256::new().chain_update(arn("sqs", queue)).chain_update([0]).chain_update(message).finalize();
@@ -212,13 +212,13 @@ fn entries(ledger: &Value) -> &[Value] {
     ledger["entries"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Returns the identities of an entry's letters in a state.
+/// Returns the identities of those letters of an entry that are in a state.
 fn letters(entry: &Value, state: &str) -> Vec<String> {
     let all = entry[state].as_array().map(Vec::as_slice).unwrap_or_default();
     all.iter().filter_map(|identity| identity.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns a count; what is not written is none.
+/// Returns a count; a missing one is 0.
 fn number(count: &Value) -> u64 {
     count.as_u64().unwrap_or_default()
 }

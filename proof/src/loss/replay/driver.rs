@@ -1,4 +1,4 @@
-//! The drivers of a replay: what each does until nobody is at work.
+//! The drivers of a replay: the work of each, until no replay is running.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,27 +14,27 @@ use crate::loss::faults::Fault;
 use crate::loss::ledger::Run as Invocation;
 use crate::loss::mapping::Process;
 
-/// An invocation's time, of which a replay keeps 20 s for stopping.
+/// The time of an invocation, of which a replay reserves 20 s for stopping.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The tool's time. It waits for a claim that a killed process leaves behind.
+/// The time of the tool. It waits for a claim that a killed process leaves behind.
 const TOOLS_TIMEOUT: Duration = Duration::from_secs(140);
 
-/// Before something is tried again; the ids of replays begin with the second.
+/// The pause before another try. A second keeps the ids of replays apart, because they begin with the second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// `MaxWorkers` of the state machine. As many units are selected, each of a queue of its own.
+/// `MaxWorkers` of the state machine. As many units are selected, each of a different queue.
 const WORKERS: usize = 3;
 
-/// A little more than a claim holds that is not renewed.
+/// A little more than the time that a claim holds if it is not renewed.
 const LEASE: Duration = Duration::from_secs(61);
 
 const TRIES_OF_A_TURN: usize = 6;
 
-/// Who runs a replay to its end.
+/// A program that runs a replay to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// One invocation of the replay function does it all.
+    /// One invocation of the replay function, which does it all.
     Invocation,
     /// The state machine of `operations.yaml`: the replay function's turns, with a round of lanes between.
     Machine,
@@ -49,7 +49,7 @@ pub(super) struct Driving<'w> {
     wish: &'w Wish,
     binary: &'w Path,
     log: Option<&'w Path>,
-    /// Nothing begins after this.
+    /// The time after which nothing begins.
     until: Instant,
     /// The process of the replay function.
     process: Option<Process>,
@@ -59,7 +59,7 @@ pub(super) struct Driving<'w> {
 impl Driver {
     pub(super) const ALL: [Self; 3] = [Self::Invocation, Self::Machine, Self::Tool];
 
-    /// As scenarios name it.
+    /// Returns the name of the driver in scenarios.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Invocation => "invocation",
@@ -68,32 +68,32 @@ impl Driver {
         }
     }
 
-    /// Whether a fault of a site is a scenario here. The first driver has them all. Of the others it is a sample, since most of
-    /// the time is waited: at every call they are killed and the service fails, and every fault meets them where they
-    /// differ, and where letters are sent or noted.
+    /// Reports whether a fault of a site is a scenario of this driver. The first driver has them all. The
+    /// others have a sample, since most of the time is spent waiting: kills and failures of the service at
+    /// every call, and every fault where the drivers differ and where letters are sent or recorded.
     pub(super) fn has(self, site: Site, fault: Fault) -> bool {
         let is_whole = matches!(site, Site::Send | Site::LedgerAfter | Site::Answer) || site.is_of_machine();
         let is_sample = matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::Unavailable);
         let is_here = match self {
             Self::Invocation => !site.is_of_machine(),
             Self::Machine => is_whole || is_sample,
-            // Nobody can miss its answer.
+            // The tool's answer cannot be missed.
             Self::Tool if site == Site::Answer => fault == Fault::KillBefore,
-            // It is given a policy, or none.
+            // The tool is given a policy, or uses none.
             Self::Tool if site == Site::Redriver => false,
             Self::Tool => (is_whole || is_sample) && !site.is_of_machine(),
         };
         is_here && site.has(fault)
     }
 
-    /// How often the SDK calls.
+    /// Returns the most calls that the SDK makes for one request.
     pub(super) fn attempts(self) -> usize {
         if self == Self::Tool { 5 } else { 3 }
     }
 }
 
 impl<'w> Driving<'w> {
-    /// A driver that has not begun. Its functions and its tool are built beside `binary`.
+    /// Creates a driver that has not begun. Its functions and its tool are built beside `binary`.
     pub(super) fn new(
         driver: Driver,
         world: &'w World,
@@ -105,8 +105,8 @@ impl<'w> Driving<'w> {
         Self { driver, world, wish, binary, log, until, process: None, invocations: 0 }
     }
 
-    /// Has the wish replayed until nothing is left out; whether it comes to that in its time. `before` it begins or goes on,
-    /// each time, something may happen.
+    /// Replays the wish until no letter is left out; reports whether that succeeds in time. `before` runs
+    /// each time before the replay begins or continues.
     pub(super) fn go_to_the_end(&mut self, mut before: impl FnMut(&mut Self)) -> bool {
         loop {
             let latest = latest(&self.world.state().objects);
@@ -117,13 +117,13 @@ impl<'w> Driving<'w> {
                 return false;
             }
             before(self);
-            // What was left out is asked for once more.
+            // A finished replay may have left letters out; a new one asks for them again.
             let unfinished = latest.filter(|kept| kept["status"] != "done");
             self.go(unfinished.as_ref().and_then(|kept| kept["id"].as_str()));
         }
     }
 
-    /// Begins a replay, or goes on with one, until nobody is at work on it.
+    /// Begins a replay, or continues one, and returns once it stops running.
     fn go(&mut self, id: Option<&str>) {
         let wish = id.map_or_else(|| self.wish.event.clone(), |id| json!({ "resume": id }));
         match self.driver {
@@ -154,7 +154,7 @@ impl<'w> Driving<'w> {
         }
     }
 
-    /// Gives each lane of a round to the function. What fails is tolerated.
+    /// Gives each lane of a round to the function; failures are tolerated.
     fn send(&mut self, turn: &Value) {
         let place = |field: &str| turn[field].as_str().unwrap_or_default();
         let lanes = self.world.state().objects.get(&format!("{}/{}", place("bucket"), place("key"))).cloned();
@@ -168,7 +168,7 @@ impl<'w> Driving<'w> {
         }
     }
 
-    /// Invokes the function until it answers, so often at most.
+    /// Invokes the function until it answers, with this many tries at most.
     fn tried(&mut self, event: &Value, tries: usize) -> Option<Value> {
         for again in (0..tries).rev() {
             let answer = self.invoke(event);
@@ -180,7 +180,7 @@ impl<'w> Driving<'w> {
         None
     }
 
-    /// Invokes the function. Returns the answer that is heard.
+    /// Invokes the function; returns the answer if it is heard.
     fn invoke(&mut self, event: &Value) -> Option<Value> {
         let (world, log) = (self.world, self.log);
         self.invocations += 1;
@@ -227,11 +227,11 @@ impl<'w> Driving<'w> {
         }
     }
 
-    /// Notes how an invocation ended. Returns its answer.
+    /// Records the end of an invocation; returns its answer.
     fn ended(&self, ended: Ended) -> Option<Value> {
         let run = self.invocations;
         if !matches!(ended, Ended::Answer(..)) {
-            // The claim that it leaves behind is over, where the account's clock can be moved.
+            // Its claim expires by this, if the account's clock can be moved.
             self.world.aws.clock().pass(LEASE);
         }
         let mut state = self.world.state();
@@ -239,7 +239,7 @@ impl<'w> Driving<'w> {
         match ended {
             Ended::Answer(text, _) => {
                 let answer: Value = serde_json::from_str(&text).unwrap_or_default();
-                // A turn tells it beside what comes next; a lane tells how many letters it has sent.
+                // A turn reports the state beside the next step; a lane reports how many letters it has sent.
                 let told = answer.get("replay").unwrap_or(&answer);
                 let is_lane = answer.get("sent").is_some();
                 if !is_lane && latest(&state.objects).is_none_or(|kept| kept["status"] != told["status"]) {
@@ -264,12 +264,12 @@ impl<'w> Driving<'w> {
     }
 }
 
-/// The tool, which is built beside the function.
+/// Returns the path of the tool, which is built beside the function.
 fn redrivectl(binary: &Path) -> PathBuf {
     binary.with_file_name("redrivectl")
 }
 
-/// The tool's exit code for a replay that ends so.
+/// Returns the tool's exit code for a replay that ends in this state.
 fn code_of(state: &Value) -> Option<i32> {
     match state["status"].as_str()? {
         "done" => Some(if is_whole(state) { 0 } else { 3 }),

@@ -1,9 +1,10 @@
-//! The fault matrix of a replay: every call of it, every fault.
+//! The fault matrix of a replay: every call it makes times every fault.
 //!
-//! The function itself archives the letters, and replays some of them before, so that there are ledgers. A scenario
-//! begins with a copy of that bucket and asks as an operator does: it begins a replay once, then goes on with what is
-//! kept of it, until it is done and has left nothing out. Then it is seen what has arrived. Three drivers do it: one
-//! invocation of the replay function, its turns and lanes as the state machine calls them, and the operator's tool.
+//! The function itself archives the letters. It replays some of them before the scenarios, so that there are
+//! ledgers. A scenario begins with a copy of that bucket and acts like an operator: it begins a replay once
+//! and continues it from its stored state until it is done and has left no letter out. Then the arrivals are
+//! judged. Three drivers do this: one invocation of the replay function, its turns and lanes as the state
+//! machine calls them, and the operator's tool.
 
 mod books;
 mod driver;
@@ -33,17 +34,18 @@ use super::matrix::by_fault;
 use super::world::put;
 use crate::Ended;
 
-/// Longest time of a scenario. A claim that a killed process leaves behind holds for a minute.
+/// The longest time of a scenario. A claim that a killed process leaves behind holds for a minute.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Letters that were archived within the last five seconds are not selected.
+/// The pause before a replay. A replay does not select letters that were archived within the last five
+/// seconds.
 const LAG: Duration = Duration::from_secs(6);
 
-/// Violations that are told of a scenario.
+/// The most violations of a scenario that are printed.
 const MOST_TOLD: usize = 3;
 
-/// The letters by kind and queue. Those before [`SELECTED`] are to be sent; the raw ones are not selected, and those of
-/// [`BEFORE`] are, but were sent by another replay.
+/// The letters by kind and queue. Those before [`SELECTED`] are to be sent. The raw ones are not selected.
+/// Those of [`BEFORE`] are selected, but another replay has sent them.
 const LETTERS: [(Kind, &str, usize); 6] = [
     (Kind::Queue, "invoices-dlq", 12),
     (Kind::Queue, "orders-dlq", 6),
@@ -59,10 +61,10 @@ const BEFORE: &str = "returns-dlq";
 /// The origins that are selected.
 const ORIGINS: [&str; 2] = ["sns", "sqs"];
 
-/// How many letters are to be sent.
+/// The number of letters that are to be sent.
 pub const SELECTED: usize = 30;
 
-/// Letters in an archive, with what is left of a replay of others.
+/// An archive with letters, and with the state of a replay of others.
 #[derive(Debug, Clone)]
 pub struct Archive {
     ground: Ground,
@@ -79,7 +81,7 @@ pub struct Scenario {
     fault: Fault,
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub struct Run {
     scenario: Scenario,
@@ -89,15 +91,15 @@ pub struct Run {
     took: Duration,
 }
 
-/// What a replay is asked for: by an event, and by the tool's options.
+/// The request for a replay: as an event, and as options of the tool.
 #[derive(Debug, Clone)]
 struct Wish {
     event: Value,
     arguments: String,
 }
 
-/// The wish for a replay of one queue or of all. It waits after its first step for long enough to look whether somebody
-/// stops it. The rate is enough for several lanes.
+/// Returns the request for a replay of one queue or of all. It waits after its first step for long enough to
+/// check whether it is stopped. The rate is enough for several lanes.
 fn wish(queue: Option<&str>) -> Wish {
     let event = json!({ "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100],
         "threshold": 100, "settleSeconds": 3 });
@@ -107,18 +109,18 @@ fn wish(queue: Option<&str>) -> Wish {
     Wish { event, arguments }
 }
 
-/// The replay function, which is built beside the function.
+/// Returns the path of the replay function, which is built beside the function.
 fn replayer(binary: &Path) -> PathBuf {
     binary.with_file_name("sns-redrive-replay")
 }
 
-/// The policy of a replay.
+/// Returns the policy of a replay.
 fn policy() -> Value {
     letters::policy(false, &json!({ "numRetries": 3, "minDelayTarget": 1, "maxDelayTarget": 1 }))
 }
 
 impl Archive {
-    /// Has the function archive the letters, and replay those of one queue.
+    /// Makes the function archive the letters, and replay those of one queue.
     #[must_use]
     pub fn fill(binary: &Path, log: Option<&Path>) -> Self {
         let mut rng = Rng::with_seed(1);
@@ -142,14 +144,14 @@ impl Archive {
         Self { ground, letters, books, objects }
     }
 
-    /// An account with it.
+    /// Creates an account with this archive.
     fn world(&self, ground: &Ground, plan: Plan) -> World {
         World::new(ground, self.letters.clone(), self.books.clone(), self.objects.clone(), plan)
     }
 }
 
-/// Has the function archive letters, each in its queue, in their order. Returns the letters by their numbers, and their
-/// identities.
+/// Makes the function archive letters, each in its queue, in their order. Returns the letters by their
+/// numbers, and their identities.
 fn archived(
     ground: &Ground,
     letters: &[(Letter, String)],
@@ -175,14 +177,14 @@ fn archived(
         let is_empty =
             || world.aws.act("world", |it, _| it.sqs.queue(queue).is_none_or(sim::sqs::Queue::is_empty));
         while mapping.step(|batch| archive(&batch.event)) || !is_empty() {
-            // What was held behind the head of its group is hidden for a moment.
+            // A letter behind the head of its group was hidden for a moment.
             world.aws.clock().pass(Duration::from_secs(1));
         }
     }
     (world, all, ids)
 }
 
-/// Every cell that makes sense, those first that wait for a claim.
+/// Returns every cell that makes sense; those that wait for a claim come first.
 #[must_use]
 pub fn scenarios() -> Vec<Scenario> {
     let cells = |driver: Driver| {
@@ -202,7 +204,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// The matrix: duplicates, by driver.
+/// Returns the matrix as a table of duplicates for each driver.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
     let row = |site: Site| {
@@ -225,13 +227,13 @@ pub fn table(runs: &[Run]) -> String {
 }
 
 impl Scenario {
-    /// As it is told.
+    /// Returns the name of the scenario.
     #[must_use]
     pub fn name(&self) -> String {
         format!("replay, {}: {} x {}", self.driver.name(), self.site.name(), self.fault.name())
     }
 
-    /// Lives through it.
+    /// Runs the scenario.
     #[must_use]
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Run {
         let began = Instant::now();
@@ -253,30 +255,30 @@ impl Scenario {
         Run { scenario: *self, verdict, faults, invocations, took: began.elapsed() }
     }
 
-    /// The fault, and what must go wrong besides so that its call is made at all.
+    /// Returns the fault, and the other faults without which its call would not be made.
     fn injections(self) -> Vec<Injection> {
         let attempts = self.driver.attempts();
         let is_machine = self.driver == Driver::Machine;
         let calls = match self.fault {
-            // A lane is not tried again.
+            // A failed lane is not tried again.
             Fault::Denied | Fault::Permanent
                 if is_machine && matches!(self.site, Site::Lane | Site::Answer) =>
             {
                 1
             }
             Fault::Silent | Fault::Mute | Fault::KillBefore | Fault::KillAfter => 1,
-            // The SDK does not try again, and each time a claim is left behind, which holds for a minute.
+            // The SDK does not try again, and each time leaves a claim behind, which holds for a minute.
             Fault::Denied | Fault::Permanent if self.site == Site::LedgerAfter => 1,
-            // All objects are read at once.
+            // All objects are read at the same time.
             _ if self.site == Site::Letters => 10,
             _ => attempts + 1,
         };
         let from = match self.site {
-            // The first is read before anything is sent, and before a lane's result is written.
+            // The first read comes before anything is sent, and before a lane's result is written.
             Site::GetLedger | Site::GetLane | Site::GetKnown => 1,
-            // The first is that of the first turn, which is tried by a new execution only.
+            // The first answer is that of the first turn, which only a new execution tries again.
             Site::Answer if is_machine => 1,
-            // In the last step, of which several units are under way.
+            // This is in the last step, which has several units in progress.
             Site::Send | Site::LedgerBefore | Site::LedgerAfter
                 if self.driver != Driver::Invocation && self.fault == Fault::KillAfter =>
             {
@@ -286,22 +288,22 @@ impl Scenario {
         };
         let mut all = vec![Injection { site: self.site, fault: self.fault, from, calls }];
         if self.driver != Driver::Invocation && self.site == Site::State {
-            // Before and after a step is judged, too.
+            // The fault also occurs before and after the judgement of a step.
             all.extend([3, 6, 9].map(|from| Injection { from, ..all[0] }));
         }
         if calls == 1 && self.site == Site::Lane {
-            // The same in the last step, where a round has several lanes.
+            // The fault also occurs in the last step, where a round has several lanes.
             all.push(Injection { from: 3, ..all[0] });
         }
         if matches!(self.site, Site::GetState | Site::GetUnits | Site::GetLedger) && !is_machine {
-            // An invocation that ends after the first letters, so that the next one goes on.
+            // The invocation ends after the first letters, so that the next one continues.
             all.push(Injection { site: Site::State, fault: Fault::Denied, from: 2, calls: 1 });
         }
         all
     }
 }
 
-/// Returns the latest replay that is kept, but for the one before.
+/// Returns the stored state of the latest replay, except the one that ran before the scenarios.
 fn latest(objects: &Objects) -> Option<Value> {
     let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
     let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
@@ -309,7 +311,7 @@ fn latest(objects: &Objects) -> Option<Value> {
     states.rfind(|state| state["request"]["select"]["queue"] != BEFORE)
 }
 
-/// Whether nothing was left out that another replay could send.
+/// Reports whether no letter was left out that another replay could send.
 fn is_whole(state: &Value) -> bool {
     let counts = &state["counts"];
     let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
@@ -318,14 +320,14 @@ fn is_whole(state: &Value) -> bool {
 }
 
 impl Run {
-    /// Whether every promise was kept, and the fault was made.
+    /// Reports whether every promise was kept, and the fault was made.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict.violations.is_empty()
     }
 }
 
-/// A line that tells of a scenario, and all that is wrong with it.
+/// Writes a line about the scenario, and everything that is wrong with it.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { arrived, lost, duplicates, violations } = &self.verdict;

@@ -1,4 +1,4 @@
-//! The ramp of a replay: no step's letters go before the one before was judged.
+//! The ramp of a replay: the letters of a step go only after the step before was judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,23 @@ use sim::Millis;
 
 use crate::loss::ledger::Who;
 
-/// By how much the clocks of the account and of a process differ, which are one.
+/// The tolerance for differences between the clocks of the account and of a process, in milliseconds. Both
+/// read the same clock.
 const SLACK: Millis = 50;
 
-/// What is known of the ramps of replays, by their ids.
+/// The course of the ramps of replays, by their ids.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ramp {
     /// The letters that came.
     came: BTreeMap<String, BTreeSet<Who>>,
-    /// When the last of them came.
+    /// The time when the last of them came.
     last: BTreeMap<String, Millis>,
-    /// When it was told the last time how many letters wait in the requeue.
+    /// The time when a process was last told how many letters wait in the requeue.
     looked: Millis,
 }
 
 impl Ramp {
-    /// Notes that a letter of a replay that stands so came to the requeue. Returns what is wrong with it.
+    /// Records that a letter of a replay in this state came to the requeue; returns what is wrong with it.
     pub(super) fn arrived(&mut self, who: Who, at: Millis, state: &Value) -> Option<String> {
         let id = state["id"].as_str().unwrap_or_default().to_owned();
         let came = self.came.entry(id.clone()).or_default();
@@ -33,19 +34,19 @@ impl Ramp {
         (came > end).then(|| format!("letter {who} is number {came}, and the step under way has {end}"))
     }
 
-    /// Notes that it was told how many letters wait in the requeue.
+    /// Records that a process was told how many letters wait in the requeue.
     pub(super) fn looked(&mut self, at: Millis) {
         self.looked = at;
     }
 
-    /// Notes that it is written how a replay stands. Returns what is wrong with it.
+    /// Judges a new state of a replay when it is written; returns what is wrong with it.
     pub(super) fn kept(&self, before: &Value, after: &Value, at: Millis) -> Option<String> {
         if before["id"] != after["id"]
             || before["place"]["stage"].as_u64() >= after["place"]["stage"].as_u64()
         {
             return None;
         }
-        // After the last step nothing is kept back.
+        // The last step has no letters to hold back.
         let end = end(before)?;
         let counts = &after["counts"];
         let count = |what: &str| counts[what].as_u64().unwrap_or_default();
@@ -65,7 +66,7 @@ impl Ramp {
     }
 }
 
-/// Returns how many letters may go until the step under way is judged; none in the last one.
+/// Returns how many letters may go until the step under way is judged, or `None` in the last step.
 fn end(state: &Value) -> Option<u64> {
     let ramp = state["request"]["ramp"].as_array()?;
     let stage = usize::try_from(state["place"]["stage"].as_u64()?).ok()?;

@@ -1,5 +1,6 @@
-//! The soak of a replay: letters of several queues, faults by chance at every call, kills among them, and resumptions until
-//! the replay is done: by each driver, and by drivers in turns, of which one goes on with what another began.
+//! The soak of a replay. Letters of several queues are replayed under random faults at every call, with kills
+//! among them, and the replay is resumed until it is done. This is done by each driver, and by drivers in
+//! turns, where one continues what another began.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,48 +18,48 @@ use super::{Archive, LAG, Wish, archived};
 use crate::loss::faults::Fault;
 use crate::loss::letters::{Kind, Letter, named};
 
-/// Dead-letter queues, which are units of their own at least.
+/// The number of dead-letter queues, each of which is a unit of its own at least.
 const QUEUES: usize = 6;
 
-/// Letters of a standard queue that are not selected.
+/// The letters of a standard queue that are not selected.
 const OTHERS: usize = 4;
 
-/// Groups of a FIFO queue.
+/// The number of groups of a FIFO queue.
 const GROUPS: usize = 8;
 
-/// One call in so many meets a fault.
+/// The number of calls of which one meets a fault on average.
 const ONCE_IN: usize = 20;
 
-/// Invocations and commands with faults; then nothing goes wrong any more.
+/// The number of invocations and commands with faults; later ones have none.
 const TROUBLED: usize = 40;
 
 /// The longest time with faults. A call that hangs takes ten seconds.
 const TROUBLED_TIME: Duration = Duration::from_secs(45);
 
-/// The longest time of a soak beyond that, and what each letter adds.
+/// The longest time of a soak beyond that, and the time that each letter adds.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PATIENCE_PER_LETTER: Duration = Duration::from_millis(50);
 
-/// Violations that are told of a soak.
+/// The most violations of a soak that are printed.
 const MOST_TOLD: usize = 5;
 
-/// With so many letters a worker is killed, whatever the seed.
+/// The number of letters from which on a worker must have been killed, whatever the seed.
 const MANY: usize = 1_000;
 
-/// What is soaked.
+/// One soak of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Soak {
-    /// Who runs the replay; none is each in turns.
+    /// The driver of the replay; `None` if all take turns.
     driver: Option<Driver>,
     fifo: bool,
-    /// Letters that are to be sent.
+    /// The number of letters that are to be sent.
     letters: usize,
     seed: u64,
-    /// Its number among those of one seed.
+    /// The soak's number among those with the same seed.
     number: u64,
 }
 
-/// What came of it.
+/// The result of a soak.
 #[derive(Debug)]
 pub struct Soaked {
     soak: Soak,
@@ -69,7 +70,8 @@ pub struct Soaked {
     took: Duration,
 }
 
-/// Every soak of so many letters: each driver alone, and all in turns, with standard queues and with FIFO queues.
+/// Returns every soak of so many letters: each driver alone, and all in turns, with standard queues and with
+/// FIFO queues.
 #[must_use]
 pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
     let drivers = Driver::ALL.into_iter().map(Some).chain([None]);
@@ -77,7 +79,7 @@ pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
     soaks.zip(0..).map(|((driver, fifo), number)| Soak { driver, fifo, letters, seed, number }).collect()
 }
 
-/// Has the function archive so many letters that are selected, and some that are not.
+/// Makes the function archive so many letters that are selected, and some that are not.
 #[must_use]
 pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Archive {
     let mut rng = Rng::with_seed(1);
@@ -85,7 +87,7 @@ pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Ar
     let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
     let mut all = Vec::new();
     let mut groups = BTreeMap::new();
-    // Those first that are not selected: they lie before the others.
+    // The letters that are not selected come first: they lie before the others.
     for who in (letters..letters + OTHERS * QUEUES).chain(0..letters) {
         let kind = if who >= letters { Kind::Raw } else { [Kind::Queue, Kind::Topic][who % 2] };
         let group = fifo.then(|| format!("group-{}", who / QUEUES % GROUPS));
@@ -103,20 +105,20 @@ pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Ar
 }
 
 impl Soak {
-    /// As it is told.
+    /// Returns the name of the soak.
     #[must_use]
     pub fn name(&self) -> String {
         let driver = self.driver.map_or("in turns", Driver::name);
         format!("replay, soak{}: {driver}", if self.fifo { ", FIFO" } else { "" })
     }
 
-    /// Whether its queues are FIFO.
+    /// Reports whether its queues are FIFO.
     #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.fifo
     }
 
-    /// Lives through it.
+    /// Runs the soak.
     #[must_use]
     pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Soaked {
         let began = Instant::now();
@@ -141,15 +143,15 @@ impl Soak {
         }
         let (faults, calls) = (world.by_chance(), world.calls());
         drop(state);
-        // Or it would prove no more than a run in fine weather.
+        // A soak without faults, or a large one without kills, proves nothing.
         if faults.is_empty() || (kills(&faults) == 0 && self.letters >= MANY) {
             verdict.violations.push("no fault was made, or no worker killed".to_owned());
         }
         Soaked { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
     }
 
-    /// In steps whose ends lie within units, at a rate that is enough for several lanes. The topic of a letter stands in
-    /// the index, so it is known how many are selected.
+    /// Returns the request: in steps that end within units, at a rate that is enough for several lanes. The
+    /// index has the topic of each letter, so the number of selected letters is known.
     fn wish(&self) -> Wish {
         let topic = named("orders", self.fifo);
         let rate = (self.letters * 3).max(600);
@@ -173,7 +175,7 @@ impl Soak {
             (Fault::KillAfter, 30),
         ];
         if !self.fifo {
-            // A letter that SQS refuses is left out, and the rest of its group goes on.
+            // SQS's refusal of a letter leaves it out, and the rest of its group continues.
             weights.extend([(Fault::Permanent, 3), (Fault::PartialSender, 10)]);
         }
         Weather { rng, once_in: ONCE_IN, weights }
@@ -184,7 +186,8 @@ fn kills(faults: &BTreeMap<Fault, usize>) -> usize {
     [Fault::KillBefore, Fault::KillAfter].iter().filter_map(|fault| faults.get(fault)).sum()
 }
 
-/// A clock that goes with the machine's and can be moved on, so that nobody waits for a dead worker's claim.
+/// Creates a clock that follows the machine's and can be moved forward, so that a dead worker's claim costs
+/// no waiting.
 fn own_clock() -> Clock {
     let clock = Clock::manual(Clock::real().now());
     clock.run();
@@ -192,14 +195,14 @@ fn own_clock() -> Clock {
 }
 
 impl Soaked {
-    /// Whether every promise was kept.
+    /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict.violations.is_empty()
     }
 }
 
-/// The table, in Markdown.
+/// Returns the table, in Markdown.
 #[must_use]
 pub fn table(all: &[Soaked]) -> String {
     let mut text = String::from(
@@ -223,7 +226,7 @@ pub fn table(all: &[Soaked]) -> String {
     text
 }
 
-/// A line that tells of a soak, and what is wrong with it, with the seed that repeats it.
+/// Writes a line about the soak, and everything that is wrong with it, with the seed that repeats it.
 impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { arrived, lost, duplicates, violations } = &self.verdict;

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use crate::loss::door::{Door, log_to};
 use crate::{Ended, Killer};
 
-/// How often the end of the process is looked for.
+/// The interval between looks for the end of the process.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// One run of the tool. It is killed when this is dropped.
+/// One run of the tool. Dropping it kills the process.
 #[derive(Debug)]
 pub(super) struct Tool(pub(super) Door);
 
 impl Tool {
-    /// Runs it, and returns how it ended, with its exit code. What it writes as JSON is its answer, also where letters were
-    /// left out (3) or it stopped (4). With `is_killed` it is killed as it starts.
+    /// Runs the tool; returns how it ended, with its exit code. Its answer is the JSON that it writes, also
+    /// if letters were left out (3) or it stopped (4). With `is_killed` it is killed as it starts.
     pub(super) fn run(
         &self,
         binary: &Path,
@@ -45,7 +45,7 @@ impl Tool {
         if is_killed {
             killer.kill();
         }
-        // It writes less than a pipe holds.
+        // The tool writes less than a pipe holds.
         let status = loop {
             match killer.status() {
                 Some(status) => break status,
@@ -68,7 +68,7 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // Ends the process as well, and nothing that it still asks for has an effect.
+        // This ends the process as well; its open requests have no effect.
         self.0.caller.cut();
     }
 }

@@ -19,7 +19,7 @@ use crate::loss::mapping::Process;
 use crate::loss::weighed;
 use crate::loss::world::moving;
 
-/// Keys on a page of a listing, so that there are several.
+/// The number of keys on a page of a listing, so small that there are several pages.
 const PAGE: usize = 2;
 
 /// The bucket.
@@ -28,14 +28,14 @@ const BUCKET: &str = "graveyard";
 /// The requeue.
 const REQUEUE: &str = "orders-requeue";
 
-/// The function that redrives.
+/// The name of the function that redrives.
 const REDRIVER: &str = "sns-redrive";
 
-/// What replays keep there begins so, and what is archived so.
+/// The prefixes of the objects that replays store, and of archived letters.
 const CONTROL: &str = "graveyard/dead-letters-control/replays/";
 const LETTERS: &str = "graveyard/dead-letters/";
 
-/// A call. What is kept in the bucket is told apart by its key, and by whether it is written for the first time.
+/// A call. The key tells the objects in the bucket apart, together with whether it is the first write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Site {
     ListLetters,
@@ -59,10 +59,10 @@ pub(super) enum Site {
     Send,
     /// The lanes of a round, which the state machine reads.
     Lanes,
-    /// What came of a lane.
+    /// The result of a lane.
     GetLane,
     Lane,
-    /// Which units are behind the replay, but not with all before them.
+    /// The units that finished ahead of others before them.
     GetKnown,
     Known,
     Answer,
@@ -87,11 +87,11 @@ pub(super) struct Ground {
     pub(super) fifo: bool,
     /// The dead-letter queues.
     pub(super) queues: Vec<String>,
-    /// Keys on a page of a listing.
+    /// The number of keys on a page of a listing.
     pub(super) page: usize,
 }
 
-/// What goes wrong, and what did.
+/// The planned faults, and those that were made.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     run: Invocation,
@@ -100,7 +100,7 @@ pub(super) struct Plan {
     by_chance: BTreeMap<Fault, usize>,
     calls: BTreeMap<Site, usize>,
     made: BTreeMap<Site, usize>,
-    /// Invocations that met a fault.
+    /// The invocations that met a fault.
     troubled: BTreeSet<Invocation>,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Plan {
 pub(super) struct State {
     /// The bucket as far as the journal was read.
     pub(super) objects: Objects,
-    /// Whether the letters are archived.
+    /// `true` if the letters are archived.
     is_full: bool,
     /// The invocation of each process.
     runs: HashMap<Arc<str>, Invocation>,
@@ -116,11 +116,12 @@ pub(super) struct State {
     pub(super) books: Books,
 }
 
-/// Faults by chance.
+/// Random faults.
 #[derive(Debug)]
 pub(super) struct Weather {
     pub(super) rng: Rng,
-    /// One call in so many is hit, and three times as many where letters are sent or noted.
+    /// The number of calls of which one is hit on average. Calls that send or record letters are hit three
+    /// times as often.
     pub(super) once_in: usize,
     pub(super) weights: Vec<(Fault, usize)>,
 }
@@ -163,7 +164,7 @@ impl Site {
         Self::Answer,
     ];
 
-    /// As the figures name it.
+    /// Returns the name of the site in the figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ListLetters => "ListObjectsV2, letters",
@@ -194,8 +195,8 @@ impl Site {
         }
     }
 
-    /// Whether a fault makes sense here: what reads has no effect, only sending is a batch, and Lambda takes an answer
-    /// or does not hear it.
+    /// Reports whether a fault makes sense here. A read has no effect, only sending is a batch, and Lambda
+    /// takes an answer or does not hear it.
     pub(super) fn has(self, fault: Fault) -> bool {
         match fault {
             _ if self == Self::Answer => {
@@ -216,12 +217,12 @@ impl Site {
         )
     }
 
-    /// Whether only the state machine has it.
+    /// Reports whether only the state machine makes this call.
     pub(super) fn is_of_machine(self) -> bool {
         matches!(self, Self::Lanes | Self::GetLane | Self::Lane | Self::GetKnown | Self::Known)
     }
 
-    /// The site of the other matrix whose service refuses in the same words.
+    /// Returns the site of the other matrix whose service refuses in the same words.
     fn words(self) -> faults::Site {
         match self {
             Self::Send => faults::Site::Requeue,
@@ -233,7 +234,7 @@ impl Site {
 }
 
 impl World {
-    /// Returns a world with letters, and what is kept of them.
+    /// Creates a world with letters, and with their stored objects.
     pub(super) fn new(
         ground: &Ground,
         letters: Vec<Letter>,
@@ -253,11 +254,12 @@ impl World {
             for queue in &ground.queues {
                 it.sqs.create(queue, settings.clone());
             }
-            // Nothing is replayed towards a queue without it.
+            // A replay sends nothing to a queue without this tag.
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
             it.sqs.create(&named(REQUEUE, ground.fifo), QueueSettings { tags, ..settings });
             it.sqs.create("orders-billing", moving("orders-dlq"));
-            // Of it a replay asks for its policy. What comes to the requeue stays there.
+            // A replay asks this function for its policy. Nothing receives from the requeue, so letters stay
+            // there.
             let policy = [("REDRIVE_POLICY".to_owned(), policy().to_string())];
             let environment = Ok(variables("", ground.fifo).into_iter().chain(policy).collect());
             let redriver = FunctionSettings { environment, ..FunctionSettings::default() };
@@ -305,14 +307,15 @@ impl World {
         Process::start(&self.aws, &self.caller(), binary, log, false, variables)
     }
 
-    /// Returns a name for one more process.
+    /// Returns the name of a new process.
     pub(super) fn caller(&self) -> String {
         let mut state = self.state();
         state.processes += 1;
         format!("fn-{}", state.processes)
     }
 
-    /// Says which invocation a process works on from now on, and returns what goes wrong with it as a whole.
+    /// Records which invocation a process works on from now on; returns the fault of the whole invocation, if
+    /// it has one.
     pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<Fault> {
         self.state().runs.insert(Arc::clone(&caller.id), run);
         let mut plan = lock(&self.plan);
@@ -320,27 +323,27 @@ impl World {
         plan.next(Site::Answer)
     }
 
-    /// Returns whether an invocation met a fault.
+    /// Reports whether an invocation met a fault.
     pub(super) fn is_troubled(&self, run: Invocation) -> bool {
         lock(&self.plan).troubled.contains(&run)
     }
 
-    /// From now on nothing goes wrong by chance.
+    /// Ends the random faults from now on.
     pub(super) fn clear_up(&self) {
         lock(&self.plan).weather = None;
     }
 
-    /// Returns the faults by chance.
+    /// Returns the number of random faults, by kind.
     pub(super) fn by_chance(&self) -> BTreeMap<Fault, usize> {
         lock(&self.plan).by_chance.clone()
     }
 
-    /// Returns the calls.
+    /// Returns the number of calls.
     pub(super) fn calls(&self) -> usize {
         lock(&self.plan).calls.values().sum()
     }
 
-    /// What every process is told, by the account's URL.
+    /// Returns the settings of every process, for the account's URL.
     pub(super) fn variables(&self, url: &str) -> Vec<(String, String)> {
         variables(url, self.fifo)
     }
@@ -371,7 +374,7 @@ impl World {
         }
     }
 
-    /// Notes what is sent; `records` are the effects and the end of the call.
+    /// Records the letters that a call sends; `records` are the effects and the end of the call.
     fn sent(&self, state: &mut State, call: &Call, run: Invocation, fault: &sim::Fault, records: &[Record]) {
         let at = records.last().map_or(0, |end| end.at);
         let heard = matches!(fault, sim::Fault::Pass | sim::Fault::Entries(_));
@@ -392,7 +395,7 @@ impl World {
     }
 }
 
-/// The hook that decides about faults has the account, which has the hook.
+/// The hook that decides about faults holds the account, which holds the hook: this breaks the cycle.
 impl Drop for World {
     fn drop(&mut self) {
         self.aws.set_faults(Faults::default());
@@ -400,7 +403,7 @@ impl Drop for World {
 }
 
 impl Ground {
-    /// A standard account in the machine's own time, with the queues of the matrix.
+    /// Returns a standard account with the real clock, with the queues of the matrix.
     pub(super) fn of_matrix() -> Self {
         let queues = ["invoices-dlq", "orders-dlq", "returns-dlq"].map(str::to_owned).into();
         Self { clock: Clock::real(), fifo: false, queues, page: PAGE }
@@ -408,17 +411,17 @@ impl Ground {
 }
 
 impl Plan {
-    /// These faults.
+    /// Creates a plan with these faults.
     pub(super) fn of(injections: Vec<Injection>) -> Self {
         Self { injections, ..Self::default() }
     }
 
-    /// Faults by chance.
+    /// Creates a plan with random faults.
     pub(super) fn by_chance(weather: Weather) -> Self {
         Self { weather: Some(weather), ..Self::default() }
     }
 
-    /// Returns what goes wrong with the next call of a site.
+    /// Returns the fault of the next call of a site, if it has one.
     fn next(&mut self, site: Site) -> Option<Fault> {
         let calls = self.calls.entry(site).or_default();
         let hits = |it: &&Injection| it.site == site && (it.from..it.from + it.calls).contains(calls);
@@ -448,7 +451,7 @@ impl Weather {
 }
 
 impl State {
-    /// Notes an object that the function writes.
+    /// Records an object that the function writes.
     fn put(&mut self, call: &Call, run: Invocation, fault: &sim::Fault, status: Option<u16>, at: Millis) {
         if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
             self.books.broken(format!("{} without a condition", call.summary()));
@@ -475,7 +478,7 @@ fn is_requeue(queue: &str) -> bool {
     queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
 }
 
-/// Returns what every function is told, by the account's URL.
+/// Returns the settings of every function, for the account's URL.
 fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
     let all = [
         ("AWS_ENDPOINT_URL", url.to_owned()),
@@ -485,7 +488,7 @@ fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
     all.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Returns whether a call is about the ledger of a unit.
+/// Reports whether a call is about the ledger of a unit.
 fn is_ledger(call: &Call) -> bool {
     call.target
         .strip_prefix(CONTROL)
@@ -500,7 +503,7 @@ fn site(call: &Call) -> Site {
             "GetObject" if is_of_units => Site::GetKnown,
             "GetObject" => Site::GetLane,
             _ if is_of_units => Site::Known,
-            // Its key is that of its round, in the folder of which a lane's result is.
+            // The lanes have the key of their round; a lane's result is in the folder of that round.
             _ if call.target.rsplit('/').nth(1) == Some("rounds") => Site::Lanes,
             _ => Site::Lane,
         };
@@ -532,7 +535,7 @@ fn site(call: &Call) -> Site {
     }
 }
 
-/// Returns whether a ledger says that somebody is at work on its letters.
+/// Reports whether a ledger has a claim, so that a process is at work on its letters.
 fn is_claimed(ledger: &[u8]) -> bool {
     !serde_json::from_slice::<Value>(ledger).unwrap_or_default()["claim"].is_null()
 }

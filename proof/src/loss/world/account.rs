@@ -1,4 +1,4 @@
-//! The account around the function, and what goes wrong in it.
+//! The account around the function, and its faults.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,17 +20,17 @@ pub(super) const MAX_RECEIVES: usize = 3;
 /// The name of the subscribers' web server.
 const WEB: &str = "orders.example.com";
 
-/// The caller behind the web server's door, which all processes share.
+/// The caller of the web server's door, which all processes share.
 pub(super) const WEB_CALLER: &str = "web";
 
-/// What decides what goes wrong with each call.
+/// The network of a world, which decides about the fault of each call.
 #[derive(Debug)]
 pub(super) struct Network {
     fifo: bool,
     plan: Mutex<Plan>,
-    /// The process that has a letter in hand: a web server does not know who posts.
+    /// The process that has each letter: the web server does not know which process posts.
     holders: Mutex<HashMap<Who, Killer>>,
-    /// The letters whose process ends when the web server has them.
+    /// The letters whose process is killed when the web server gets them.
     fatal: Mutex<BTreeSet<Who>>,
 }
 
@@ -44,7 +44,7 @@ impl Network {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the process that is handed a letter.
+    /// Records the process that is handed a letter.
     pub(super) fn hold(&self, who: Who, killer: &Killer) {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(who, killer.clone());
     }
@@ -74,7 +74,8 @@ impl Network {
         }
     }
 
-    /// Returns the course of a call. What SNS and Lambda do by themselves goes well, but for deletes.
+    /// Returns the course of a call. The calls that SNS and Lambda make by themselves succeed, except
+    /// deletes.
     fn course(&self, call: &Call) -> sim::Fault {
         let site = match &*call.caller {
             "mapping" if call.operation == "DeleteMessageBatch" => Site::Delete,
@@ -90,7 +91,7 @@ impl Network {
         } else {
             None
         };
-        // A queue that takes nothing has no effect, whatever else goes wrong.
+        // A queue that takes nothing has no effect, even under another fault.
         let fault = match fault {
             Some(Fault::Mute) if refuses.is_some() => Some(Fault::Silent),
             Some(Fault::BreakAfter) if refuses.is_some() => Some(Fault::BreakBefore),
@@ -111,7 +112,7 @@ impl Network {
         }
     }
 
-    /// Ends the process that posts: not the caller behind the door, which all processes share.
+    /// Kills the process that posts, not the caller of the door, which all processes share.
     fn kill_by_post(&self, call: &Call, fault: Fault) -> sim::Fault {
         let Some(who) = letter_in(call) else { return sim::Fault::Pass };
         if fault == Fault::KillBefore {
@@ -129,7 +130,7 @@ impl Network {
         }
     }
 
-    /// Takes a post.
+    /// Takes a POST.
     fn post(&self, call: &Call) -> WebAnswer {
         if &*call.caller == WEB_CALLER
             && let Some(who) = letter_in(call)
@@ -146,12 +147,12 @@ pub(super) fn letter_in(call: &Call) -> Option<Who> {
     token(&String::from_utf8_lossy(&call.body))
 }
 
-/// Puts a letter into a dead-letter queue, as whoever gives it up does, and returns the message's id.
+/// Puts a letter into a dead-letter queue, as the service that gives it up does; returns the message's id.
 pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> {
     let sent = if letter.kind == Kind::Moved {
         let source = named("orders-billing", letter.fifo);
         aws.act("consumer", |it, cx| {
-            // What was delivered there before would be received as well.
+            // Without this, a letter that was delivered there before would be received as well.
             it.sqs.purge_queue(cx, &source)?;
             let sent = it.sqs.send_message(cx, &source, &letter.entry());
             for _ in 0..=MAX_RECEIVES {
@@ -166,7 +167,7 @@ pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> 
     sent.expect("a queue takes every letter").id
 }
 
-/// Returns the settings of a consumer's queue, from which SQS moves what its consumer fails over.
+/// Returns the settings of a consumer's queue: SQS moves messages that its consumer fails to process.
 pub(in crate::loss) fn moving(dlq: &str) -> QueueSettings {
     let redrive =
         Redrive { queue: dlq.to_owned(), max_receives: u32::try_from(MAX_RECEIVES).unwrap_or(u32::MAX) };
@@ -203,7 +204,7 @@ pub(super) fn furnish(aws: &Aws, terms: &Terms, network: &Arc<Network>) -> Serve
         for one in subscriptions(terms.fifo, terms.discovery, &format!("{}/orders", web.url())) {
             it.sns.subscribe(one);
         }
-        // SNS knows the server by its address, the function comes through its door.
+        // SNS knows the server by its address; the function uses its door.
         for host in [WEB.to_owned(), web.address()] {
             let network = Arc::clone(network);
             it.web.serve(&host, move |call| network.post(call));

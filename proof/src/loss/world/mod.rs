@@ -1,4 +1,5 @@
-//! One function in an account: the queues that feed it, its targets, its archive, and the ledger of all that happens.
+//! One function in an account: the queues that feed it, its targets, its archive, and the ledger of all
+//! events.
 
 mod account;
 mod reading;
@@ -27,17 +28,17 @@ use crate::Ended;
 pub struct Terms {
     /// The function.
     pub binary: PathBuf,
-    /// Whether its queues are FIFO.
+    /// `true` if its queues are FIFO.
     pub fifo: bool,
-    /// `healthyRetryPolicy`.
+    /// The policy's `healthyRetryPolicy`.
     pub schedule: Value,
-    /// Retries of that schedule.
+    /// The number of retries of that schedule.
     pub retries: usize,
-    /// Whether the archive is a queue, not a bucket.
+    /// `true` if the archive is a queue, not a bucket.
     pub archive_queue: bool,
-    /// Whether the only subscription is that of raw letters, so that it can be discovered.
+    /// `true` if the only subscription is that of raw letters, so that it can be discovered.
     pub discovery: bool,
-    /// Messages that may be in flight in a queue.
+    /// The most messages in flight of a queue.
     pub in_flight: usize,
     /// The function's timeout.
     pub timeout: Duration,
@@ -47,32 +48,32 @@ pub struct Terms {
     pub pollers: Vec<usize>,
     /// The batch sizes of the pollers of the requeue.
     pub requeue_pollers: Vec<usize>,
-    /// Whether a topic is told of archived letters.
+    /// `true` if a topic gets notices of archived letters.
     pub notices: bool,
-    /// Whether a process that is killed ends as by a panic of its own.
+    /// `true` if a kill ends a process as its own panic would.
     pub panics: bool,
-    /// The longest that an invocation may take.
+    /// The longest time that an invocation may take.
     pub longest: Option<Duration>,
     /// A file for the function's log.
     pub log: Option<PathBuf>,
 }
 
 impl Terms {
-    /// Returns the milliseconds until the last retry can be due: all but the first, which is made at once, wait for the
-    /// least delay or longer.
+    /// Returns the milliseconds until the last retry can be due. The first retry is immediate; each other one
+    /// waits for the least delay or longer.
     fn last_due(&self) -> u64 {
         let least = self.schedule["minDelayTarget"].as_u64().expect("a schedule has a least delay");
         let waits = self.retries.saturating_sub(1);
         least * 1_000 * u64::try_from(waits).expect("a few retries")
     }
 
-    /// Returns a queue's or a topic's name.
+    /// Returns the name of a queue or a topic.
     fn named(&self, name: &str) -> String {
         named(name, self.fifo)
     }
 }
 
-/// The world.
+/// A function with its account and its ledger.
 #[derive(Debug)]
 pub struct World {
     /// Its terms.
@@ -90,17 +91,18 @@ pub struct World {
 struct State {
     letters: Vec<Letter>,
     ledger: Ledger,
-    /// The messages' numbers by SQS's ids.
+    /// The numbers of the messages by SQS's ids.
     numbers: HashMap<Arc<str>, Message>,
     /// The letter of each message.
     whose: Vec<Who>,
-    /// What each invocation was handed.
+    /// The batches of the invocations.
     batches: Vec<Invoked>,
     /// The invocations of each process.
     runs: HashMap<Arc<str>, Vec<Run>>,
-    /// The subscriptions of which a process was told that there can be none: it believes that for five minutes.
+    /// The subscriptions that SNS called impossible, by process. A process believes this for five minutes.
     unknown: HashMap<Arc<str>, BTreeSet<String>>,
-    /// The processes that could not ask the queue from which SQS moves letters: each remembers it for a while.
+    /// The processes that could not ask the queue from which SQS moves letters. Each remembers this for a
+    /// while.
     uncounted: BTreeSet<Arc<str>>,
     settled: Settled,
     calls: BTreeMap<String, usize>,
@@ -120,11 +122,11 @@ struct Handed {
     who: Who,
     message: Message,
     handle: Arc<str>,
-    /// How often it has left in this invocation.
+    /// The number of times it has left in this invocation.
     left: usize,
 }
 
-/// What a mapping did about its last batch.
+/// The mapping's handling of its last batch.
 #[derive(Debug, Default)]
 struct Settled {
     kept: BTreeSet<Arc<str>>,
@@ -133,7 +135,7 @@ struct Settled {
 }
 
 impl World {
-    /// Returns a world without letters.
+    /// Creates a world without letters.
     #[must_use]
     pub fn new(terms: Terms, faults: Faults, seed: u64) -> Arc<Self> {
         let aws = Aws::new(Clock::real(), seed);
@@ -186,7 +188,7 @@ impl World {
         state.letters.push(letter);
     }
 
-    /// Returns how many messages lie in the queues.
+    /// Returns the number of messages in the queues.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let queues = ["orders-dlq", "orders-requeue"].map(|name| self.terms.named(name));
@@ -194,7 +196,7 @@ impl World {
             let len = |name: &String| it.sqs.queue(name).map_or(0, sim::sqs::Queue::len);
             queues.iter().map(len).sum()
         });
-        // The journal does not grow while everybody waits.
+        // This keeps the journal from growing while all others wait.
         self.read(&mut self.state());
         waiting
     }
@@ -209,13 +211,13 @@ impl World {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether nobody polls any more.
+    /// Reports whether the polling has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Judges what became of the letters.
+    /// Judges the letters.
     #[must_use]
     pub fn judge(&self) -> Verdict {
         let mut state = self.state();
@@ -229,30 +231,30 @@ impl World {
         state.ledger.judge(&queued)
     }
 
-    /// Returns the faults so far.
+    /// Returns the number of faults so far, by site and kind.
     #[must_use]
     pub fn faults(&self) -> BTreeMap<(Site, Fault), usize> {
         self.network.plan().made().clone()
     }
 
-    /// Returns the calls so far.
+    /// Returns the number of calls so far, by name.
     #[must_use]
     pub fn calls(&self) -> BTreeMap<String, usize> {
         self.state().calls.clone()
     }
 
-    /// Returns the invocations so far.
+    /// Returns the number of invocations so far.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.state().ledger.runs()
     }
 
-    /// Writes down that something is wrong that concerns no letter.
+    /// Records a fault that concerns no letter.
     pub fn complain(&self, what: String) {
         self.state().ledger.stranger(what);
     }
 
-    /// Returns what goes wrong with an invocation.
+    /// Returns the fault of an invocation, if it has one.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.network.plan().next(Site::Answer)
@@ -263,7 +265,7 @@ impl World {
         format!("fn-{}", self.processes.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns the settings of the function, for a process that finds AWS at this URL.
+    /// Returns the settings of the function, for a process that calls AWS at this URL.
     #[must_use]
     pub fn variables(&self, url: &str) -> Vec<(String, String)> {
         let terms = &self.terms;
@@ -286,7 +288,7 @@ impl World {
         .collect()
     }
 
-    /// Gives the function an order about every letter, which is in force after a while.
+    /// Gives the function an order about every letter; it takes effect after a while.
     pub fn order(&self, action: &str, after: Duration) {
         let at = self.aws.clock().now() + after;
         let order = json!({ "id": "order", "do": action, "match": { "queueArn": [{ "exists": true }] },
@@ -298,7 +300,7 @@ impl World {
         put.expect("a bucket takes a document");
     }
 
-    /// Shows every letter that is hidden, as an operator does who wakes what waits.
+    /// Makes every hidden letter visible, as an operator does who wakes waiting letters.
     pub fn wake(&self) {
         let queue = self.terms.named("orders-dlq");
         self.aws.act("operator", |it, cx| {
@@ -313,8 +315,9 @@ impl World {
         });
     }
 
-    /// Returns the event source mappings with the number of batches that each works on at once. FIFO groups keep apart
-    /// only within a mapping, so pollers of one batch size share one.
+    /// Returns the event source mappings, with the number of batches that each works on at the same time. SQS
+    /// keeps the batches of a FIFO group apart only within a mapping, so pollers of one batch size share a
+    /// mapping.
     pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
         let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         let terms = &self.terms;
@@ -328,7 +331,7 @@ impl World {
                 batch_size,
                 concurrency,
                 timeout: terms.timeout,
-                // What is sent of two copies of one letter could not be told apart.
+                // A batch never has two copies of one letter, because their sends could not be told apart.
                 apart: Some(letter_of),
                 ..MappingSettings::new(&terms.named(queue), "sns-redrive")
             };
@@ -337,7 +340,7 @@ impl World {
         all.into_iter().map(mapping).collect()
     }
 
-    /// Writes down that a process is handed a batch.
+    /// Records that a process is handed a batch.
     pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> Run {
         let mut state = self.state();
         self.read(&mut state);
@@ -364,7 +367,7 @@ impl World {
         run
     }
 
-    /// Does what Lambda does after an invocation. `heard` says whether the answer reached it.
+    /// Does what Lambda does after an invocation. `heard` is `true` if Lambda got the answer.
     pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: Run, ended: &Ended, heard: bool) {
         let (ending, outcome) = match ended {
             Ended::Answer(answer, _) if heard => (Ending::Heard, Outcome::Answer(answer.clone())),
@@ -379,7 +382,7 @@ impl World {
         mapping.settle(batch, &outcome);
         self.read(&mut state);
         let Settled { kept, failed, deleted } = std::mem::take(&mut state.settled);
-        // An answer that Lambda makes nothing of is a failure, too.
+        // An answer that Lambda does not understand is a failure, too.
         let is_bad = ending == Ending::Heard && failed.is_some();
         state.ledger.end(run, if is_bad { Ending::Failed } else { ending }, failed);
         if ending != Ending::Heard || is_bad {
@@ -407,7 +410,7 @@ impl World {
 }
 
 impl State {
-    /// Numbers a message of a letter.
+    /// Gives a message of a letter its number.
     fn number(&mut self, id: &Arc<str>, who: Who) -> Message {
         let number = self.whose.len();
         self.whose.push(who);
@@ -416,7 +419,7 @@ impl State {
     }
 }
 
-/// Returns the letter of a message.
+/// Returns the number of a message's letter.
 fn letter_of(payload: &Payload) -> Option<u64> {
     token(&payload.body).and_then(|who| u64::try_from(who).ok())
 }

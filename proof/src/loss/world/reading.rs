@@ -1,4 +1,4 @@
-//! The facts of the ledger, read in the account's journal.
+//! The facts of the ledger, read from the account's journal.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::loss::faults::Site;
 use crate::loss::ledger::{Effect, Message, Place, Run, Told, What, Who};
 use crate::loss::letters::{subscription, token};
 
-/// A call of the function that has come to its end.
+/// A finished call of the function.
 #[derive(Debug, Clone, Copy)]
 struct Ended<'a> {
     call: &'a Call,
@@ -24,7 +24,7 @@ struct Ended<'a> {
 }
 
 impl World {
-    /// Reads what happened since the last time.
+    /// Reads the events since the last read.
     pub(super) fn read(&self, state: &mut State) {
         let records = self.aws.take_journal();
         for (index, record) in records.iter().enumerate() {
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Writes down what came of a call.
+    /// Records the result of a call.
     fn note(&self, state: &mut State, ended: Ended<'_>) {
         let expected = match ended.site {
             Site::Store | Site::Waiting => ended.status == Some(412),
@@ -92,21 +92,21 @@ impl World {
 }
 
 impl Ended<'_> {
-    /// Returns what the function is told of the call as a whole.
+    /// Returns the answer that the function gets to the call as a whole.
     fn told(self) -> Told {
         match self.fault {
             Course::Pass | Course::Entries(_) => Told::Done,
             Course::Throttle | Course::Unavailable | Course::FunctionError => {
                 Told::Refused { for_good: false }
             }
-            // Every 4xx of a web server but 429 is one for good.
+            // A web server's 4xx is a refusal for good, except 429.
             Course::Denied => Told::Refused { for_good: self.site == Site::Post },
             Course::Refuse(_) => Told::Refused { for_good: true },
             _ => Told::Nothing,
         }
     }
 
-    /// Returns what the function is told of an entry.
+    /// Returns the answer that the function gets for an entry.
     fn told_of(self, index: usize, is_done: bool) -> Told {
         match (self.told(), self.fault) {
             (Told::Done, Course::Entries(failing)) if failing.iter().any(|(of, _)| *of == index) => {
@@ -120,7 +120,7 @@ impl Ended<'_> {
         }
     }
 
-    /// Returns what came of a letter, and the message that it became where a queue took it.
+    /// Returns the effect of the call on a letter, and the id of its new message if a queue took it.
     fn effect(self, who: Who) -> (Effect, Option<Arc<str>>) {
         let is_of = |body: &str| token(body) == Some(who);
         let taken = match self.site {
@@ -146,12 +146,13 @@ impl Ended<'_> {
 }
 
 impl State {
-    /// Returns whether the function made a call.
+    /// Reports whether the function made a call.
     fn is_functions(&self, call: &Call) -> bool {
         self.runs.contains_key(&call.caller) || &*call.caller == WEB_CALLER
     }
 
-    /// Returns the invocation that made a call. A web server does not know who posts: it is whoever has the letter.
+    /// Returns the invocation that made a call. The web server does not know who posts: the call is by the
+    /// last invocation that has the letter.
     fn run_of(&self, call: &Call) -> Option<Run> {
         if &*call.caller != WEB_CALLER {
             return self.runs.get(&call.caller)?.last().copied();
@@ -160,8 +161,9 @@ impl State {
         self.batches.iter().rposition(|batch| batch.handed.iter().any(|handed| handed.who == who))
     }
 
-    /// Returns the invocation and the message that a letter is sent from. Of two messages of one letter it is the one that
-    /// was sent less often. A call that was given up may come when its process works on the next batch already.
+    /// Returns the invocation and the message that a letter is sent from. If the letter has two messages,
+    /// returns the one that was sent less often. A call that was given up may arrive when its process already
+    /// works on the next batch.
     fn handed(&mut self, run: Run, who: Who, number: Option<Message>) -> Option<(Run, &mut Handed)> {
         let fits =
             |handed: &&mut Handed| handed.who == who && number.is_none_or(|number| handed.message == number);
@@ -171,7 +173,7 @@ impl State {
         Some((run, handed))
     }
 
-    /// Notes the letters from a queue that could not be asked.
+    /// Records the letters whose queue could not be asked for its maximum receive count.
     fn counted(&mut self, ended: Ended<'_>) {
         let caller = &ended.call.caller;
         if ended.told() == Told::Done {
@@ -184,7 +186,7 @@ impl State {
         }
     }
 
-    /// Notes the letters whose subscription could not be asked.
+    /// Records the letters whose subscription could not be asked.
     fn asked(&mut self, ended: Ended<'_>) {
         let told = ended.told();
         if told == Told::Done {
@@ -202,7 +204,7 @@ impl State {
         }
     }
 
-    /// Notes the letters that a call takes somewhere.
+    /// Records the letters that a call sends to a place.
     fn sent(&mut self, ended: Ended<'_>, entries: &[Entry], requeue: &str) {
         let (call, site) = (ended.call, ended.site);
         let place = match site {
@@ -240,7 +242,7 @@ impl State {
             let is_refused = told != ended.told() && !matches!(ended.fault, Course::Entries(_));
             let wrong = wrong.or_else(|| is_refused.then(|| "the service refuses it".to_owned()));
             if let Some(id) = became.filter(|_| place == Place::Requeue) {
-                // There the letter is a new message.
+                // The letter is a new message in the requeue.
                 let number = self.number(&id, who);
                 let (queue, spent) = (requeue.to_owned(), spent.unwrap_or_default());
                 self.ledger.fact(who, number, None, What::Queued { queue, spent });
@@ -250,7 +252,7 @@ impl State {
         }
     }
 
-    /// Notes the letters that a call hides.
+    /// Records the letters that a call hides.
     fn hidden(&mut self, ended: Ended<'_>) {
         for (index, entry) in ended.call.entries.iter().enumerate() {
             let handle = entry.handle.as_deref().unwrap_or_default();
@@ -266,7 +268,7 @@ impl State {
             let is_of = |id: &Arc<str>| self.numbers.get(id) == Some(&message);
             let done = |record: &Record| matches!(&record.event, Event::Hidden { id, .. } if is_of(id));
             let done = ended.effects.iter().any(done);
-            // A standard queue says yes to a handle that is no longer good.
+            // A standard queue accepts a receipt handle that is no longer valid.
             let stale =
                 |record: &Record| matches!(&record.event, Event::Stale { handle: it, .. } if it == handle);
             let told = ended.told_of(index, done || ended.effects.iter().any(stale));
@@ -275,7 +277,7 @@ impl State {
         }
     }
 
-    /// Notes the letters in an archived object.
+    /// Records the letters in an archived object.
     fn stored(&mut self, ended: Ended<'_>) {
         let call = ended.call;
         let effect = match ended.status {
