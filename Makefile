@@ -91,7 +91,7 @@ sabotage: ## Break the software in known ways, which a proof must notice: [ONLY=
 # fuzz/ is a workspace of its own, with a lock file that must follow the function's dependencies.
 # sam's linting writes its settings into the home directory and would report what it was used for.
 lint: export SAM_CLI_TELEMETRY = 0
-lint: $(VENV)/installed ## Formatting, clippy, the linters of the templates, the workflows and the Python code, links between pages
+lint: $(VENV)/installed ## Formatting, clippy, the linters of the templates, the workflows and the Python code, the pages
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
@@ -102,7 +102,7 @@ lint: $(VENV)/installed ## Formatting, clippy, the linters of the templates, the
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template queues.yaml
 	$(VENV)/bin/ruff check --config local/ruff.toml local tests .ci
 	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests .ci
-	$(PYTHON) .ci/links.py
+	$(PYTHON) .ci/pages.py
 
 format: $(VENV)/installed ## Format the Rust and the Python code
 	cargo fmt --all
