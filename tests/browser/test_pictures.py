@@ -1,4 +1,4 @@
-"""The pictures of docs/guide/console.md, where PICTURES names the folder for them: make browser PICTURES=docs/guide/console.
+"""The pictures of docs/guide/console.md, into the folder that PICTURES names: make browser PICTURES=docs/guide/console.
 
 They show what happened in this run, so times and ids differ from one run to the next.
 """
