@@ -1,4 +1,4 @@
-# The console in a real browser: docs/guide/console.md. Needs Node.js, and 600 MB where there is no Chromium yet.
+# The console in a real browser: docs/guide/console.md. Needs Node.js, and 700 MB where there is no Chromium yet.
 BROWSER := target/browser
 .PHONY: browser chromium
 

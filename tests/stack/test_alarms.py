@@ -407,7 +407,7 @@ def test_without_somebody_to_page_there_is_no_alarm_for_it():
     [({}, 19), ({"Orders": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
     ids=["all", "without-orders", "without-requeue", "essential"],
 )
-def test_there_are_as_many_alarms_as_the_readme_says(parameters, alarms):
+def test_there_are_as_many_alarms_as_the_settings_page_says(parameters, alarms):
     assert len(alarms_of_the_template(**parameters)) == alarms
 
 

@@ -22,7 +22,7 @@ fn schedule(min: u32, max: u32, retries: u32) -> Value {
 }
 
 #[tokio::test]
-async fn the_built_in_policy_is_planned_as_the_readme_has_it() {
+async fn the_built_in_policy_is_planned_as_the_policy_page_has_it() {
     let text = redrivectl(&["plan", "--at", AT]).await.text();
     let table = "\
 retry  phase            delay  since arrival  clock (UTC)
