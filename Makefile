@@ -24,7 +24,9 @@ which:
 	@test -f "$(EVENT)" || { echo 'Which event? make invoke EVENT=events/envelope.json [MODE=observe]'; exit 2; }
 
 # Side by side, since the faults and the stack mostly wait. What each of them says comes when it is done, where make can do that.
-test: build $(VENV)/installed ## Every test
+# Compiled before, since tests that wait for a time to be over suffer beside a compiler.
+test: $(VENV)/installed ## Every test
+	cargo test --workspace --no-run --quiet
 	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
 
@@ -127,8 +129,9 @@ package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [
 
 # The whole workspace, as `cargo test --workspace`: what all its crates ask of the AWS SDK and of tokio is compiled once. No
 # dev-dependency may switch on a feature of their crates.
+# With an example the crates get the features that the tests give them, so that the tests compile no crate once more.
 build:
-	cargo build --workspace --bins
+	cargo build --workspace --bins --example page
 
 # --no-deps: requirements.txt names everything, and pip would look for the extras of what it names (boto3[crt]) again.
 $(VENV)/installed: local/requirements.txt
