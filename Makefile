@@ -26,7 +26,7 @@ which:
 # Side by side, since the faults and the stack mostly wait. What each of them says comes when it is done, where make can do that.
 # Compiled before, since tests that wait for a time to be over suffer beside a compiler.
 test: $(VENV)/installed ## Every test
-	cargo test --workspace --no-run --quiet
+	cargo test --workspace --no-run
 	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
 
@@ -127,9 +127,8 @@ package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [
 	cmp target/lambda/sns-redrive-widget/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
 	@$(PY) -m local.size .aws-sam/operations/ReplayFunction/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
 
-# The whole workspace, as `cargo test --workspace`: what all its crates ask of the AWS SDK and of tokio is compiled once. No
-# dev-dependency may switch on a feature of their crates.
-# With an example the crates get the features that the tests give them, so that the tests compile no crate once more.
+# The whole workspace, and with an example, so that all crates have the features that `cargo test --workspace` gives them:
+# otherwise the tests would compile some of them once more.
 build:
 	cargo build --workspace --bins --example page
 
